@@ -1,0 +1,63 @@
+# Every target works on a fresh machine that has make and Python 3.11 or newer: the environments are made on the way.
+# make PYTHON=/path/to/python3.12 ...   chooses the interpreter;   make WORKERS=4 test   the number of test processes.
+
+VENV := .venv
+PEERS := .venv-peers
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format bench parity peers docs clean distclean
+
+help:
+	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
+	@echo "make test     run all tests"
+	@echo "make check    format, lint, types, layers and the fast tests: green before every commit"
+	@echo "make format   let ruff format and mend what it can"
+	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
+	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
+	@echo "make docs     write docs/support.md from the table of ops"
+	@echo "make clean    remove caches and builds;  make distclean  the environments too"
+
+demo:
+	@sh tools/setup.sh $(VENV) --extras viz
+	$(VENV)/bin/python examples/sentiment.py
+
+test:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+check: lint
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+lint:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench:
+	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
+	$(PEERS)/bin/python -m benchmarks
+
+peers:
+	@sh tools/setup.sh $(PEERS) --extras dev,peers
+
+parity: peers
+	$(PEERS)/bin/python -m pytest tests/parity
+
+docs:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	$(VENV)/bin/python -m tools.make_support
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find dynograd tests tools examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	rm -rf $(VENV) $(VENV).lock $(PEERS) $(PEERS).lock

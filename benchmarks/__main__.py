@@ -1,0 +1,139 @@
+"""`python -m benchmarks [rows...]`: times dynograd beside torch and prints a table."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import fresh, machine
+from benchmarks.compare import compare_fresh, compare_steps
+from benchmarks.report import quantity, report
+from benchmarks.rows import ROWS
+from benchmarks.sides import RowFailed, Side
+
+__all__ = ["chosen_rows", "main"]
+
+
+def main(arguments=None) -> int:
+    """Returns 1 when a row of the first library failed or results differ."""
+    options = parser().parse_args(arguments)
+    everything = {**ROWS, **fresh.FRESH}
+    try:
+        rows = chosen_rows(options.rows, everything)
+    except ValueError as error:
+        parser().error(str(error))
+    if options.list:
+        print("\n".join(f"{row.group:9} {row.name}" for row in rows))
+        return 0
+    sides = chosen_sides(options)
+    labels = [side.label for side in sides]
+    description = machine.describe_machine(options.threads)
+    results = []
+    try:
+        for row in rows:
+            results.append(timed(row, sides, options))
+            say(results[-1], labels)
+        description |= versions(sides)
+    finally:
+        for side in sides:
+            side.close()
+    description["load average at the end"] = machine.load_average()
+    description["turns"] = f"{options.rounds} rounds of {options.seconds} s a side, in turn"
+    print(report(description, results, labels, options.markdown), end="")
+    if options.importtime:
+        print_imports(sides)
+    if options.json:
+        write_json(options.json, description, results)
+    return int(any(labels[0] in result.errors or not result.agrees for result in results))
+
+
+def parser():
+    made = argparse.ArgumentParser(prog="python -m benchmarks", description="Times dynograd beside torch, the same source with both.")
+    made.add_argument("rows", nargs="*", help="names, groups (overhead, steps, fresh) or patterns (lstm*); all when none is given")
+    made.add_argument("--list", action="store_true", help="print the rows and stop")
+    made.add_argument("--rounds", type=positive, default=5, help="turns of each side in a row (default 5)")
+    made.add_argument("--seconds", type=float, default=0.2, help="length of a turn (default 0.2)")
+    made.add_argument("--threads", type=positive, default=2, help="threads of every pool (default 2)")
+    made.add_argument("--steps", type=positive, default=2000, help="steps of the slope rows (default 2000)")
+    made.add_argument("--library", default="dynograd", help="what is timed (default dynograd)")
+    made.add_argument("--peer", default="torch", help="what it is compared with, or none (default torch, if it can be imported)")
+    made.add_argument("--aa", action="store_true", help="compare the library with itself: what the ratios are worth here")
+    made.add_argument("--markdown", action="store_true", help="print Markdown")
+    made.add_argument("--json", metavar="FILE", type=Path, help="write all figures there too")
+    made.add_argument("--importtime", action="store_true", help="print each library's costliest imports as well")
+    return made
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"wants 1 or more, got {number}")
+    return number
+
+
+def chosen_rows(patterns, everything):
+    """The rows that a name, a group or a shell pattern picks, in the order of the table."""
+    for pattern in patterns:
+        if not any(picks(pattern, row) for row in everything.values()):
+            raise ValueError(f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, steps, fresh.")
+    return [row for row in everything.values() if not patterns or any(picks(pattern, row) for pattern in patterns)]
+
+
+def picks(pattern, row):
+    return pattern == row.group or fnmatch.fnmatchcase(row.name, pattern)
+
+
+def chosen_sides(options):
+    """The library, and beside it itself or the peer."""
+    first = Side(options.library, options.library, options.threads)
+    if options.aa:
+        return [first, Side(f"{options.library} again", options.library, options.threads)]
+    if options.peer == "none":
+        return [first]
+    if importlib.util.find_spec(options.peer) is None:
+        print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
+        return [first]
+    label = options.peer if options.peer != options.library else f"{options.peer} again"
+    return [first, Side(label, options.peer, options.threads)]
+
+
+def timed(row, sides, options):
+    if isinstance(row, fresh.FreshRow):
+        return compare_fresh(row, sides, options.rounds, options.steps)
+    return compare_steps(row, sides, options.rounds, options.seconds)
+
+
+def say(result, labels):
+    """A line to the terminal as each row is done."""
+    medians = [quantity(result.median(label), result.unit) if result.samples.get(label) else "failed" for label in labels]
+    ratio = f"   {result.ratio:.2f}" if result.ratio else ""
+    print(f"{result.name:24} {'   '.join(f'{text:>9}' for text in medians)}{ratio}", file=sys.stderr, flush=True)
+
+
+def versions(sides):
+    found = {}
+    for side in sides:
+        try:
+            found |= side.ask("describe")
+        except RowFailed as error:
+            found[side.label] = f"cannot be asked: {str(error).strip().splitlines()[-1]}"
+    return found
+
+
+def print_imports(sides):
+    for library in dict.fromkeys(side.library for side in sides):
+        print(f"\nCostliest imports of {library}")
+        print("\n".join(fresh.costly_imports(library, sides[0].threads)))
+
+
+def write_json(path, description, results):
+    figures = {"machine": description, "results": [result.as_dict() for result in results]}
+    path.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

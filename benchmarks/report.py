@@ -1,0 +1,126 @@
+"""The figures as tables: aligned text for a terminal, or Markdown."""
+
+from __future__ import annotations
+
+from benchmarks.compare import TOLERANCE, Result, geometric_mean
+
+__all__ = ["quantity", "report"]
+
+TITLES = {
+    "overhead": "Overhead: small tensors, where the library costs more than the arithmetic",
+    "steps": "Training steps",
+    "fresh": "Fresh processes: import, first step, memory",
+}
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def report(description: dict, results: list[Result], labels: list[str], markdown: bool) -> str:
+    """The whole text: machine, a table for each group, and what did not go well."""
+    parts = [machine_lines(description, markdown)]
+    for group, title in TITLES.items():
+        chosen = [result for result in results if result.group == group]
+        if chosen:
+            heading = f"## {title}" if markdown else title
+            table = table_of(chosen, labels)
+            parts += [heading, as_markdown(table) if markdown else as_text(table)]
+            summary = summary_of(chosen, labels)
+            parts += [summary] if summary else []
+    troubles = troubles_of(results)
+    return "\n\n".join(parts + ([troubles] if troubles else [])) + "\n"
+
+
+def machine_lines(description, markdown):
+    if markdown:
+        return as_markdown([["", ""], *[[name, value] for name, value in description.items()]])
+    width = max(map(len, description))
+    return "\n".join(f"{name:{width}}  {value}" for name, value in description.items())
+
+
+def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
+    """Rows of cells, the header first; columns that would be empty throughout are left out."""
+    own, *peers = labels
+    header = ["row", *[f"{label}, median (min–max)" for label in labels]]
+    header += [f"{peer} / {own} (min–max)" for peer in peers]
+    header += ["numpy", *[f"{label} over numpy, µs an op" for label in labels], "budget", "same result"]
+    lines = [[result.name, *cells_of(result, labels)] for result in results]
+    kept = [column for column in range(len(header)) if column == 0 or any(line[column] for line in lines)]
+    return [[line[column] for column in kept] for line in [header, *lines]]
+
+
+def cells_of(result, labels):
+    cells = [timing_cell(result, label) for label in labels]
+    if len(labels) > 1:
+        cells.append(f"{result.ratio:.2f} ({result.ratio_range[0]:.2f}–{result.ratio_range[1]:.2f})" if result.ratio else "")
+    cells.append("" if result.floor is None else quantity(result.floor, result.unit))
+    cells += [f"{result.over[label]:.2f}" if label in result.over else "" for label in labels]
+    return [*cells, budget_cell(result, labels[0]), same_cell(result)]
+
+
+def timing_cell(result, label):
+    if label in result.errors:
+        return "failed"
+    samples = result.samples.get(label)
+    if not samples:
+        return ""
+    middle = quantity(result.median(label), result.unit)
+    if len(samples) == 1:
+        return middle
+    return f"{middle} ({quantity(min(samples), result.unit)}–{quantity(max(samples), result.unit)})"
+
+
+def budget_cell(result, label):
+    if result.budget is None:
+        return ""
+    over = result.over.get(label)
+    return f"{result.budget}" if over is None else f"{result.budget} {'kept' if over <= result.budget else 'MISSED'}"
+
+
+def same_cell(result):
+    if result.difference is None:
+        return ""
+    return "yes" if result.agrees else f"NO, {result.difference:.1g}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Three significant digits: 1.23 ms, 45.6 MiB."""
+    if unit != "s":
+        return f"{value:.1f} {unit}"
+    for scale, name in UNITS:
+        if abs(value) >= scale:
+            break
+    scaled = value / scale
+    digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0
+    return f"{scaled:.{digits}f} {name}"
+
+
+def summary_of(results, labels):
+    ratios = {result.name: result.ratio for result in results if result.ratio}
+    if not ratios:
+        return ""
+    worst, best = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
+    ahead = sum(ratio > 1 for ratio in ratios.values())
+    return (
+        f"{labels[1]} / {labels[0]}: geometric mean {geometric_mean(list(ratios.values())):.2f} over {len(ratios)} rows, "
+        f"{ahead} of them above 1; best {ratios[best]:.2f} ({best}), worst {ratios[worst]:.2f} ({worst})"
+    )
+
+
+def troubles_of(results):
+    lines = []
+    for result in results:
+        if not result.agrees:
+            lines.append(f"{result.name}: results differ by {result.difference:.1g} (allowed {TOLERANCE:.0e})")
+        for label, text in result.errors.items():
+            lines.append(f"{result.name}: {label} failed: {text.strip().splitlines()[-1]}")
+    return "\n".join(lines)
+
+
+def as_text(table):
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def as_markdown(table):
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table]
+    return "\n".join([lines[0], "|" + " --- |" * len(table[0]), *lines[1:]])

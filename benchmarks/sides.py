@@ -1,0 +1,74 @@
+"""The two processes that are compared, seen from the one that compares."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.machine import thread_settings
+
+__all__ = ["ROOT", "RowFailed", "Side", "environment"]
+
+ROOT = Path(__file__).parent.parent
+
+
+class RowFailed(Exception):
+    """What a worker said when it could not do as told."""
+
+
+def environment(threads: int, **more: str) -> dict[str, str]:
+    """The environment of every process that is measured; the project's folder is importable in it."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | more
+
+
+class Side:
+    """A library in a worker process. The worker starts at the first request, and again after a crash."""
+
+    def __init__(self, label: str, library: str, threads: int):
+        self.label = label
+        self.library = library
+        self.threads = threads
+        self.process = None
+
+    def ask(self, do: str, **request):
+        """Sends a request and waits for its answer; raises RowFailed with the worker's traceback."""
+        if self.process is None:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps({"do": do} | request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            status = self.process.wait()
+            self.close()
+            raise RowFailed(f"the worker of {self.label} ended with status {status}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise RowFailed(reply["error"])
+        return reply["answer"]
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment(self.threads),
+        )
+
+    def close(self):
+        if self.process is not None:
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+            self.process.stdout.close()
+            self.process.wait()
+            self.process = None

@@ -1,0 +1,81 @@
+"""A process that has loaded one library and does what it is told, a JSON line in and a JSON line out, until its input ends.
+
+`python -m benchmarks.worker LIBRARY THREADS`. Answers go through a copy of the standard output, and what a library prints there
+goes to standard error, so that it cannot get between them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import traceback
+
+from benchmarks import machine
+from benchmarks.rows import ROWS
+from benchmarks.timing import Stopwatch
+
+__all__ = ["Worker", "main"]
+
+
+class Worker:
+    """One library, and the row that is being timed."""
+
+    def __init__(self, library):
+        self.library = library
+        self.watch = None
+        self.floor = None
+
+    def describe(self):
+        return machine.describe_library(self.library)
+
+    def build(self, name, seconds, with_floor):
+        """Prepares a row, calibrates it, and returns its checksum (and the floor's)."""
+        self.drop()
+        row = ROWS[name]
+        workload = row.build(self.library)
+        checksum = workload.checksum()
+        self.watch = Stopwatch(workload, seconds)
+        floor_checksum = None
+        if with_floor and row.floor:
+            floor = row.floor()
+            floor_checksum = floor.checksum()
+            self.floor = Stopwatch(floor, seconds / 2)
+        return {"checksum": checksum, "floor_checksum": floor_checksum}
+
+    def turn(self):
+        """Times the row; a floor is timed right beside it, half before and half after, so that both see the same load."""
+        before = self.floor.turn() if self.floor else []
+        samples = self.watch.turn()
+        after = self.floor.turn() if self.floor else []
+        return {"samples": samples, "floor": before + after}
+
+    def drop(self):
+        self.watch = None
+        self.floor = None
+        gc.collect()
+
+
+def main(arguments) -> None:
+    name, threads = arguments
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    worker = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if worker is None:
+                library = importlib.import_module(name)
+                machine.use_threads(library, int(threads))
+                worker = Worker(library)
+            answer = {"answer": getattr(worker, request.pop("do"))(**request)}
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

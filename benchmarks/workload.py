@@ -1,0 +1,106 @@
+"""What a row is: a function that takes a library under the name `torch` and returns a step to time and a checksum.
+
+A row draws its numbers from NumPy (`normal`, `fill`), never from the library, so that both libraries start from the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy
+
+__all__ = ["ROWS", "Row", "Workload", "fill", "fingerprint", "generator", "normal", "row", "train"]
+
+FORWARD_BUDGET = 0.9
+"""Microseconds over NumPy's own time that a small op may take (the architecture's budget)."""
+BACKWARD_BUDGET = 2.2
+"""The same, forward and backward together."""
+
+CHECKED_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A step that is ready to run."""
+
+    step: Callable[[], object]
+    checksum: Callable[[], list[float]]
+    """Called once, before any timing; it may run steps. Both libraries must return nearly the same numbers."""
+    cycle: int = 1
+    """How many steps make a round trip through the row's batches; timed counts are multiples of it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table. `build(library)` prepares it; `floor()` prepares the same arithmetic in plain NumPy."""
+
+    name: str
+    group: str
+    build: Callable[[object], Workload]
+    operations: int = 1
+    """Ops in a step: what the time over NumPy is divided by."""
+    floor: Callable[[], Workload] | None = None
+    budget: float | None = None
+
+
+ROWS: dict[str, Row] = {}
+
+
+def row(name: str, *, group: str = "steps", operations: int = 1, floor=None, budget: float | None = None):
+    """Registers the decorated builder as a row."""
+
+    def register(build):
+        if name in ROWS:
+            raise ValueError(f"row: {name!r} is registered already. Give the second one another name.")
+        ROWS[name] = Row(name, group, build, operations, floor, budget)
+        return build
+
+    return register
+
+
+def generator(seed: int = 0) -> numpy.random.Generator:
+    """A stream of its own for each row: adding a row leaves the numbers of the others alone."""
+    return numpy.random.default_rng(seed)
+
+
+def normal(random: numpy.random.Generator, *shape: int) -> numpy.ndarray:
+    """Standard normal float32 numbers."""
+    return random.standard_normal(shape, dtype=numpy.float32)
+
+
+def fill(torch, module, seed: int = 0) -> None:
+    """Gives every parameter, in the order of names, uniform numbers in ±1/sqrt(its size for one output)."""
+    random = generator(seed)
+    with torch.no_grad():
+        for _, parameter in sorted(module.named_parameters()):
+            shape = tuple(parameter.shape)
+            bound = 1 / numpy.sqrt(numpy.prod(shape[1:] or shape))
+            values = random.uniform(-bound, bound, shape).astype(numpy.float32)
+            parameter.copy_(torch.from_numpy(values))
+
+
+def fingerprint(*values) -> list[float]:
+    """Two numbers for each tensor or array: its root mean square, and a mean with weights that tell positions apart."""
+    numbers = []
+    for value in values:
+        array = value if isinstance(value, numpy.ndarray | numpy.generic | float) else value.detach().numpy()
+        flat = numpy.asarray(array, dtype=numpy.float64).ravel()
+        weights = numpy.cos(numpy.arange(flat.size))
+        numbers += [float(numpy.sqrt(numpy.mean(flat * flat))), float(numpy.mean(flat * weights))]
+    return numbers
+
+
+def train(step: Callable[[], object], parameters: Iterable, cycle: int = 1) -> Workload:
+    """The workload of a training step that returns its loss.
+
+    Its checksum is the loss of the first steps and the gradients after them. The parameters themselves are left out: Adam
+    turns a gradient that is zero but for rounding into a full step.
+    """
+    kept = list(parameters)
+
+    def checksum():
+        losses = [step() for _ in range(CHECKED_STEPS)]
+        return fingerprint(*losses, *[parameter.grad for parameter in kept])
+
+    return Workload(step, checksum, cycle)

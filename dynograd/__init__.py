@@ -1,0 +1,81 @@
+"""dynograd: define-by-run deep learning in plain Python for data that is not a rectangle, named like PyTorch.
+
+>>> x = dynograd.tensor([1.0, 2.0], requires_grad=True)
+>>> (x**2).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+# NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
+
+from dynograd import arrays, autograd, cuda, devices, dtypes, errors, shapes  # noqa: E402
+from dynograd import creation as _creation  # noqa: E402
+from dynograd import custom_function as _custom_function  # noqa: E402
+from dynograd import differentiation as _differentiation  # noqa: E402
+from dynograd import inplace as _inplace  # noqa: E402
+from dynograd import legacy as _legacy  # noqa: E402
+from dynograd import methods as _methods  # noqa: E402
+from dynograd import printing as _printing  # noqa: E402
+from dynograd import randomness as _randomness  # noqa: E402
+from dynograd.ops.op import registry as _registry  # noqa: E402
+from dynograd.tensor import Tensor, is_tensor  # noqa: E402
+
+__version__ = "0.1.0"
+
+_methods.install_methods()
+_inplace.install_inplace(_registry)
+_creation.install_creation_methods()
+_randomness.install_random_methods()
+Tensor.type = _legacy.type_  # type: ignore[attr-defined]
+
+_public: dict[str, Any] = dict(_methods.public_functions())
+for _module in (_creation, _randomness, _legacy, shapes, devices, dtypes):
+    _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
+_public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
+_public |= {
+    "Tensor": Tensor,
+    "is_tensor": is_tensor,
+    "set_printoptions": _printing.set_printoptions,
+    "strided": "dynograd.strided",
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "pi": 3.141592653589793,
+    "e": 2.718281828459045,
+    "newaxis": None,
+    "preserve_format": "preserve_format",
+    "contiguous_format": "contiguous_format",
+    "channels_last": "channels_last",
+}
+globals().update(_public)
+
+# `autograd` is a low layer; these of its public names are made higher up.
+for _name, _value in {
+    "Function": _custom_function.Function,
+    "Variable": _legacy.Variable,
+    "backward": _differentiation.backward,
+    "grad": _differentiation.grad,
+}.items():
+    setattr(autograd, _name, _value)
+
+_LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
+_LAZY_NAMES = {"save": "serialization", "load": "serialization"}
+__all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "nn", "optim", "utils"})
+
+
+def __getattr__(name: str) -> Any:
+    """Sub-packages are imported when they are first named."""
+    if name in _LAZY:
+        return importlib.import_module(f"dynograd.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
+    raise AttributeError(f"module 'dynograd' has no attribute {name!r}")
+
+
+assert arrays is not None and cuda is not None and errors is not None

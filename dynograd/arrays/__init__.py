@@ -1,0 +1,242 @@
+"""What an array is: memory with shape, strides and dtype on one device. `numpy.ndarray` on the CPU.
+
+Here: allocation, views and questions about memory. No arithmetic (that is `kernels`), no gradients (that is `autograd`).
+A backend adds its array type with `register_backend`; everything above asks `backend_of(array)` and never NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy
+
+from dynograd import devices, dtypes
+from dynograd.errors import DeviceError
+
+__all__ = ["Array", "Arrays"]
+
+
+@runtime_checkable
+class ArrayLike(Protocol):
+    """What ops, autograd and Tensor ask of an array, whatever memory it lives in."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    ndim: int
+    size: int
+    nbytes: int
+
+    def reshape(self, shape: tuple[int, ...]) -> Any: ...
+
+    def transpose(self, axes: tuple[int, ...]) -> Any: ...
+
+    def __getitem__(self, index: Any) -> Any: ...
+
+
+Array: TypeAlias = Any
+Arrays: TypeAlias = Any
+
+ndarray = numpy.ndarray
+array_types: set[type] = {numpy.ndarray}
+_backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu"}
+_number_types = (bool, int, float, complex)
+
+
+def register_backend(array_type: type, suffix: str) -> None:
+    """Makes `array_type` an array; its kernels are the modules `kernels/<family>_<suffix>.py`."""
+    array_types.add(array_type)
+    _backends[array_type] = suffix
+
+
+def backend_of(array: Any) -> str:
+    """The suffix of the kernel modules for this array: `cpu`. Python and NumPy numbers count as CPU arrays."""
+    for kind in type(array).__mro__:
+        if kind in _backends:
+            return _backends[kind]
+    if isinstance(array, _number_types):
+        return "cpu"
+    raise TypeError(f"expected an array, got {type(array).__name__}: {array!r}.")
+
+
+def is_array(value: Any) -> bool:
+    return type(value) in array_types or isinstance(value, numpy.generic)
+
+
+def as_result(value: Any) -> Any:
+    """What a kernel returned, as an array: NumPy gives scalars where a result has no dimensions."""
+    return numpy.asarray(value) if isinstance(value, (numpy.generic, *_number_types)) else value
+
+
+def device_of(array: Any) -> devices.device:
+    return devices.cpu if backend_of(array) == "cpu" else array.device
+
+
+def check_device(who: str, device: Any) -> devices.device:
+    """The device, when arrays can live there on this machine."""
+    chosen = devices.as_device(device)
+    if chosen.type != "cpu":
+        raise DeviceError(
+            f"{who}: device '{chosen}' was asked for, but no CUDA device is available to this build of dynograd. "
+            f"Use device='cpu', or choose by dynograd.cuda.is_available()."
+        )
+    return chosen
+
+
+def to_device(array: Any, device: devices.device) -> Any:
+    """The same values in the memory of `device`."""
+    check_device("to", device)
+    return array
+
+
+def empty(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+    return numpy.empty(shape, dtype.numpy)
+
+
+def zeros(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+    return numpy.zeros(shape, dtype.numpy)
+
+
+def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> Any:
+    return numpy.full(shape, value, dtype.numpy)
+
+
+def ones_like(array: Any) -> Any:
+    return numpy.ones(array.shape, array.dtype)
+
+
+def zeros_like(array: Any) -> Any:
+    return numpy.zeros(array.shape, array.dtype)
+
+
+def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
+    """A new array from numbers, nested lists or a NumPy array. Python floats become the default dtype."""
+    if isinstance(data, (numpy.ndarray, numpy.generic)):
+        made = numpy.array(data)
+        if made.dtype.byteorder == ">":
+            made = made.astype(made.dtype.newbyteorder("="))
+        return made if dtype is None else cast(made, dtype)
+    made = numpy.array(data)
+    if made.dtype == object or made.dtype.kind in "US":
+        raise _ragged_error(data, made)
+    if dtype is None:
+        kind = made.dtype.kind
+        if kind == "f" and not _holds_numpy(data):
+            dtype = dtypes.get_default_dtype()
+        elif kind == "c" and not _holds_numpy(data):
+            dtype = dtypes.default_complex()
+        elif made.size == 0 and kind == "f":
+            dtype = dtypes.get_default_dtype()
+    return made if dtype is None else made.astype(dtype.numpy, copy=False)
+
+
+def _holds_numpy(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (numpy.ndarray, numpy.generic))
+
+
+def _ragged_error(data: Any, made: Any) -> Exception:
+    if isinstance(data, (list, tuple)):
+        sizes = [len(row) for row in data if isinstance(row, (list, tuple))]
+        if len(set(sizes)) > 1:
+            return ValueError(
+                f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "
+                f"expected a rectangle. Pad them, e.g. nn.utils.rnn.pad_sequence([tensor(row) for row in rows])."
+            )
+    return TypeError(f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}.")
+
+
+def cast(array: Any, dtype: dtypes.dtype) -> Any:
+    """The array in another dtype: itself when it has it already, a new one otherwise."""
+    if array.dtype is dtype.numpy or array.dtype.num == dtype.num:
+        return array
+    if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
+        array = array.real
+    if dtype.category == dtypes.INTEGER and dtypes.of_array(array).category == dtypes.FLOATING:
+        with numpy.errstate(invalid="ignore"):
+            return array.astype(dtype.numpy)
+    return array.astype(dtype.numpy)
+
+
+def copy(array: Any) -> Any:
+    """The same values in new, contiguous memory."""
+    return numpy.array(array, order="C")
+
+
+def contiguous(array: Any) -> Any:
+    """The array itself when it is row-major, a row-major copy otherwise."""
+    return array if array.flags.c_contiguous else numpy.array(array, order="C")
+
+
+def is_contiguous(array: Any) -> bool:
+    return array.flags.c_contiguous
+
+
+def owns_memory(array: Any) -> bool:
+    """Whether nobody else's memory is behind the array and it is laid out row by row."""
+    return array.base is None and array.flags.c_contiguous
+
+
+def base_of(array: Any) -> Any:
+    """The object that owns the memory: writes through any view of it are writes to it."""
+    base = array.base
+    while base is not None:
+        array = base
+        base = getattr(array, "base", None)
+    return array
+
+
+def may_overlap(one: Any, other: Any) -> bool:
+    """Whether the two could share an element (bounds of their memory intersect)."""
+    return numpy.may_share_memory(one, other)
+
+
+def strides_in_elements(array: Any) -> tuple[int, ...]:
+    size = array.dtype.itemsize
+    return tuple([stride // size for stride in array.strides])
+
+
+def offset_in_elements(array: Any) -> int:
+    base = base_of(array)
+    if not isinstance(base, numpy.ndarray):
+        return 0
+    return (array.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // array.dtype.itemsize
+
+
+def write(target: Any, value: Any) -> None:
+    """Writes `value` (broadcast, cast) into the memory of `target`."""
+    numpy.copyto(target, value, casting="unsafe")
+
+
+def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
+    """A view of `array` stretched to `shape` (stride 0 where it repeats); writable like `array`."""
+    if array.shape == shape:
+        return array
+    lead = len(shape) - array.ndim
+    strides = (0,) * lead + tuple(
+        [0 if size == 1 and want != 1 else stride for size, want, stride in zip(array.shape, shape[lead:], array.strides, strict=True)]
+    )
+    return numpy.lib.stride_tricks.as_strided(array, shape, strides)
+
+
+def add_into(target: Any, value: Any) -> None:
+    """Gradient accumulation: `target += value` in the memory of `target`."""
+    numpy.add(target, value, target)
+
+
+def has_nan(array: Any) -> bool:
+    return array.dtype.kind in "fcV" and bool(numpy.isnan(array).any())
+
+
+def to_numpy(array: Any) -> Any:
+    """The values as a NumPy array, sharing memory where that is possible."""
+    return array
+
+
+def item(array: Any) -> Any:
+    """The single value as a Python number."""
+    return array.item()
+
+
+def tolist(array: Any) -> Any:
+    return array.tolist()

@@ -1,0 +1,191 @@
+"""The backward pass: collect the reachable nodes, visit them from the latest to the earliest, and hand gradients along the edges.
+
+Iterative, so a chain of any length works. On arrays when nobody differentiates the gradient again; on tensors, recording the
+tape, under `create_graph`. It knows no op: a node's `apply` (or `apply_graph`) does the arithmetic.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import FREED, Node, Partial, traces
+from dynograd.autograd.writes import last_write, written_since
+from dynograd.errors import GradientError, InplaceError
+
+__all__ = ["run_backward"]
+
+_by_time = attrgetter("seq")
+
+
+def run_backward(
+    roots: list[tuple[Any, Any]],
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    targets: list[Any] | None = None,
+) -> list[Any] | None:
+    """Sends each root's gradient back through the graph.
+
+    Args:
+        roots: (edge, gradient) pairs; gradients are arrays, or tensors under `create_graph`.
+        targets: edges whose gradients are returned, in order (None where no path leads); leaves are then left alone.
+            Without targets, leaves accumulate into `.grad`.
+    """
+    grads: dict[Any, Any] = {}
+    for edge, g in roots:
+        held = grads.get(edge)
+        grads[edge] = g if held is None else held + g
+    order: list[Any] = []
+    leaves: list[Any] = []
+    for edge in grads:
+        (order if edge.seq else leaves).append(edge)
+    seen = set(grads)
+    for node in order:  # grows while it is read
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                (order if edge.seq else leaves).append(edge)
+    order.sort(key=_by_time, reverse=True)
+    mode = MODES.grad
+    MODES.grad = (2 if MODES.anomaly else 1) if create_graph else 0
+    try:
+        if targets is None:
+            owned = _visit(order, grads, retain_graph, create_graph)
+            del seen, order, roots
+            for leaf in leaves:
+                g = grads.pop(leaf, None)
+                if g is not None:
+                    leaf.accumulate_grad(g, leaf in owned)
+                    g = None
+            return None
+        results: dict[Any, Any] = {}
+        _visit(order, grads, retain_graph, create_graph, set(targets), _leading_to(order, targets), results)
+        for leaf in leaves:
+            if leaf in grads:
+                results[leaf] = leaf.run_hooks(grads.pop(leaf))
+        return [results.get(target) for target in targets]
+    finally:
+        MODES.grad = mode
+
+
+def _visit(
+    order: list[Any],
+    grads: dict[Any, Any],
+    retain_graph: bool,
+    create_graph: bool,
+    kept: Any = (),
+    wanted: set[Any] | None = None,
+    results: dict[Any, Any] | None = None,
+) -> set[Any]:
+    """Runs the nodes in order; gives the leaves whose gradient is a new array that the pass itself has summed."""
+    owned: set[Any] = set()
+    pop, get = grads.pop, grads.get
+    anomaly = MODES.anomaly
+    add_into, as_result = arrays.add_into, arrays.as_result
+    for node in order:
+        g = pop(node, None)
+        if g is None:
+            continue
+        hooks = node.hooks
+        if hooks is not None:
+            for hook in list(hooks.before.values()):
+                g = hook(g, create_graph)
+        if wanted is not None:
+            if node in kept:
+                results[node] = g  # type: ignore[index]
+            if node not in wanted:
+                continue
+        if node.attrs is FREED:
+            raise _freed_error(node)
+        if last_write[0] > node.seq:
+            _check_saved(node)
+        try:
+            found = node.apply_graph(g) if create_graph else node.apply(g)
+        except Exception as error:
+            _explain(error, node)
+            raise
+        if anomaly:
+            _check_finite(node, found)
+        if hooks is not None:
+            for hook in list(hooks.after.values()):
+                found = hook(found, g, create_graph)
+        for edge, part in zip(node.edges, found):  # noqa: B905 (rules are checked by tests, this is the hot loop)
+            if edge is None or part is None:
+                continue
+            held = get(edge)
+            if held is None:
+                grads[edge] = part
+            elif edge in owned:
+                add_into(held, part)
+            elif edge.seq or create_graph:
+                grads[edge] = held + part
+            else:
+                grads[edge] = as_result(held + part)
+                owned.add(edge)
+        if not retain_graph and node.release is not None:
+            node.release()
+    return owned
+
+
+def _leading_to(order: list[Any], targets: list[Any]) -> set[Any]:
+    """The nodes from which a target can be reached (targets themselves only when another target lies behind them)."""
+    reaches = set(targets)
+    wanted: set[Any] = set()
+    for node in reversed(order):
+        for edge in node.edges:
+            if edge is not None and edge in reaches:
+                reaches.add(node)
+                wanted.add(node)
+                break
+    return wanted
+
+
+def _check_saved(node: Node) -> None:
+    for name in node.saved_names:
+        value = getattr(node, name)
+        for array in value if isinstance(value, (tuple, list)) else (value,):
+            if not arrays.is_array(array):
+                continue
+            line = written_since(array, node.seq)
+            if line is not None:
+                raise InplaceError(
+                    f"backward of {node.op_name()}: one of the variables needed for gradient computation has been modified by "
+                    f"an inplace operation: its {name} of shape {tuple(array.shape)} was written by {line}, after "
+                    f"{node.op_name()} had saved it{_where(node)}. Use the out-of-place form there, or clone() before writing."
+                )
+
+
+def _freed_error(node: Node) -> GradientError:
+    return GradientError(
+        f"backward of {node.op_name()}: Trying to backward through the graph a second time, but what {node.op_name()} had saved "
+        f"was freed by the first backward{_where(node)}. Pass retain_graph=True to the first backward, or build the graph again."
+    )
+
+
+def _where(node: Node) -> str:
+    line = traces.get(node)
+    return f" (forward at {line})" if line else ""
+
+
+def _explain(error: BaseException, node: Node) -> None:
+    line = traces.get(node)
+    hint = f"recorded at {line}" if line else "run inside autograd.detect_anomaly() to see the line that recorded it"
+    error.add_note(f"in the backward of {node.op_name()}; {hint}")
+
+
+def _check_finite(node: Node, found: Any) -> None:
+    if not MODES.check_nan:
+        return
+    for position, part in enumerate(found):
+        if part is None or isinstance(part, Partial):
+            continue
+        array = getattr(part, "array", part)
+        if arrays.is_array(array) and arrays.has_nan(array):
+            raise GradientError(
+                f"backward of {node.op_name()}: Function '{node.name()}' returned nan values in its {position}th output"
+                f"{_where(node)}. Look at the forward values there (0/0, log(0), sqrt(0), inf - inf)."
+            )
+

@@ -1,0 +1,211 @@
+"""Thread-local modes: whether the tape records, whether it is watched for NaN, and the context managers that switch them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "detect_anomaly",
+    "enable_grad",
+    "inference_mode",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
+
+
+class Modes(threading.local):
+    """`grad` is 0 (not recording), 1 (recording) or 2 (recording, with the user's lines: anomaly mode)."""
+
+    grad = 1
+    anomaly = False
+    check_nan = True
+    inference = False
+
+
+MODES = Modes()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops record the tape on this thread."""
+    return MODES.grad != 0
+
+
+def is_inference_mode_enabled() -> bool:
+    return MODES.inference
+
+
+def is_anomaly_enabled() -> bool:
+    return MODES.anomaly
+
+
+def _recording() -> int:
+    return 2 if MODES.anomaly else 1
+
+
+class _Mode:
+    """A context manager that is a decorator too, also of generator functions, which switch it at each step."""
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__}: decorate a function, not the class {function.__name__}.")
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generate(*args: Any, **kwargs: Any) -> Any:
+                generator = function(*args, **kwargs)
+                sent: Any = None
+                while True:
+                    with self.clone():
+                        try:
+                            value = generator.send(sent)
+                        except StopIteration as stop:
+                            return stop.value
+                    try:
+                        sent = yield value
+                    except GeneratorExit:
+                        generator.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            value = generator.throw(error)
+                        sent = yield value
+
+            return generate
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return call
+
+    def clone(self) -> Any:
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *error: Any) -> None:
+        raise NotImplementedError
+
+
+class no_grad(_Mode):
+    """Ops inside do not record the tape: results have `requires_grad=False`.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with dynograd.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        made = super().__new__(cls)
+        return made if orig_func is None else made(orig_func)
+
+    def __enter__(self) -> None:
+        self.previous = MODES.grad
+        MODES.grad = 0
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.grad = self.previous
+
+
+class enable_grad(_Mode):
+    """Ops inside record the tape, also within `no_grad`."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        made = super().__new__(cls)
+        return made if orig_func is None else made(orig_func)
+
+    def __enter__(self) -> None:
+        self.previous = MODES.grad
+        MODES.grad = _recording()
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.grad = self.previous
+
+
+class set_grad_enabled(_Mode):
+    """Turns recording on or off, at once; as a context manager it puts the old state back on exit."""
+
+    def __init__(self, mode: bool) -> None:
+        self.previous = MODES.grad
+        self.mode = bool(mode)
+        MODES.grad = _recording() if mode else 0
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        MODES.grad = self.previous
+        return super().__call__(function)
+
+    def clone(self) -> Any:
+        return set_grad_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.grad = self.previous
+
+
+class inference_mode(_Mode):
+    """Like `no_grad`, for code whose results never meet autograd again."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if callable(mode):
+            return cls()(mode)
+        return super().__new__(cls)
+
+    def __init__(self, mode: Any = True) -> None:
+        self.mode = mode
+
+    def clone(self) -> Any:
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        self.previous = MODES.grad, MODES.inference
+        MODES.grad = 0 if self.mode else _recording()
+        MODES.inference = bool(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.grad, MODES.inference = self.previous
+
+
+class set_detect_anomaly:
+    """Turns anomaly mode on or off, at once: see `detect_anomaly`."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.previous = MODES.anomaly, MODES.check_nan
+        MODES.anomaly, MODES.check_nan = bool(mode), check_nan
+        if MODES.grad:
+            MODES.grad = _recording()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.anomaly, MODES.check_nan = self.previous
+        if MODES.grad:
+            MODES.grad = _recording()
+
+
+class detect_anomaly(set_detect_anomaly):
+    """Inside, each op remembers the user's line; backward names it on errors and stops at the first NaN gradient.
+
+    >>> x = tensor([0.0], requires_grad=True)
+    >>> with dynograd.autograd.detect_anomaly():
+    ...     y = (x / x).sum()
+    ...     y.backward()
+    Traceback (most recent call last):
+    dynograd.errors.GradientError: ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)

@@ -1,0 +1,157 @@
+"""A node is one recorded op: what it saved, the edges to what it was computed from, and its place in time (`seq`).
+
+An edge is None (no gradient wanted), a node, or a leaf tensor. Nodes hold arrays, never the tensors they came from, so a graph
+has no reference cycles and is freed with the last tensor that needs it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from typing import Any
+
+__all__ = ["FREED", "Hooks", "Node", "OutputNode", "Partial", "next_seq"]
+
+next_seq = itertools.count(1).__next__
+FREED = ("freed",)
+traces: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+class Hooks:
+    """Functions run on a node: `before` on the gradient of its output, `after` on (gradients of its inputs, of its output)."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self) -> None:
+        self.before: dict[int, Any] = {}
+        self.after: dict[int, Any] = {}
+
+
+class Node:
+    """Base of the node classes that an interpreter makes per op; those add a slot for each thing the op saves."""
+
+    __slots__ = ("__weakref__", "attrs", "edges", "hooks", "seq")
+    saved_names: tuple[str, ...] = ()
+    op: Any = None
+
+    edges: tuple[Any, ...]
+    seq: int
+    hooks: Hooks | None
+    attrs: Any
+
+    def apply(self, g: Any) -> Any:
+        """Gradients of the inputs, as arrays, from the gradient `g` of the output."""
+        raise NotImplementedError
+
+    def apply_graph(self, g: Any) -> Any:
+        """The same on tensors, recording the tape."""
+        raise NotImplementedError
+
+    release: Any = None
+    """Drops what was saved, so that a second backward through here is an error; None when nothing is saved."""
+
+    def needs(self, position: int) -> bool:
+        """Whether the array argument at `position` needs a gradient."""
+        return self.edges[position] is not None
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    def op_name(self) -> str:
+        """The op's own name, for messages."""
+        return self.op.name if self.op is not None else type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes this one sends gradients to, as PyTorch shows them: (node, output number)."""
+        return tuple(_as_function(edge) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"traceback": traces.get(self)}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class AccumulateGrad:
+    """How a leaf appears in `next_functions`; `variable` is the leaf."""
+
+    __slots__ = ("variable",)
+    next_functions = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+def _as_function(edge: Any) -> tuple[Any, int]:
+    if isinstance(edge, OutputNode):
+        return edge.edges[0], edge.attrs
+    if edge is None or isinstance(edge, Node):
+        return edge, 0
+    return AccumulateGrad(edge), 0
+
+
+class Partial:
+    """Gradients of some outputs of a multi-output op, by output number; `+` merges."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: Partial) -> Partial:
+        merged = dict(self.parts)
+        for number, g in other.parts.items():
+            merged[number] = merged[number] + g if number in merged else g
+        return Partial(merged)
+
+
+class OutputNode(Node):
+    """One output of a multi-output op: hands its gradient to the op's node under its number (`attrs`)."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: Node, number: int) -> None:
+        self.edges, self.attrs, self.seq, self.hooks = (parent,), number, next_seq(), None
+
+    def apply(self, g: Any) -> Any:
+        return (Partial({self.attrs: g}),)
+
+    apply_graph = apply
+
+    def name(self) -> str:
+        return self.edges[0].name()
+
+    def __repr__(self) -> str:
+        return repr(self.edges[0])
+
+
+def user_line() -> str:
+    """`file:line in function` of the nearest caller outside dynograd."""
+    frame = user_frame()
+    if frame is None:
+        return "an unknown line"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def user_frame() -> Any:
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] != "dynograd":
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def remember_line(node: Node) -> None:
+    """Anomaly mode: keeps the user's line for this node."""
+    traces[node] = user_line()

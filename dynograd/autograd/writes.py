@@ -1,0 +1,89 @@
+"""Who wrote into which memory, and when. An in-place op stamps the memory with the time (`seq`) and the user's line.
+
+Backward compares one number per node, `last_write[0] > node.seq`, and looks at stamps only when something was written later than
+the node was recorded. Stamps are kept by owner of the memory and vanish with it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.nodes import next_seq, user_line
+
+__all__ = ["Stamp", "last_write", "stamp", "version", "written_since"]
+
+last_write = [0]
+
+
+class Stamp:
+    """The last writes into one owner's memory: for each written region its latest time and line."""
+
+    __slots__ = ("count", "owner", "regions")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.regions: list[tuple[Any, int, str]] = []
+        self.owner: Any = None
+
+
+_stamps: dict[int, Stamp] = {}
+_REGIONS = 64
+
+
+def stamp(array: Any, line: str | None = None) -> None:
+    """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
+    owner = arrays.base_of(array)
+    key = id(owner)
+    entry = _stamps.get(key)
+    if entry is None:
+        entry = _stamps[key] = Stamp()
+        try:
+            entry.owner = weakref.ref(owner, lambda _, key=key: _stamps.pop(key, None))  # type: ignore[misc]
+        except TypeError:
+            entry.owner = owner
+    now = next_seq()
+    entry.count += 1
+    region = (array.__array_interface__["data"][0], array.shape, array.strides)
+    entry.regions = [old for old in entry.regions if old[0] != region]
+    if len(entry.regions) >= _REGIONS:
+        entry.regions = [(None, now, entry.regions[-1][2])]
+    entry.regions.append((region, now, line or user_line()))
+    last_write[0] = now
+
+
+def version(array: Any) -> int:
+    """How often the memory behind `array` was written in place."""
+    entry = _stamps.get(id(arrays.base_of(array)))
+    return 0 if entry is None else entry.count
+
+
+def written_since(array: Any, seq: int) -> str | None:
+    """The line that wrote into `array`'s bytes after `seq`, or None."""
+    entry = _stamps.get(id(arrays.base_of(array)))
+    if entry is None:
+        return None
+    for region, when, line in reversed(entry.regions):
+        if when > seq and (region is None or _overlaps(array, region)):
+            return line
+    return None
+
+
+def _overlaps(array: Any, region: Any) -> bool:
+    address, shape, strides = region
+    low, high = _bounds(address, shape, strides, array.dtype.itemsize)
+    start, stop = _bounds(array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.itemsize)
+    return low < stop and start < high
+
+
+def _bounds(address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    low = high = address
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 0:
+            return address, address
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + itemsize

@@ -1,0 +1,345 @@
+"""New tensors: from data, filled, counted. Random ones are in `randomness.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
+from dynograd.shapes import as_shape, check_sizes
+from dynograd.tensor import Tensor, wrap
+
+__all__ = [
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "scalar_tensor",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A new tensor holding a copy of `data`: a number, nested lists, a NumPy array or a tensor.
+
+    Args:
+        dtype: element type; by default Python floats become the default dtype, ints int64, NumPy arrays keep theirs.
+    Raises:
+        ValueError: lists of different lengths.
+
+    >>> tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    arrays.check_device("tensor", device)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    made = wrap(_from_data(data, kind))
+    dtypes.of_array(made.array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _from_data(data: Any, kind: Any) -> Any:
+    if isinstance(data, Tensor):
+        return arrays.copy(data.array) if kind is None else arrays.copy(arrays.cast(data.array, kind))
+    if isinstance(data, (list, tuple)) and data:
+        first = data[0]
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        if isinstance(first, Tensor):
+            return arrays.from_python(_plain(data), kind if kind is not None else first.dtype)
+    return arrays.from_python(data, kind)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data.array
+    if isinstance(data, (list, tuple)):
+        return [_plain(one) for one in data]
+    return data
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory with a tensor or NumPy array where dtype allows.
+
+    >>> dynograd.as_tensor([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    arrays.check_device("as_tensor", device)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data if kind is None or kind is data.dtype else data.to(kind)  # type: ignore[attr-defined]
+    if arrays.is_array(data) and getattr(data, "ndim", 0):
+        dtypes.of_array(data)
+        return wrap(data if kind is None else arrays.cast(data, kind))
+    return tensor(data, dtype=kind)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`obj` as a tensor; `copy=True` never shares memory, `copy=False` raises when it would have to copy."""
+    made = as_tensor(obj, dtype, device)
+    source = obj.array if isinstance(obj, Tensor) else obj
+    shares = arrays.is_array(source) and arrays.may_overlap(made.array, source)
+    if copy and shares:
+        made = wrap(arrays.copy(made.array))
+    if copy is False and not shares:
+        raise ValueError(f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None.")
+    if requires_grad:
+        made = made.detach()
+        made.requires_grad = True
+    return made
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares the memory of a NumPy array.
+
+    >>> import numpy
+    >>> dynograd.from_numpy(numpy.array([1.0, 2.0]))
+    tensor([1., 2.], dtype=dynograd.float64)
+    """
+    if not isinstance(ndarray, arrays.ndarray):
+        raise TypeError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}). Use tensor(...) for lists and numbers.")
+    dtypes.of_array(ndarray)
+    return wrap(ndarray)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor of the default dtype."""
+    return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def _finish(array: Any, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    if out is not None:
+        return out.copy_(wrap(array))  # type: ignore[attr-defined]
+    made = wrap(array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _kind(dtype: Any) -> dtypes.dtype:
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _filled(who: str, size: tuple, device: Any) -> tuple[int, ...]:
+    arrays.check_device(who, device)
+    return check_sizes(who, as_shape(who, size))
+
+
+def zeros(
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of zeros.
+
+    >>> dynograd.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
+    return _finish(arrays.zeros(_filled("zeros", size, device), _kind(dtype)), requires_grad, out)
+
+
+def ones(
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of ones."""
+    return _finish(arrays.full(_filled("ones", size, device), 1, _kind(dtype)), requires_grad, out)
+
+
+def empty(
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of whatever was in memory."""
+    return _finish(arrays.empty(_filled("empty", size, device), _kind(dtype)), requires_grad, out)
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of `fill_value`; its dtype is that of the value unless given.
+
+    >>> dynograd.full((2,), 7)
+    tensor([7, 7])
+    """
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
+    return _finish(arrays.full(_filled("full", (size,) if isinstance(size, (tuple, list)) else (size,), device), value, kind), requires_grad, out)
+
+
+def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
+    return input.dtype if dtype is None else dtypes.as_dtype(dtype)
+
+
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """Zeros in the shape and dtype of `input`."""
+    return _finish(arrays.zeros(input.array.shape, _like(input, dtype)), requires_grad)
+
+
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """Ones in the shape and dtype of `input`."""
+    return _finish(arrays.full(input.array.shape, 1, _like(input, dtype)), requires_grad)
+
+
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """Unset memory in the shape and dtype of `input`."""
+    return _finish(arrays.empty(input.array.shape, _like(input, dtype)), requires_grad)
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """`fill_value` in the shape and dtype of `input`."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return _finish(arrays.full(input.array.shape, value, _like(input, dtype)), requires_grad)
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`start`, `start + step`, ... up to but without `end`. int64 for ints, the default dtype for floats.
+
+    >>> dynograd.arange(1, 2.5, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    arrays.check_device("arange", device)
+    if end is None:
+        start, end = 0, start
+    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    if step == 0:
+        raise RuntimeError("arange: step must be nonzero, got 0.")
+    if (end - start) * step < 0:
+        raise ShapeError(
+            f"arange: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
+            f"Swap the bounds or change the sign of step."
+        )
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    return _finish(kernel("creation", "arange", 0)(start, step, count, kind.numpy), requires_grad, out)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
+
+    >>> dynograd.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    arrays.check_device("linspace", device)
+    start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
+    if steps < 0:
+        raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
+    return _finish(kernel("creation", "linspace", 0)(start, end, steps, _kind(dtype).numpy), requires_grad, out)
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`base` to the power of evenly spaced exponents from `start` to `end`."""
+    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=device)
+    return _finish(arrays.cast(exponents.array.__rpow__(base), _kind(dtype)), requires_grad)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere.
+
+    >>> dynograd.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    arrays.check_device("eye", device)
+    check_sizes("eye", (n, n if m is None else m))
+    return _finish(kernel("creation", "eye", 0)(n, n if m is None else m, _kind(dtype).numpy), requires_grad, out)
+
+
+def _new(kind: str) -> Any:
+    def method(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Tensor:
+        maker = {"zeros": zeros, "ones": ones, "empty": empty, "full": full, "tensor": tensor}[kind]
+        return maker(*args, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+    method.__name__ = method.__qualname__ = f"new_{kind}"
+    method.__doc__ = f"`dynograd.{kind}` in this tensor's dtype and on its device."
+    return method
+
+
+def _new_any(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+    """A tensor of this dtype from data, or unset memory of the given sizes (legacy)."""
+    return Tensor(*data, dtype=self.dtype, device=device)
+
+
+def install_creation_methods() -> None:
+    """Puts `new_zeros` and its like on Tensor."""
+    for kind in ("zeros", "ones", "empty", "full", "tensor"):
+        setattr(Tensor, f"new_{kind}", _new(kind))
+    Tensor.new = _new_any  # type: ignore[attr-defined]

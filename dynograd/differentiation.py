@@ -1,0 +1,152 @@
+"""`backward` and `grad`: checks what the user asked, then runs the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.engine import run_backward
+from dynograd.errors import GradientError
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["backward", "grad"]
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Accumulates gradients of `tensors` into `.grad` of the leaves (or of `inputs` only).
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> dynograd.autograd.backward((x * 3).sum())
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    roots = _roots("backward", tensors, grad_tensors if grad_tensors is not None else grad_variables, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        run_backward(roots, retain_graph=keep, create_graph=create_graph)
+        return
+    chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not chosen:
+        raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
+    edges = [_target("backward", one) for one in chosen]
+    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
+    for one, g in zip(chosen, found, strict=True):
+        if g is not None:
+            given = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+            one._grad = given if one._grad is None else one._grad + given
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:
+    """Gradients of the sum of `outputs` with respect to `inputs`; leaves' `.grad` stay as they are.
+
+    Args:
+        grad_outputs: what to multiply with, one per output; may be left out for one-element outputs.
+        create_graph: record the computation, so that the results can be differentiated.
+        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        materialize_grads: give zeros instead of None.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> (slope,) = dynograd.autograd.grad(x**3, x, create_graph=True)
+    >>> dynograd.autograd.grad(slope, x)
+    (tensor(18.),)
+    """
+    if is_grads_batched:
+        raise GradientError("grad: is_grads_batched=True is not supported. Call grad once per row of grad_outputs.")
+    chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not chosen:
+        raise ValueError("grad: grad requires non-empty inputs.")
+    roots = _roots("grad", outputs, grad_outputs, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    edges = [_target("grad", one) for one in chosen]
+    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
+    results: list[Any] = []
+    for position, (one, g) in enumerate(zip(chosen, found, strict=True)):
+        if g is None:
+            if materialize_grads:
+                results.append(wrap(arrays.zeros_like(one.array)))
+                continue
+            if not allow_unused:
+                raise GradientError(
+                    f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
+                    f"{tuple(one.array.shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                )
+            results.append(None)
+        else:
+            results.append(g if isinstance(g, Tensor) else wrap(_own(g)))
+    return tuple(results)
+
+
+def _own(g: Any) -> Any:
+    """A gradient that is a stretched view or a number, as an array of its own."""
+    g = arrays.as_result(g)
+    return g if arrays.owns_memory(g) else arrays.copy(g)
+
+
+def _target(who: str, one: Any) -> Any:
+    if not isinstance(one, Tensor):
+        raise TypeError(f"{who}: expected inputs to be Tensors, got {type(one).__name__}.")
+    if not one._requires_grad:
+        raise GradientError(
+            f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(one.array.shape)}). "
+            f"Call requires_grad_() on it before the forward."
+        )
+    return one.node or one
+
+
+def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
+    tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    given: Sequence[Any] = (
+        (None,) * len(tensors) if seeds is None else (seeds,) if isinstance(seeds, Tensor) else tuple(seeds)
+    )
+    if len(given) != len(tensors):
+        raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
+    roots = []
+    for tensor, seed in zip(tensors, given, strict=True):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")
+        if not tensor._requires_grad:
+            raise GradientError(
+                f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "
+                f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way."
+            )
+        roots.append((tensor.node or tensor, _seed(who, tensor, seed, create_graph)))
+    return roots
+
+
+def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
+    array = tensor.array
+    if seed is None:
+        if array.size != 1:
+            raise GradientError(
+                f"{who}: grad can be implicitly created only for scalar outputs, got shape {tuple(array.shape)}. "
+                f"Reduce it first, e.g. loss.sum() or loss.mean(), or pass gradient= of that shape."
+            )
+        ones = arrays.ones_like(array)
+        return wrap(ones) if create_graph else ones
+    if not isinstance(seed, Tensor):
+        raise TypeError(f"{who}: gradients must be Tensors or None, got {type(seed).__name__}.")
+    if seed.array.shape != array.shape:
+        raise GradientError(
+            f"{who}: Mismatch in shape: the gradient has shape {tuple(seed.array.shape)} and the output {tuple(array.shape)}."
+        )
+    if create_graph:
+        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)  # type: ignore[attr-defined]
+    return arrays.cast(seed.array, tensor.dtype)

@@ -1,0 +1,298 @@
+"""dtypes and PyTorch's promotion rules. bfloat16 is stored through ml_dtypes; everything else is NumPy's own.
+
+The rule of promotion: kinds are ordered bool < integer < floating < complex. Among the operands of the highest kind,
+tensors with dimensions beat 0-d tensors, which beat Python numbers; only the winners' dtypes are combined.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy
+
+from dynograd.errors import DtypeError
+
+__all__ = [
+    "bfloat16",
+    "bool",
+    "can_cast",
+    "cdouble",
+    "cfloat",
+    "complex128",
+    "complex64",
+    "double",
+    "dtype",
+    "finfo",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "half",
+    "iinfo",
+    "int",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "long",
+    "promote_types",
+    "set_default_dtype",
+    "short",
+    "uint8",
+]
+
+_python_bool, _python_int, _python_float = bool, int, float
+BOOL, INTEGER, FLOATING, COMPLEX = range(4)
+
+
+class dtype:
+    """The type of a tensor's elements: `dynograd.float32`, `dynograd.int64`, and so on.
+
+    >>> dynograd.float32.itemsize, dynograd.float32.is_floating_point
+    (4, True)
+    """
+
+    __slots__ = ("category", "itemsize", "name", "numpy", "num")
+
+    def __init__(self, name: str, numpy_type: Any, category: _python_int) -> None:
+        self.name = name
+        self.numpy = numpy.dtype(numpy_type)
+        self.num = self.numpy.num
+        self.itemsize = self.numpy.itemsize
+        self.category = category
+
+    @property
+    def is_floating_point(self) -> _python_bool:
+        return self.category == FLOATING
+
+    @property
+    def is_complex(self) -> _python_bool:
+        return self.category == COMPLEX
+
+    @property
+    def is_signed(self) -> _python_bool:
+        return self.name not in ("uint8", "bool")
+
+    def to_real(self) -> dtype:
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self) -> dtype:
+        return {"float64": complex128, "complex128": complex128}.get(self.name, complex64)
+
+    def __repr__(self) -> str:
+        return f"dynograd.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return _by_name, (self.name,)
+
+    def __copy__(self) -> dtype:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> dtype:
+        return self
+
+
+float32 = float = dtype("float32", numpy.float32, FLOATING)
+float64 = double = dtype("float64", numpy.float64, FLOATING)
+float16 = half = dtype("float16", numpy.float16, FLOATING)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING)
+uint8 = dtype("uint8", numpy.uint8, INTEGER)
+int8 = dtype("int8", numpy.int8, INTEGER)
+int16 = short = dtype("int16", numpy.int16, INTEGER)
+int32 = int = dtype("int32", numpy.int32, INTEGER)
+int64 = long = dtype("int64", numpy.int64, INTEGER)
+bool = dtype("bool", numpy.bool_, BOOL)
+complex64 = cfloat = dtype("complex64", numpy.complex64, COMPLEX)
+complex128 = cdouble = dtype("complex128", numpy.complex128, COMPLEX)
+
+ALL = (float32, float64, float16, bfloat16, uint8, int8, int16, int32, int64, bool, complex64, complex128)
+BY_NUM: dict[_python_int, dtype] = {one.num: one for one in ALL}
+BY_NUM[numpy.dtype(numpy.longlong).num] = int64
+_NAMES = {one.name: one for one in ALL}
+_default = [float32]
+
+
+def _by_name(name: str) -> dtype:
+    return _NAMES[name]
+
+
+def of_array(array: Any) -> dtype:
+    """The dtype of an array; raises `DtypeError` for element types that dynograd does not have."""
+    found = BY_NUM.get(array.dtype.num)
+    if found is None:
+        raise DtypeError(
+            f"tensor: arrays of {array.dtype} have no dynograd dtype. "
+            f"Convert first, e.g. array.astype('float32'); supported are {', '.join(sorted(_NAMES))}."
+        )
+    return found
+
+
+def as_dtype(value: Any) -> dtype:
+    """The dtype meant by a dtype, a NumPy dtype or scalar type, a Python type or a name."""
+    if type(value) is dtype:
+        return value
+    if value is _python_float:
+        return _default[0]
+    if value is _python_int:
+        return int64
+    if value is _python_bool:
+        return bool
+    if isinstance(value, str) and value.split(".")[-1] in _NAMES:
+        return _NAMES[value.split(".")[-1]]
+    try:
+        return BY_NUM[numpy.dtype(value).num]
+    except (TypeError, KeyError):
+        raise DtypeError(f"dtype: expected a dtype such as dynograd.float32, got {value!r}.") from None
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of new floating tensors: float32 unless changed."""
+    return _default[0]
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Sets the dtype of tensors made from Python floats; only floating dtypes are allowed."""
+    chosen = as_dtype(d)
+    if chosen.category != FLOATING:
+        raise DtypeError(f"set_default_dtype: expected a floating dtype, got {chosen}.")
+    _default[0] = chosen
+
+
+def default_complex() -> dtype:
+    return complex128 if _default[0] is float64 else complex64
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype that both can be converted to.
+
+    >>> dynograd.promote_types(dynograd.int32, dynograd.float16)
+    dynograd.float16
+    """
+    if type1 is type2:
+        return type1
+    low, high = (type1, type2) if type1.category <= type2.category else (type2, type1)
+    if high.category == COMPLEX:
+        if low is float64 or low is complex128 or high is complex128:
+            return complex128
+        return complex64
+    if high.category > low.category:
+        return high
+    if high.category == FLOATING:
+        if {low, high} == {float16, bfloat16}:
+            return float32
+        return low if low.itemsize > high.itemsize else high
+    if low is uint8 or high is uint8:
+        other = high if low is uint8 else low
+        return int16 if other is int8 else other
+    return low if low.itemsize > high.itemsize else high
+
+
+def can_cast(from_: dtype, to: dtype) -> _python_bool:
+    """Whether a result of `from_` may be written into a tensor of `to` (never down to a lower kind).
+
+    >>> dynograd.can_cast(dynograd.float64, dynograd.float32), dynograd.can_cast(dynograd.float32, dynograd.int64)
+    (True, False)
+    """
+    return from_.category <= to.category and not (from_ is not bool and to is bool)
+
+
+def of_scalar(value: Any) -> dtype:
+    """The dtype that a Python or NumPy number stands for."""
+    kind = type(value)
+    if kind is _python_bool:
+        return bool
+    if kind is _python_int:
+        return int64
+    if kind is _python_float:
+        return _default[0]
+    if kind is complex:
+        return default_complex()
+    if isinstance(value, numpy.generic):
+        return BY_NUM[value.dtype.num]
+    if isinstance(value, _python_bool):
+        return bool
+    if isinstance(value, _python_int):
+        return int64
+    if isinstance(value, _python_float):
+        return _default[0]
+    raise TypeError(f"expected a number, got {value!r} of type {kind.__name__}.")
+
+
+def result_dtype(*operands: Any) -> dtype:
+    """PyTorch's promoted dtype of arrays (with or without dimensions) and Python numbers."""
+    ranked: list[dtype | None] = [None, None, None]
+    for operand in operands:
+        number = getattr(getattr(operand, "dtype", None), "num", None)
+        if number is None or isinstance(operand, numpy.generic):
+            found, rank = of_scalar(operand), 2
+        else:
+            found, rank = BY_NUM[number], (0 if operand.ndim else 1)
+        held = ranked[rank]
+        ranked[rank] = found if held is None else promote_types(held, found)
+    result = None
+    for found in ranked:
+        if found is None:
+            continue
+        if result is None:
+            result = found
+        elif found.category > result.category:
+            if found.category == COMPLEX and result.category == FLOATING:
+                result = result.to_complex()
+            else:
+                result = found
+        elif result.category != found.category or result is None:
+            continue
+    assert result is not None
+    return result
+
+
+class finfo:
+    """Limits of a floating dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`.
+
+    >>> dynograd.finfo(dynograd.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        kind = get_default_dtype() if type is None else as_dtype(type)
+        if kind.category not in (FLOATING, COMPLEX):
+            raise TypeError(f"finfo: expected a floating dtype, got {kind}. Use iinfo for integers.")
+        info = ml_dtypes.finfo(kind.numpy) if kind is bfloat16 else numpy.finfo(kind.numpy)
+        self.dtype = kind.to_real().name
+        self.bits = _python_int(info.bits)
+        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+            setattr(self, name, _python_float(getattr(info, name)))
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+    eps: _python_float
+    max: _python_float
+    min: _python_float
+    tiny: _python_float
+    smallest_normal: _python_float
+    resolution: _python_float
+
+
+class iinfo:
+    """Limits of an integer dtype: `max`, `min`, `bits`.
+
+    >>> dynograd.iinfo(dynograd.int8).max
+    127
+    """
+
+    def __init__(self, type: Any) -> None:
+        kind = as_dtype(type)
+        if kind.category != INTEGER:
+            raise TypeError(f"iinfo: expected an integer dtype, got {kind}. Use finfo for floating dtypes.")
+        info = numpy.iinfo(kind.numpy)
+        self.bits, self.max, self.min = info.bits, _python_int(info.max), _python_int(info.min)
+        self.dtype = kind.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,70 @@
+"""Every error that dynograd raises on purpose; each is also the built-in type that PyTorch's users catch.
+
+A message says who, expected, got, and the way out: build it where the values are known, never here.
+"""
+
+__all__ = [
+    "CheckpointError",
+    "DeviceError",
+    "DimError",
+    "DtypeError",
+    "DynogradError",
+    "GradientError",
+    "IndexRangeError",
+    "InplaceError",
+    "LoaderError",
+    "OutOfMemoryError",
+    "ShapeError",
+    "StateDictError",
+]
+
+
+class DynogradError(Exception):
+    """Base of all errors of this library, so that `except dynograd.errors.DynogradError` catches them all."""
+
+
+class ShapeError(DynogradError, RuntimeError, ValueError):
+    """Sizes that do not fit each other or the op."""
+
+
+class DtypeError(DynogradError, RuntimeError, TypeError):
+    """A dtype that the op does not take, or two that do not mix."""
+
+
+class DeviceError(DynogradError, RuntimeError):
+    """Tensors on different devices, or a device that this machine does not have."""
+
+
+class DimError(DynogradError, IndexError):
+    """A dimension outside the tensor's rank."""
+
+
+class IndexRangeError(DynogradError, IndexError):
+    """An index outside the indexed dimension; the message holds its position and value."""
+
+
+class GradientError(DynogradError, RuntimeError):
+    """Backward was asked for something that cannot be differentiated."""
+
+
+class InplaceError(GradientError):
+    """A value that backward needs, or a leaf, was changed in place."""
+
+
+class StateDictError(DynogradError, RuntimeError, KeyError):
+    """Keys or shapes of a state_dict that do not fit the module or optimizer."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class CheckpointError(DynogradError, RuntimeError, ValueError):
+    """A file that is truncated, damaged, foreign, or would have to run code to be read."""
+
+
+class LoaderError(DynogradError, RuntimeError):
+    """A data loader or one of its workers failed."""
+
+
+class OutOfMemoryError(DynogradError, MemoryError, RuntimeError):
+    """The device has no memory left for the request."""

@@ -1,0 +1,327 @@
+"""Writing into tensors: `add_` and its like, `copy_`, `x[index] = value`, and what that does to the history of views.
+
+An in-place op is its functional form followed by a write. The write stamps the memory (see `autograd/writes.py`), so backward can
+tell when something it needs was overwritten. A write into a view gives the whole base a new history in which the written region
+comes from the new value; every living view of the base is then recomputed from it, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import Node, next_seq
+from dynograd.autograd.writes import stamp
+from dynograd.errors import DtypeError, InplaceError, ShapeError
+from dynograd.interpreter import TENSORS, with_history
+from dynograd.kernels import kernel
+from dynograd.ops.broadcasting import convert, stretch
+from dynograd.ops.op import Op
+from dynograd.shapes import broadcast_shapes
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["install_inplace", "write_result"]
+
+
+def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
+    """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
+    if result.array.shape != target.array.shape:
+        if result.array.size == 1 and target.array.ndim == 0:
+            result = result.reshape(())  # type: ignore[attr-defined]
+        else:
+            raise ShapeError(
+                f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
+                f"{tuple(result.array.shape)}. An in-place op cannot grow its tensor; use {who.rstrip('_')} instead."
+            )
+    if result.array.dtype != target.array.dtype:
+        if not dtypes.can_cast(result.dtype, target.dtype):
+            raise DtypeError(
+                f"{who}: result type {result.dtype} can't be cast to the desired output type {target.dtype}. "
+                f"Use {who.rstrip('_')}, which returns a new tensor, or convert the operand first."
+            )
+        result = convert(result, target.dtype)
+    recording = MODES.grad and (target._requires_grad or result._requires_grad)
+    if recording:
+        check_writable(target, who)
+        _keep_old_values(target, result)
+    arrays.write(target.array, result.array)
+    _stamp(target)
+    if recording:
+        rebase(target, result)
+    return target
+
+
+def check_writable(target: Tensor, who: str) -> None:
+    """Raises `InplaceError` for a leaf that requires grad, or a view of one."""
+    if not MODES.grad:
+        return
+    if target._requires_grad and target.node is None:
+        raise InplaceError(
+            f"{who}: a leaf Variable that requires grad is being used in an in-place operation (shape "
+            f"{tuple(target.array.shape)}). Wrap the write in no_grad(), or write to x.detach() or a clone()."
+        )
+    meta = target._meta
+    if meta is not None and meta.base is not None:
+        base = meta.base
+        if base._requires_grad and base.node is None:
+            raise InplaceError(
+                f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
+                f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
+            )
+
+
+def _keep_old_values(target: Tensor, result: Tensor) -> None:
+    """What the new node saved of the memory about to be overwritten becomes a copy."""
+    node = result.node
+    if node is None:
+        return
+    for name in node.saved_names:
+        value = getattr(node, name)
+        if arrays.is_array(value) and arrays.base_of(value) is arrays.base_of(target.array):
+            setattr(node, name, arrays.copy(value))
+
+
+def _stamp(target: Tensor) -> None:
+    meta = target._meta
+    if meta is None or not meta.silent:
+        stamp(target.array)
+
+
+def rebase(target: Tensor, result: Tensor) -> None:
+    """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
+    meta = target._meta
+    if meta is None or meta.base is None:
+        edge = result.node or (result if result._requires_grad else None)
+        if edge is None:
+            target.node, target._requires_grad = None, False
+        else:
+            target.node = edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node
+            target._requires_grad = True
+        _refresh_views(target)
+        return
+    base = meta.base
+    node = ViewWrite()
+    node.edges = (_edge(base), result.node or (result if result._requires_grad else None))
+    node.seq, node.hooks, node.attrs = next_seq(), None, meta.steps
+    base.node, base._requires_grad = node, True
+    _refresh_views(base)
+
+
+def _edge(tensor: Tensor) -> Any:
+    return (tensor.node or tensor) if tensor._requires_grad else None
+
+
+def _refresh_views(base: Tensor) -> None:
+    """Recomputes the history of every living view from the base's."""
+    meta = base._meta
+    if meta is None or not meta.views:
+        return
+    living = [one for one in (reference() for reference in meta.views) if one is not None]
+    source = wrap(base.array)
+    source.node, source._requires_grad = base.node, base._requires_grad
+    for view in living:
+        if view._meta is None or view._meta.base is not base:
+            continue
+        replayed = replay(source, view._meta.steps)
+        view.node, view._requires_grad = replayed.node, replayed._requires_grad
+
+
+def replay(source: Any, steps: tuple) -> Any:
+    """The view of `source` that the recorded steps describe; works on arrays and tensors."""
+    for entry, statics, number in steps:
+        source = entry.function(source, *statics)
+        if number is not None:
+            source = source[number]
+    return source
+
+
+class ViewWrite(Node):
+    """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        g = arrays.as_result(g)
+        inner = replay(g, self.attrs) if self.edges[1] is not None else None
+        if inner is not None:
+            inner = arrays.copy(inner)
+        outer = None
+        if self.edges[0] is not None:
+            outer = arrays.copy(g)
+            arrays.write(replay(outer, self.attrs), 0)
+        return outer, inner
+
+    def apply_graph(self, g: Any) -> Any:
+        outside = arrays.ones_like(g.array)
+        arrays.write(replay(outside, self.attrs), 0)
+        return (
+            g * wrap(outside) if self.edges[0] is not None else None,
+            replay(g, self.attrs) if self.edges[1] is not None else None,
+        )
+
+    def name(self) -> str:
+        return "CopySlices"
+
+    def op_name(self) -> str:
+        return "a write into a view"
+
+    def __repr__(self) -> str:
+        return "<CopySlices>"
+
+
+def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
+    shape = target.array.shape
+    if source.array.shape != shape:
+        common = broadcast_shapes(who, shape, source.array.shape)
+        extra = source.array.ndim - len(shape)
+        if common != shape and not (extra > 0 and set(source.array.shape[:extra]) == {1}):
+            raise ShapeError(
+                f"{who}: shape mismatch: value of shape {tuple(source.array.shape)} cannot be broadcast to the written region of "
+                f"shape {tuple(shape)}. Reshape the value."
+            )
+        if extra > 0:
+            source = source.reshape(source.array.shape[extra:])  # type: ignore[attr-defined]
+        source = stretch(source, shape)
+    if source.array.dtype != target.array.dtype:
+        source = convert(source, target.dtype)
+    recording = MODES.grad and (target._requires_grad or source._requires_grad)
+    if recording:
+        check_writable(target, who)
+    arrays.write(target.array, source.array)
+    _stamp(target)
+    if recording:
+        if not source._requires_grad:
+            source = _no_history(source)
+        rebase(target, source)
+    return target
+
+
+def _no_history(source: Tensor) -> Tensor:
+    node = Cut()
+    node.edges, node.seq, node.hooks, node.attrs = (), next_seq(), None, None
+    made = wrap(source.array)
+    made.node, made._requires_grad = node, True
+    return made
+
+
+class Cut(Node):
+    """The history of a tensor overwritten with constants: it still requires grad, and no gradient goes further."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return ()
+
+    apply_graph = apply
+
+    def name(self) -> str:
+        return "CopyBackwards"
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Copies `src` (broadcast, converted) into this tensor.
+
+    >>> x = dynograd.zeros(2)
+    >>> x.copy_(tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    return _assign(self, _as_tensor(src, self), "copy_")
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Sets every element to `value` (a number or a 0-d tensor)."""
+    source = _as_tensor(value, self)
+    if source.array.ndim:
+        raise ShapeError(
+            f"fill_: fill_ only supports 0-dimension value tensor but got tensor with {source.array.ndim} dimensions. Use copy_."
+        )
+    return _assign(self, source, "fill_")
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Sets every element to 0."""
+    return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
+
+
+def set_item(self: Tensor, index: Any, value: Any) -> None:
+    """`self[index] = value`."""
+    from dynograd.ops import indexing
+
+    source = _as_tensor(value, self)
+    is_basic, ready = indexing.normalize_index(self.array.shape, index)
+    if is_basic:
+        target = self if ready == (Ellipsis,) else indexing.get_basic(self, ready)
+        _assign(target, source, "setitem")
+        return
+    recording = MODES.grad and (self._requires_grad or source._requires_grad)
+    if recording:
+        write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
+        return
+    kernel("indexing", "index_assign", self.array)(self.array, ready, arrays.cast(source.array, self.dtype))
+    _stamp(self)
+
+
+def _as_tensor(value: Any, like: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    return wrap(arrays.from_python(value, like.dtype))
+
+
+def inplace_form(entry: Op, name: str) -> Any:
+    """The method `name_` of an op: computes the functional form and writes it into the tensor."""
+    function = entry.function
+    direct = name in _DIRECT
+    who = name + "_"
+
+    @functools.wraps(function)
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if direct and not kwargs and not self._requires_grad and len(args) == 1:
+            other = args[0]
+            array = self.array
+            if array.dtype.kind == "f" and type(self) in TENSORS:
+                if type(other) in TENSORS and other.array.dtype is array.dtype and not other._requires_grad:
+                    if other.array.shape == array.shape or other.array.ndim == 0:
+                        kernel("elementwise", name, array)(array, other.array, out=array)
+                        _stamp(self)
+                        return self
+                elif type(other) in (int, float) and array.dtype.itemsize > 2:
+                    kernel("elementwise", name, array)(array, array.dtype.type(other), out=array)
+                    _stamp(self)
+                    return self
+        return write_result(self, function(self, *args, **kwargs), who)
+
+    method.__name__ = method.__qualname__ = who
+    method.__doc__ = f"In-place form of `{name}`."
+    return method
+
+
+_DIRECT = ("add", "sub", "mul", "div")
+_AUGMENTED = {
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__ipow__": "pow_",
+    "__iand__": "bitwise_and_",
+    "__ior__": "bitwise_or_",
+    "__ixor__": "bitwise_xor_",
+}
+
+
+def install_inplace(registry: dict[str, Op]) -> None:
+    """Puts every `name_` method, the augmented operators and item assignment on Tensor."""
+    for key, entry in list(registry.items()):
+        if not entry.inplace or key.endswith(".public"):
+            continue
+        face = registry.get(f"{key}.public", entry)
+        setattr(Tensor, f"{entry.name}_", inplace_form(face, entry.name))
+    for operator, name in _AUGMENTED.items():
+        if hasattr(Tensor, name):
+            setattr(Tensor, operator, getattr(Tensor, name))
+    for method in (copy_, fill_, zero_):
+        setattr(Tensor, method.__name__, method)
+    Tensor.__setitem__ = set_item  # type: ignore[attr-defined]

@@ -1,0 +1,22 @@
+"""Counted and patterned new arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+
+def arange(start: Any, step: Any, count: int, dtype: Any) -> Any:
+    if isinstance(start, int) and isinstance(step, int):
+        return (numpy.arange(count, dtype=numpy.int64) * step + start).astype(dtype)
+    return (numpy.arange(count, dtype=numpy.float64) * step + start).astype(dtype)
+
+
+def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
+    made = numpy.linspace(start, end, steps, dtype=numpy.complex128 if dtype.kind == "c" else numpy.float64)
+    return made.astype(dtype)
+
+
+def eye(rows: int, columns: int, dtype: Any) -> Any:
+    return numpy.eye(rows, columns).astype(dtype)

@@ -1,0 +1,93 @@
+"""Old names that programs still use: typed constructors (`LongTensor`), `autograd.Variable`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "Variable",
+]
+
+
+class _TypedMeta(type):
+    dtype: dtypes.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:  # type: ignore[override]
+        return Tensor(*data, dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and value.dtype is cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"dynograd.{cls.__name__}"
+
+
+def _typed(name: str, dtype: dtypes.dtype) -> Any:
+    return _TypedMeta(name, (), {"dtype": dtype, "__doc__": f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."})
+
+
+FloatTensor = _typed("FloatTensor", dtypes.float32)
+DoubleTensor = _typed("DoubleTensor", dtypes.float64)
+HalfTensor = _typed("HalfTensor", dtypes.float16)
+BFloat16Tensor = _typed("BFloat16Tensor", dtypes.bfloat16)
+LongTensor = _typed("LongTensor", dtypes.int64)
+IntTensor = _typed("IntTensor", dtypes.int32)
+ShortTensor = _typed("ShortTensor", dtypes.int16)
+CharTensor = _typed("CharTensor", dtypes.int8)
+ByteTensor = _typed("ByteTensor", dtypes.uint8)
+BoolTensor = _typed("BoolTensor", dtypes.bool)
+
+TYPE_NAMES = {
+    dtypes.float32: "FloatTensor",
+    dtypes.float64: "DoubleTensor",
+    dtypes.float16: "HalfTensor",
+    dtypes.bfloat16: "BFloat16Tensor",
+    dtypes.int64: "LongTensor",
+    dtypes.int32: "IntTensor",
+    dtypes.int16: "ShortTensor",
+    dtypes.int8: "CharTensor",
+    dtypes.uint8: "ByteTensor",
+    dtypes.bool: "BoolTensor",
+    dtypes.complex64: "ComplexFloatTensor",
+    dtypes.complex128: "ComplexDoubleTensor",
+}
+
+
+def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+    """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.
+
+    >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad
+    True
+    """
+    if not isinstance(data, Tensor):
+        raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
+    if not requires_grad:
+        return data
+    return data.detach().requires_grad_()
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."""
+    if dtype is None:
+        return f"dynograd.{TYPE_NAMES[self.dtype]}"
+    if isinstance(dtype, _TypedMeta):
+        return self.to(dtype.dtype)  # type: ignore[attr-defined]
+    if isinstance(dtype, str):
+        wanted = dtype.split(".")[-1]
+        for kind, name in TYPE_NAMES.items():
+            if name == wanted:
+                return self.to(kind)  # type: ignore[attr-defined]
+    return self.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]

@@ -1,0 +1,81 @@
+"""Fills Tensor with its methods from the registry of ops, and Python's operators with the same functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import ops as _ops
+from dynograd.ops.op import registry
+from dynograd.tensor import Tensor
+
+__all__ = ["install_methods", "public_functions"]
+
+_OPERATORS = {
+    "__add__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__truediv__": "div",
+    "__floordiv__": "floor_divide",
+    "__mod__": "remainder",
+    "__neg__": "neg",
+    "__abs__": "abs",
+    "__matmul__": "matmul",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__invert__": "bitwise_not",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
+_REFLECTED = {
+    "__radd__": "add",
+    "__rsub__": "sub",
+    "__rmul__": "mul",
+    "__rtruediv__": "div",
+    "__rfloordiv__": "floor_divide",
+    "__rmod__": "remainder",
+    "__rmatmul__": "matmul",
+    "__rpow__": "pow",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+}
+
+
+def public_functions() -> dict[str, Any]:
+    """Every op's public function by name; a composed face (`add` with alpha) stands before the op it covers."""
+    found = {name: entry.function for name, entry in registry.items() if not name.endswith(".public")}
+    found |= {name[: -len(".public")]: entry.function for name, entry in registry.items() if name.endswith(".public")}
+    return found
+
+
+def install_methods() -> None:
+    """Puts methods and operators on Tensor; called once, when `dynograd` is imported."""
+    for entry in list(registry.values()):
+        if entry.method:
+            setattr(Tensor, entry.method if isinstance(entry.method, str) else entry.name, entry.function)
+    for operator, name in _OPERATORS.items():
+        if name in registry:
+            setattr(Tensor, operator, registry[name].function)
+    for operator, name in _REFLECTED.items():
+        if name in registry:
+            setattr(Tensor, operator, _reflected(registry[name].function))
+    if "pow.public" in registry:
+        Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
+    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def _reflected(function: Any) -> Any:
+    def reflected(self: Tensor, other: Any) -> Any:
+        return function(other, self)
+
+    return reflected
+
+
+assert _ops.families

@@ -1,0 +1,306 @@
+"""Sums, products and powers of tensors and numbers, and rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.ops.op import composed, elementwise
+
+__all__ = ["add", "div", "mul", "neg", "pow", "sub"]
+
+
+@elementwise(name="add", formula="input + other", derivative=("g", "g"), inplace=True)
+def plus(input: Array, other: Array) -> Array:
+    """`input + other`, broadcast and promoted."""
+
+
+@elementwise(name="sub", formula="input - other", derivative=("g", "-g"), inplace=True)
+def minus(input: Array, other: Array) -> Array:
+    """`input - other`, broadcast and promoted."""
+
+
+@elementwise(formula="input * other", derivative=("g * other", "g * input"), method=True, inplace=True)
+def mul(input: Array, other: Array) -> Array:
+    """`input * other`, broadcast and promoted.
+
+    Args:
+        other: tensor or number.
+
+    >>> dynograd.mul(tensor([1.0, 2.0]), 3)
+    tensor([3., 6.])
+    """
+
+
+@elementwise(
+    name="div", formula="input / other", derivative=("g / other", "-g * (output / other)"), promote="float", inplace=True
+)
+def divide(input: Array, other: Array) -> Array:
+    """`input / other`; integers give the default dtype."""
+
+
+@composed(covers="add", method=True)
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """`input + alpha * other`, broadcast and promoted.
+
+    Args:
+        other: tensor or number.
+
+    >>> dynograd.add(tensor([1, 2]), tensor([10, 20]), alpha=2)
+    tensor([21, 42])
+    """
+    return plus(input, other) if alpha == 1 else plus(input, mul(other, alpha))
+
+
+@composed(covers="sub", method=True)
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """`input - alpha * other`, broadcast and promoted.
+
+    >>> dynograd.sub(tensor([5.0]), 2)
+    tensor([3.])
+    """
+    return minus(input, other) if alpha == 1 else minus(input, mul(other, alpha))
+
+
+@composed(covers="div", method=True)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """`input / other`; `rounding_mode` "floor" or "trunc" rounds the quotient (integers then stay integers).
+
+    Raises:
+        RuntimeError: another rounding_mode.
+
+    >>> dynograd.div(tensor([7, -7]), 2, rounding_mode="floor")
+    tensor([ 3, -4])
+    """
+    if rounding_mode is None:
+        return divide(input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return trunc_divide(input, other)
+    raise RuntimeError(f"div: expected rounding_mode to be None, 'trunc' or 'floor', got {rounding_mode!r}.")
+
+
+@elementwise(formula="floor(input / other)", derivative=("g * 0", "g * 0"), method=True, inplace=True)
+def floor_divide(input: Array, other: Array) -> Array:
+    """`input / other` rounded down, in the promoted dtype. Gradient 0.
+
+    >>> tensor([7, -7]).floor_divide(2)
+    tensor([ 3, -4])
+    """
+
+
+@elementwise(formula="trunc(input / other)", derivative=("g * 0", "g * 0"))
+def trunc_divide(input: Array, other: Array) -> Array:
+    """`input / other` rounded towards zero, in the promoted dtype."""
+
+
+@elementwise(
+    formula="input - floor(input / other) * other",
+    derivative=("g", "-g * floor_divide(input, other)"),
+    method=True,
+    inplace=True,
+)
+def remainder(input: Array, other: Array) -> Array:
+    """The remainder with the sign of `other`, as Python's `%`.
+
+    >>> dynograd.remainder(tensor([-3, 3]), 2)
+    tensor([1, 1])
+    """
+
+
+@elementwise(
+    formula="input - trunc(input / other) * other",
+    derivative=("g", "-g * trunc_divide(input, other)"),
+    method=True,
+    inplace=True,
+)
+def fmod(input: Array, other: Array) -> Array:
+    """The remainder with the sign of `input`, as C's fmod.
+
+    >>> dynograd.fmod(tensor([-3, 3]), 2)
+    tensor([-1,  1])
+    """
+
+
+@elementwise(formula="-input", derivative="-g", method=True, inplace=True)
+def neg(input: Array) -> Array:
+    """`-input`.
+
+    >>> dynograd.neg(tensor([1, -2]))
+    tensor([-1,  2])
+    """
+
+
+@elementwise(
+    name="pow",
+    formula="input ** other",
+    derivative=(
+        "g * where(other == 0, other * 0, other * power(input, other - 1))",
+        "g * where((input == 0) & (other >= 0), input * 0, output * log(input))",
+    ),
+    inplace=True,
+)
+def power(input: Array, other: Array) -> Array:
+    """`input ** other` elementwise, both tensors."""
+
+
+@composed(covers="pow", method=True)
+def pow(input: Any, exponent: Any) -> Any:
+    """`input ** exponent`, broadcast and promoted; integers stay integers and then need exponents of at least 0.
+
+    Raises:
+        RuntimeError: an integer to a negative integer power.
+
+    >>> tensor([1.0, 2.0, 3.0]).pow(2)
+    tensor([1., 4., 9.])
+    """
+    if type(exponent) in (int, float) and not isinstance(input, (int, float)):
+        floating = getattr(input, "array", input).dtype.kind in "fcV"
+        if exponent == 2:
+            return square(input)
+        if floating:
+            if exponent == 1:
+                return mul(input, 1)
+            if exponent == 0.5:
+                return _root(input)
+            return scalar_power(input, exponent)
+        if type(exponent) is int and exponent < 0:
+            raise RuntimeError(
+                f"pow: Integers to negative integer powers are not allowed, got exponent {exponent}. Use input.float()."
+            )
+    return power(input, exponent)
+
+
+def _root(input: Any) -> Any:
+    from dynograd.ops.exponentials import sqrt
+
+    return sqrt(input)
+
+
+@elementwise(
+    formula="input ** exponent",
+    derivative="g * exponent * scalar_power(input, exponent - 1) if exponent != 0 else g * 0",
+    promote="float",
+)
+def scalar_power(input: Array, exponent: float) -> Array:
+    """`input ** exponent` for a number."""
+
+
+@elementwise(formula="input * input", derivative="g * 2 * input", method=True, inplace=True)
+def square(input: Array) -> Array:
+    """`input * input`.
+
+    >>> dynograd.square(tensor([3.0]))
+    tensor([9.])
+    """
+
+
+@elementwise(formula="1 / input", derivative="-g * output * output", promote="float", method=True, inplace=True)
+def reciprocal(input: Array) -> Array:
+    """`1 / input`.
+
+    >>> dynograd.reciprocal(tensor([4.0]))
+    tensor([0.2500])
+    """
+
+
+@elementwise(formula="abs(input)", derivative="g * sign(input)", method=True, inplace=True)
+def abs(input: Array) -> Array:
+    """The absolute value; gradient 0 at 0.
+
+    >>> dynograd.abs(tensor([-1.5, 2.0]))
+    tensor([1.5000, 2.0000])
+    """
+
+
+@elementwise(formula="sign(input)", derivative="g * 0", method=True, inplace=True)
+def sign(input: Array) -> Array:
+    """-1, 0 or 1; gradient 0.
+
+    >>> dynograd.sign(tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
+
+
+@elementwise(formula="conj(input)", derivative="conj(g)", method=True)
+def conj(input: Array) -> Array:
+    """The complex conjugate; real tensors are unchanged."""
+
+
+@elementwise(
+    formula="max(input, other)",
+    derivative=("g * ge_half(input, other)", "g * ge_half(other, input)"),
+    method=True,
+)
+def maximum(input: Array, other: Array) -> Array:
+    """The larger of each pair; NaN wins. At ties each side gets half of the gradient.
+
+    >>> dynograd.maximum(tensor([1, 5]), tensor([3, 2]))
+    tensor([3, 5])
+    """
+
+
+@elementwise(
+    formula="min(input, other)",
+    derivative=("g * ge_half(other, input)", "g * ge_half(input, other)"),
+    method=True,
+)
+def minimum(input: Array, other: Array) -> Array:
+    """The smaller of each pair; NaN wins. At ties each side gets half of the gradient.
+
+    >>> dynograd.minimum(tensor([1, 5]), tensor([3, 2]))
+    tensor([1, 2])
+    """
+
+
+@elementwise(formula="input > other ? 1 : input == other ? 0.5 : 0", derivative=("g * 0", "g * 0"), promote="float")
+def ge_half(input: Array, other: Array) -> Array:
+    """1 where input > other, 0.5 at ties, else 0: how `maximum` shares its gradient."""
+
+
+@elementwise(formula="floor(input)", derivative="g * 0", method=True, inplace=True)
+def floor(input: Array) -> Array:
+    """Rounded down; gradient 0.
+
+    >>> dynograd.floor(tensor([-1.5, 1.5]))
+    tensor([-2.,  1.])
+    """
+
+
+@elementwise(formula="ceil(input)", derivative="g * 0", method=True, inplace=True)
+def ceil(input: Array) -> Array:
+    """Rounded up; gradient 0.
+
+    >>> dynograd.ceil(tensor([-1.5, 1.5]))
+    tensor([-1.,  2.])
+    """
+
+
+@elementwise(formula="trunc(input)", derivative="g * 0", method=True, inplace=True)
+def trunc(input: Array) -> Array:
+    """Rounded towards zero; gradient 0.
+
+    >>> dynograd.trunc(tensor([-1.5, 1.5]))
+    tensor([-1.,  1.])
+    """
+
+
+@elementwise(name="round", formula="round(input)", derivative="g * 0", inplace=True)
+def round_half_even(input: Array) -> Array:
+    """Rounded to the nearest integer, halves to even."""
+
+
+@composed(covers="round", method=True)
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Rounded to `decimals` places, halves to even; gradient 0.
+
+    >>> dynograd.round(tensor([0.5, 1.5, 2.26]))
+    tensor([0., 2., 2.])
+    """
+    if decimals == 0:
+        return round_half_even(input)
+    scale = 10.0**decimals
+    return divide(round_half_even(mul(input, scale)), scale)
+
+

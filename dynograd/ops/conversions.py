@@ -1,0 +1,117 @@
+"""Copies, and changes of dtype or device: `clone`, `to`, `float()` and their like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays, devices, dtypes
+from dynograd.arrays import Array
+from dynograd.ops.broadcasting import convert
+from dynograd.ops.op import composed, op
+
+__all__ = ["clone"]
+
+
+@op(name="clone", linear=True)
+def copied(input: Array) -> Array:
+    """A copy in new memory."""
+    return arrays.copy(input)
+
+
+@copied.backward
+def copied_backward(g: Any, saved: Any) -> Any:
+    return (g,)
+
+
+@composed(covers="clone", method=True)
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy in new memory that stays part of the graph.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> y = x.clone()
+    >>> y[0] = 5.0
+    >>> x
+    tensor([1., 2.])
+    """
+    return copied(input)
+
+
+@composed(method=True)
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """The tensor itself when its memory is row-major, a row-major copy otherwise."""
+    return input if arrays.is_contiguous(getattr(input, "array", input)) else copied(input)
+
+
+@composed(method=True)
+def to(input: Any, *args: Any, **kwargs: Any) -> Any:
+    """The tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.
+
+    The same tensor comes back when nothing changes (unless `copy=True`).
+
+    Raises:
+        DeviceError: a device that this machine does not have.
+
+    >>> tensor([1.7, -1.7]).to(dynograd.int64)
+    tensor([ 1, -1])
+    """
+    dtype = device = None
+    copy = bool(kwargs.pop("copy", False))
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("memory_format", None)
+    positional = list(args)
+    if positional and hasattr(positional[0], "array"):
+        other = positional.pop(0)
+        dtype, device = other.dtype, other.device
+    for one in positional:
+        if isinstance(one, dtypes.dtype):
+            dtype = one
+        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
+            device = devices.as_device(one)
+        elif one is not None and not isinstance(one, bool):
+            raise TypeError(f"to: expected a dtype, a device or a Tensor, got {one!r}.")
+    if "other" in kwargs:
+        other = kwargs.pop("other")
+        dtype, device = other.dtype, other.device
+    dtype = kwargs.pop("dtype", dtype)
+    device = kwargs.pop("device", device)
+    if kwargs:
+        raise TypeError(f"to: got unexpected arguments {sorted(kwargs)}. It takes dtype, device, non_blocking, copy, memory_format.")
+    if device is not None:
+        arrays.check_device("to", device)
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+        if getattr(input, "array", input).dtype.num != dtype.num:
+            return convert(input, dtype)
+    return copied(input) if copy else input
+
+
+def _conversion(name: str, dtype: dtypes.dtype) -> None:
+    def method(input: Any, memory_format: Any = None) -> Any:
+        return to(input, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor as {dtype}."
+    composed(method=True)(method)
+
+
+for _name, _dtype in {
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "long": dtypes.int64,
+    "int": dtypes.int32,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+}.items():
+    _conversion(_name, _dtype)
+
+
+@composed(method=True)
+def type_as(input: Any, other: Any) -> Any:
+    """`input` in the dtype of `other`."""
+    return to(input, other.dtype)

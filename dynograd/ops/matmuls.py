@@ -1,0 +1,198 @@
+"""Matrix products: `matmul`, its named special cases, and `linear`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.broadcasting import sum_to
+from dynograd.ops.op import composed, op
+from dynograd.ops.views import permuted, reshaped
+
+__all__ = ["bmm", "linear", "matmul", "mm"]
+
+
+def _swapped(input: Any) -> Any:
+    """The last two dims exchanged (a view)."""
+    rank = len(input.shape)
+    return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _check_product(who: str, one: Any, two: Any) -> None:
+    if one.dtype is not two.dtype and one.dtype != two.dtype:
+        raise DtypeError(
+            f"{who}: expected m1 and m2 to have the same dtype, but got: {one.dtype} != {two.dtype}. "
+            f"Convert one of them, e.g. other.to(input.dtype)."
+        )
+
+
+@op(method=True, saves="input other")
+def matmul(input: Array, other: Array) -> Array:
+    """The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.
+
+    Raises:
+        ShapeError: the inner sizes differ.
+
+    >>> dynograd.matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    if input.ndim == 0 or other.ndim == 0:
+        raise ShapeError(
+            f"matmul: both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D. "
+            f"Multiply by a number with *."
+        )
+    _check_product("matmul", input, other)
+    if input.shape[-1] != other.shape[-2 if other.ndim > 1 else 0]:
+        raise ShapeError(
+            f"matmul: mat1 and mat2 shapes cannot be multiplied ({_text(input)} and {_text(other)}): input has "
+            f"{input.shape[-1]} columns (shape {input.shape}) but other has {other.shape[-2 if other.ndim > 1 else 0]} rows "
+            f"(shape {other.shape}). Transpose or reshape one of them."
+        )
+    return kernel("matmuls", "matmul_forward", input)(input, other)
+
+
+def _text(array: Any) -> str:
+    return "x".join(map(str, array.shape))
+
+
+@matmul.backward
+def matmul_backward(g: Any, saved: Any) -> Any:
+    x, y = saved.input, saved.other
+    if len(x.shape) == 2 and len(y.shape) == 2:
+        return (
+            matmul(g, _swapped(y)) if saved.needs(0) else None,
+            matmul(_swapped(x), g) if saved.needs(1) else None,
+        )
+    rows = x if len(x.shape) > 1 else reshaped(x, (1, *x.shape))
+    columns = y if len(y.shape) > 1 else reshaped(y, (*y.shape, 1))
+    shape = tuple(g.shape)
+    if len(y.shape) == 1:
+        shape = (*shape, 1)
+    if len(x.shape) == 1:
+        shape = (*shape[:-1], 1, shape[-1])
+    g = reshaped(g, shape)
+    g_x = g_y = None
+    if saved.needs(0):
+        g_x = sum_to(matmul(g, _swapped(columns)), tuple(rows.shape))
+        g_x = reshaped(g_x, tuple(x.shape))
+    if saved.needs(1):
+        if len(columns.shape) == 2 and len(rows.shape) > 2:
+            flat = reshaped(rows, (-1, rows.shape[-1]))
+            g_y = matmul(_swapped(flat), reshaped(g, (-1, g.shape[-1])))
+        else:
+            g_y = sum_to(matmul(_swapped(rows), g), tuple(columns.shape))
+        g_y = reshaped(g_y, tuple(y.shape))
+    return g_x, g_y
+
+
+@composed(method=True)
+def mm(input: Any, mat2: Any) -> Any:
+    """The product of two matrices.
+
+    >>> dynograd.mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    _check_rank("mm", input, 2)
+    _check_rank("mm", mat2, 2)
+    return matmul(input, mat2)
+
+
+@composed(method=True)
+def bmm(input: Any, mat2: Any) -> Any:
+    """The products of two batches of matrices, (B, N, M) with (B, M, P).
+
+    >>> dynograd.bmm(tensor([[[2.0]], [[3.0]]]), tensor([[[4.0]], [[5.0]]]))
+    tensor([[[ 8.]],
+    <BLANKLINE>
+            [[15.]]])
+    """
+    _check_rank("bmm", input, 3)
+    _check_rank("bmm", mat2, 3)
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError(
+            f"bmm: expected batches of the same size, got {tuple(input.shape)} and {tuple(mat2.shape)}. "
+            f"Use matmul to broadcast a batch of size 1."
+        )
+    return matmul(input, mat2)
+
+
+@composed(method=True)
+def mv(input: Any, vec: Any) -> Any:
+    """The product of a matrix and a vector.
+
+    >>> dynograd.mv(tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
+    tensor([11.])
+    """
+    _check_rank("mv", input, 2)
+    _check_rank("mv", vec, 1)
+    return matmul(input, vec)
+
+
+@composed(method=True)
+def dot(input: Any, tensor: Any) -> Any:
+    """The inner product of two vectors.
+
+    >>> dynograd.dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    _check_rank("dot", input, 1)
+    _check_rank("dot", tensor, 1)
+    return matmul(input, tensor)
+
+
+def _check_rank(who: str, input: Any, rank: int) -> None:
+    if len(input.shape) != rank:
+        raise ShapeError(f"{who}: expected a {rank}-D tensor, got shape {tuple(input.shape)}. Use matmul for other ranks.")
+
+
+@op(saves="input weight")
+def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`input @ weight.T + bias`.
+
+    Args:
+        input (*, in_features): any leading dims.
+        weight (out_features, in_features): or (in_features,).
+        bias (out_features,): added to every row.
+    Returns:
+        (*, out_features), dtype of `input`.
+    Raises:
+        ShapeError: the last size of `input` is not `in_features`.
+
+    >>> dynograd.nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([1.0]))
+    tensor([[12.]])
+    """
+    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+        features = input.shape[-1] if input.ndim else "no"
+        raise ShapeError(
+            f"linear: input has {features} features (shape {input.shape}) but weight wants {weight.shape[-1]} "
+            f"(shape {weight.shape}); mat1 and mat2 shapes cannot be multiplied. Transpose or reshape input, or build "
+            f"Linear({features}, {weight.shape[0]})."
+        )
+    _check_product("linear", input, weight)
+    if bias is not None and bias.dtype != input.dtype:
+        _check_product("linear", input, bias)
+    return kernel("matmuls", "linear_forward", input)(input, weight, bias)
+
+
+@linear.backward
+def linear_backward(g: Any, saved: Any) -> Any:
+    x, w = saved.input, saved.weight
+    if len(w.shape) == 1:
+        g = reshaped(g, (*g.shape, 1))
+        w = reshaped(w, (1, *w.shape))
+    g_x = matmul(g, w) if saved.needs(0) else None
+    g_w = g_b = None
+    if saved.needs(1) or saved.needs(2):
+        rows = reshaped(g, (-1, g.shape[-1])) if len(g.shape) != 2 else g
+        if saved.needs(1):
+            flat = x if len(x.shape) == 2 else reshaped(x, (-1, x.shape[-1]))
+            g_w = matmul(permuted(rows, (1, 0)), flat)
+            if len(saved.weight.shape) == 1:
+                g_w = reshaped(g_w, tuple(saved.weight.shape))
+        if saved.needs(2):
+            g_b = sum_to(rows, (rows.shape[-1],))
+            if len(saved.weight.shape) == 1:
+                g_b = sum_to(g_b, ())
+    return g_x, g_w, g_b

@@ -1,0 +1,239 @@
+"""The table of ops. `op`, `elementwise` and `composed` put a function in it; interpreters read it.
+
+An op's public function starts as a stub. On its first call the installed interpreter (eager autograd, see
+`dynograd/interpreter.py`) writes the function's real code from the table, specialised for this op's parameters. The function
+object never changes, so `from dynograd.ops.reductions import sum` is always the fast one. This is the one place where a lower
+layer is handed something by a higher one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Op", "composed", "elementwise", "op", "registry"]
+
+Function = Callable[..., Any]
+
+
+class Op:
+    """One row of the table. Fields are written by the decorators below and read by interpreters and tests."""
+
+    __slots__ = (
+        "array_names",
+        "backward_rule",
+        "decomposition",
+        "derivative",
+        "differentiable",
+        "extras",
+        "fast_backward_rule",
+        "formula",
+        "forward",
+        "function",
+        "inplace",
+        "jvp_rule",
+        "kind",
+        "linear",
+        "list_name",
+        "method",
+        "name",
+        "optional_names",
+        "outputs",
+        "promote",
+        "saves",
+        "signature",
+        "static_names",
+        "view",
+    )
+
+    name: str
+    kind: str  # "op", "elementwise" or "composed"
+    forward: Function
+    function: Function
+    signature: inspect.Signature
+    array_names: tuple[str, ...]
+    optional_names: frozenset[str]
+    list_name: str | None
+    static_names: tuple[str, ...]
+    saves: tuple[str, ...]
+    outputs: tuple[str, ...] | str | None
+    extras: tuple[str, ...]
+
+    def __init__(self, name: str, kind: str, forward: Function, **fields: Any) -> None:
+        self.name, self.kind, self.forward = name, kind, forward
+        self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
+        self.formula = self.derivative = self.promote = self.outputs = None
+        self.saves = self.extras = ()
+        self.method = self.inplace = self.linear = self.view = False
+        self.differentiable = True
+        for field, value in fields.items():
+            setattr(self, field, value)
+        self._read_signature()
+
+    def _read_signature(self) -> None:
+        self.signature = inspect.signature(self.forward)
+        arrays, optional, static = [], set(), []
+        self.list_name = None
+        for parameter in self.signature.parameters.values():
+            annotation = str(parameter.annotation).replace(" ", "")
+            if annotation in ("Array", "Arrays", "Array|None"):
+                arrays.append(parameter.name)
+                if annotation == "Arrays":
+                    self.list_name = parameter.name
+                if annotation == "Array|None":
+                    optional.add(parameter.name)
+            else:
+                static.append(parameter.name)
+        self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> tuple:
+        return registry.__getitem__, (self.name,)
+
+
+registry: dict[str, Op] = {}
+_interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
+
+
+def install(write_function: Callable[[Op], tuple[str, dict[str, Any]]]) -> None:
+    """Installs the interpreter: for an op, the source of its public function and the names that the source uses."""
+    _interpreter[:] = [write_function]
+
+
+def op(
+    *,
+    name: str | None = None,
+    method: bool | str = False,
+    inplace: bool = False,
+    saves: str = "",
+    outputs: str | None = None,
+    extras: str = "",
+    differentiable: bool = True,
+    linear: bool = False,
+    view: bool = False,
+) -> Callable[[Function], Any]:
+    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares."""
+
+    def register(forward: Function) -> Any:
+        made = Op(
+            name or forward.__name__,
+            "op",
+            forward,
+            method=method,
+            inplace=inplace,
+            saves=tuple(saves.split()),
+            outputs=outputs if outputs in (None, "list") else tuple(outputs.split()),
+            extras=tuple(extras.split()),
+            differentiable=differentiable,
+            linear=linear,
+            view=view,
+        )
+        return _publish(made)
+
+    return register
+
+
+def elementwise(
+    *,
+    formula: str,
+    derivative: str | tuple[str | None, ...] | None,
+    promote: str = "arithmetic",
+    name: str | None = None,
+    method: bool | str = False,
+    inplace: bool = False,
+) -> Callable[[Function], Any]:
+    """Registers an op given by a scalar formula and, for each array argument, the text of its derivative times `g`.
+
+    The texts name the parameters, `output`, `g` and other ops. Saves, backward, second order and jvp follow from them;
+    the kernel is the function of the same name in `kernels/elementwise_cpu.py`. `promote` is `arithmetic`, `float`
+    (integers become the default dtype), `compare` (result bool), `logical` (operands as truth values) or `integer`.
+    """
+
+    def register(forward: Function) -> Any:
+        texts = (derivative,) if isinstance(derivative, str) else derivative
+        made = Op(
+            name or forward.__name__,
+            "elementwise",
+            forward,
+            formula=formula,
+            derivative=texts,
+            promote=promote,
+            method=method,
+            inplace=inplace,
+            differentiable=texts is not None,
+        )
+        return _publish(made)
+
+    return register
+
+
+def composed(*, method: bool | str = False, inplace: bool = False, covers: str | None = None) -> Callable[[Function], Any]:
+    """Registers a function made of other ops. `covers` names the op of which it is the public face (PyTorch's arguments)."""
+
+    def register(function: Function) -> Any:
+        made = Op(covers or function.__name__, "composed", function, method=method, inplace=inplace)
+        made.function = function
+        key = made.name if covers is None else f"{made.name}.public"
+        if key in registry:
+            raise AssertionError(f"op {key!r} is registered twice")
+        registry[key] = made
+        function.op = made  # type: ignore[attr-defined]
+        return function
+
+    return register
+
+
+def _publish(made: Op) -> Any:
+    """Makes the public function of an op: a stub that turns into the interpreter's code when it is first called."""
+    if made.name in registry:
+        raise AssertionError(f"op {made.name!r} is registered twice")
+    registry[made.name] = made
+
+    def specialise(args: Any, kwargs: Any) -> Any:
+        if not _interpreter:
+            return made.forward(*args, **kwargs)
+        source, names = _interpreter[0](made)
+        space.update(names)
+        _exchange(function, source, space, made.name)
+        return function(*args, **kwargs)
+
+    space: dict[str, Any] = {"__name__": made.forward.__module__, "specialise": specialise}
+    exec(f"def {made.name}(*args, **kwargs):\n    return specialise(args, kwargs)\n", space)
+    function = space[made.name]
+    function.__doc__ = made.forward.__doc__
+    function.__module__ = made.forward.__module__
+    function.__qualname__ = made.forward.__qualname__
+    function.__signature__ = made.signature
+    function.op = made
+    made.function = function
+    _add_decorators(function, made)
+    return function
+
+
+def _exchange(function: Any, source: str, space: dict[str, Any], name: str) -> None:
+    """Gives `function` the code of `source`, visible to pdb and tracebacks under `<dynograd op NAME>`."""
+    filename = f"<dynograd op {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    made: dict[str, Any] = {}
+    exec(compile(source, filename, "exec"), space, made)
+    written = made[name]
+    function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+    function.__code__ = written.__code__
+
+
+def _add_decorators(function: Any, made: Op) -> None:
+    def setter(field: str) -> Callable[[Function], Function]:
+        def decorate(rule: Function) -> Function:
+            setattr(made, field, rule)
+            return rule
+
+        return decorate
+
+    function.backward = setter("backward_rule")
+    function.fast_backward = setter("fast_backward_rule")
+    function.jvp = setter("jvp_rule")
+    function.decomposition = setter("decomposition")

@@ -1,0 +1,364 @@
+"""Random tensors, and the Tensor-facing side of generators. The numbers come from `kernels/random_cpu.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.writes import stamp
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.random_streams import Generator, default_generator, initial_seed, manual_seed, seed
+from dynograd.shapes import as_shape, check_sizes
+from dynograd.tensor import Tensor, wrap
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+
+def draw(kind: str, count: int, generator: Generator | None, dtype: dtypes.dtype | None = None) -> tuple[int, int]:
+    """Reserves what a draw of `kind` needs and returns its (seed, offset)."""
+    name = None if dtype is None else dtype.numpy
+    return (generator or default_generator).key(kernel("random", "blocks_needed", 0)(kind, count, name))
+
+
+def _floating(who: str, dtype: Any) -> dtypes.dtype:
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if kind.category < dtypes.FLOATING:
+        raise DtypeError(f"{who}: expected a floating dtype, got {kind}. Use randint for integers.")
+    return kind
+
+
+def _made(array: Any, requires_grad: bool, out: Any = None) -> Tensor:
+    if out is not None:
+        return out.copy_(wrap(array))
+    made = wrap(array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _shape(who: str, size: Any, device: Any) -> tuple[int, ...]:
+    arrays.check_device(who, device)
+    return check_sizes(who, as_shape(who, size))
+
+
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Uniform numbers of [0, 1).
+
+    >>> _ = dynograd.manual_seed(0)
+    >>> dynograd.rand(2, 3).shape
+    dynograd.Size([2, 3])
+    """
+    return _made(_uniform(_shape("rand", size, device), _floating("rand", dtype), 0.0, 1.0, generator), requires_grad, out)
+
+
+def _uniform(shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None) -> Any:
+    where = draw("uniform", prod(shape), generator, kind)
+    return kernel("random", "uniform", 0)(*where, shape, kind.numpy, low, high)
+
+
+def _normal(shape: tuple[int, ...], kind: dtypes.dtype, mean: Any, std: Any, generator: Generator | None) -> Any:
+    where = draw("normal", prod(shape), generator, kind)
+    return kernel("random", "normal", 0)(*where, shape, kind.numpy, mean, std)
+
+
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1."""
+    return _made(_normal(_shape("randn", size, device), _floating("randn", dtype), 0.0, 1.0, generator), requires_grad, out)
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """`rand` in the shape and dtype of `input`."""
+    kind = _floating("rand_like", input.dtype if dtype is None else dtype)
+    return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+    """`randn` in the shape and dtype of `input`."""
+    kind = _floating("randn_like", input.dtype if dtype is None else dtype)
+    return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
+
+
+def _integers(who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None) -> Any:
+    low, high = int(low), int(high)
+    if low >= high:
+        raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
+    where = draw("integers", prod(shape), generator)
+    return kernel("random", "integers", 0)(*where, shape, low, high, kind.numpy)
+
+
+def randint(
+    low: Any,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Integers of [low, high), or of [0, low) as `randint(high, size)`.
+
+    >>> _ = dynograd.manual_seed(0)
+    >>> bool((dynograd.randint(3, 5, (10,)) >= 3).all())
+    True
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    kind = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size, device)
+    return _made(_integers("randint", shape, low, high, kind, generator), requires_grad, out)
+
+
+def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`randint` in the shape and dtype of `input`."""
+    if high is None:
+        low, high = 0, low
+    kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    return _made(_integers("randint_like", input.array.shape, low, high, kind, generator), requires_grad)
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """The numbers 0 to n - 1 in random order.
+
+    >>> sorted(dynograd.randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    arrays.check_device("randperm", device)
+    if n < 0:
+        raise ShapeError(f"randperm: n must be non-negative, got {n}.")
+    made = kernel("random", "permutation", 0)(*draw("permutation", n, generator), n)
+    return _made(arrays.cast(made, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), requires_grad, out)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers; mean and std are numbers (then `size` is needed) or tensors that broadcast.
+
+    Raises:
+        RuntimeError: a negative std.
+    """
+    tensors = [one for one in (mean, std) if isinstance(one, Tensor)]
+    lowest = (std.array.min() if std.array.size else 0) if isinstance(std, Tensor) else std
+    if lowest < 0:
+        raise RuntimeError(f"normal: normal expects std >= 0.0, but found std {float(lowest)}.")
+    if tensors:
+        from dynograd.shapes import broadcast_shapes
+
+        shape = broadcast_shapes("normal", *[one.array.shape for one in tensors])
+        kind = _floating("normal", dtype or tensors[0].dtype)
+    else:
+        if size is None:
+            raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
+        shape = _shape("normal", (size,) if isinstance(size, (tuple, list)) else (size,), device)
+        kind = _floating("normal", dtype)
+    plain = [one.array if isinstance(one, Tensor) else one for one in (mean, std)]
+    return _made(_normal(shape, kind, *plain, generator), requires_grad, out)
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+    """1 with the probability that `input` holds (or `p`), else 0, in the dtype of `input`.
+
+    >>> dynograd.bernoulli(tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    array = input.array
+    if p is None:
+        if array.size and not bool(((array >= 0) & (array <= 1)).all()):
+            raise RuntimeError(
+                f"bernoulli: expected probabilities p_in >= 0 && p_in <= 1, got values from {array.min()} to {array.max()}."
+            )
+        _floating("bernoulli", input.dtype)
+    elif not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
+    where = draw("bernoulli", array.size, generator)
+    made = kernel("random", "bernoulli", 0)(*where, array if p is None else p, array.shape, array.dtype)
+    return _made(made, False, out)
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+    """Column numbers drawn from each row of unnormalised probabilities.
+
+    Args:
+        input (N,) or (M, N): not negative, each row with a positive sum.
+        num_samples: how many per row; without replacement at most the number of positive columns.
+    Returns:
+        (num_samples,) or (M, num_samples), int64.
+    Raises:
+        RuntimeError: negative, NaN or infinite weights, or too few of them.
+
+    >>> dynograd.multinomial(tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
+    array = input.array
+    if array.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, got shape {tuple(array.shape)}.")
+    _floating("multinomial", input.dtype)
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
+    rows = array.reshape(1, -1) if array.ndim == 1 else array
+    rows = arrays.cast(rows, dtypes.float64)
+    if not bool((rows >= 0).all()) or not bool((rows < float("inf")).all()):
+        raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0. Use softmax to get probabilities.")
+    if rows.size == 0 or not bool((rows.sum(1) > 0).all()):
+        raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0).")
+    if not replacement and num_samples > rows.shape[1]:
+        raise RuntimeError(
+            f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {rows.shape[1]}."
+        )
+    count = rows.shape[0] * (num_samples if replacement else rows.shape[1])
+    made = kernel("random", "multinomial", 0)(*draw("multinomial", count, generator), rows, num_samples, replacement)
+    return _made(made.reshape(-1) if array.ndim == 1 else made, False, out)
+
+
+# --- filling in place ------------------------------------------------------------------------------------------------------
+
+
+def _fill(self: Tensor, array: Any, who: str) -> Tensor:
+    from dynograd.inplace import copy_
+
+    if not self._requires_grad:
+        arrays.write(self.array, array)
+        if self._meta is None or not self._meta.silent:
+            stamp(self.array)
+        return self
+    return copy_(self, wrap(array))
+
+
+def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float) -> Tensor:
+    """Fills with uniform numbers of [a, b) (also as `from=`, `to=`)."""
+    low, high = bounds.get("from", a), bounds.get("to", b)
+    if low > high:
+        raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
+    return _fill(self, _uniform(self.array.shape, _floating("uniform_", self.dtype), low, high, generator), "uniform_")
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fills with normal numbers."""
+    if std < 0:
+        raise RuntimeError(f"normal_: normal expects std >= 0.0, but found std {std}.")
+    return _fill(self, _normal(self.array.shape, _floating("normal_", self.dtype), mean, std, generator), "normal_")
+
+
+def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
+    """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly."""
+    if len(bounds) == 2:
+        low, high = bounds
+    elif len(bounds) == 1:
+        low, high = 0, bounds[0]
+    else:
+        largest = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
+        low, high = 0, largest.get(self.dtype.name, (1 << (8 * self.dtype.itemsize - self.dtype.is_signed)) - 1) + 1
+    return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator), "random_")
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fills with 1 of probability p (a number or a tensor), else 0."""
+    probabilities = p.array if isinstance(p, Tensor) else p
+    where = draw("bernoulli", self.array.size, generator)
+    return _fill(self, kernel("random", "bernoulli", 0)(*where, probabilities, self.array.shape, self.array.dtype), "bernoulli_")
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fills with exponential numbers of rate `lambd`."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}.")
+    where = draw("exponential", self.array.size, generator, self.dtype)
+    return _fill(self, kernel("random", "exponential", 0)(*where, self.array.shape, self.array.dtype, lambd), "exponential_")
+
+
+def install_random_methods() -> None:
+    """Puts `uniform_` and its like on Tensor, and tensor-valued state on Generator."""
+    for method in (uniform_, normal_, random_, bernoulli_, exponential_, bernoulli, multinomial):
+        setattr(Tensor, method.__name__, method)
+    Generator.get_state = _get_state  # type: ignore[attr-defined]
+    Generator.set_state = _set_state  # type: ignore[attr-defined]
+
+
+def _get_state(self: Generator) -> Tensor:
+    """The generator's state as a uint8 tensor of 16 bytes."""
+    raw = b"".join(number.to_bytes(8, "little") for number in self.state())
+    return wrap(arrays.from_python(list(raw), dtypes.uint8))
+
+
+def _set_state(self: Generator, new_state: Tensor) -> Generator:
+    """Continues from a state that `get_state` gave."""
+    raw = bytes(new_state.array.tolist())
+    if len(raw) != 16:
+        raise RuntimeError(f"set_state: expected a state of 16 bytes from get_state(), got {len(raw)} bytes.")
+    self.set_plain_state((int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")))
+    return self
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, as a tensor."""
+    return _get_state(default_generator)
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Puts the default generator back to a state from `get_rng_state`."""
+    _set_state(default_generator, new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Puts the default generator back on exit to where it was on entry."""
+    before = default_generator.state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_plain_state(before)

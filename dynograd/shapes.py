@@ -1,0 +1,140 @@
+"""Arithmetic on shapes: normalised dims, broadcasting, inferred sizes. Pure Python; every message names the op that asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from dynograd.errors import DimError, ShapeError
+
+__all__ = ["Size"]
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple that prints and slices as `Size([...])`.
+
+    >>> dynograd.Size([2, 3]).numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        return prod(self)
+
+    def __repr__(self) -> str:
+        return f"dynograd.Size([{', '.join(map(str, self))}])"
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+
+def normalize_dim(who: str, dim: Any, ndim: int) -> int:
+    """`dim` counted from the front; raises `DimError` outside [-ndim, ndim). A 0-d tensor counts as having one dim."""
+    limit = ndim or 1
+    try:
+        number = dim.__index__()
+    except AttributeError:
+        raise TypeError(f"{who}: dim must be an int, got {dim!r}.") from None
+    if not -limit <= number < limit:
+        raise DimError(
+            f"{who}: dim is out of range (expected to be in range of [{-limit}, {limit - 1}], but got {number}). "
+            f"input has {ndim} dimensions."
+        )
+    return number + limit if number < 0 else number
+
+
+def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:
+    """All dims counted from the front, each once; None and () mean every dim."""
+    if dims is None:
+        return tuple(range(ndim))
+    if not isinstance(dims, (tuple, list)):
+        return (normalize_dim(who, dims, ndim),) if ndim else (normalize_dim(who, dims, ndim),)[:0]
+    if len(dims) == 0:
+        return tuple(range(ndim))
+    found = tuple(normalize_dim(who, dim, ndim) for dim in dims)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{who}: a dim appears twice in dim={tuple(dims)} (input has {ndim} dimensions). Name each dim once.")
+    return found if ndim else ()
+
+
+def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)` as one tuple of ints."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    try:
+        return tuple([size.__index__() for size in sizes])
+    except AttributeError:
+        raise TypeError(f"{who}: sizes must be ints, got {tuple(sizes)!r}.") from None
+
+
+def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape`, when no size is negative."""
+    if shape and min(shape) < 0:
+        raise ShapeError(f"{who}: sizes must not be negative, got {shape}.")
+    return shape
+
+
+def broadcast_shapes(who: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape; sizes are aligned from the right and 1 stretches."""
+    rank = max(map(len, shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for offset, size in enumerate(shape, rank - len(shape)):
+            if size == 1 or size == result[offset]:
+                continue
+            if result[offset] != 1:
+                raise broadcast_error(who, *shapes)
+            result[offset] = size
+    return tuple(result)
+
+
+def broadcast_error(who: str, *shapes: tuple[int, ...]) -> ShapeError:
+    """The message for shapes that do not broadcast, naming the first dim (from the right) that disagrees."""
+    rank = max(map(len, shapes))
+    for back in range(1, rank + 1):
+        sizes = {shape[-back] for shape in shapes if len(shape) >= back} - {1}
+        if len(sizes) > 1:
+            shown = " and ".join(str(tuple(shape)) for shape in shapes)
+            return ShapeError(
+                f"{who}: shapes {shown} do not broadcast: dimension {-back} has sizes "
+                f"{' and '.join(map(str, sorted(sizes)))} (must match the other size, at non-singleton dimension {rank - back}). "
+                f"Sizes are aligned from the right and only 1 stretches; use reshape or unsqueeze to line the dimensions up."
+            )
+    return ShapeError(f"{who}: shapes {shapes} do not broadcast.")
+
+
+def infer_size(who: str, shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
+    """`shape` with its one -1 filled in so that it holds `numel` elements."""
+    unknown = [position for position, size in enumerate(shape) if size == -1]
+    known = prod(size for size in shape if size != -1)
+    if len(unknown) > 1:
+        raise ShapeError(f"{who}: only one dimension can be inferred, got shape {shape}.")
+    if min(shape, default=0) < -1:
+        raise ShapeError(f"{who}: invalid shape {shape}: sizes must be -1 or at least 0.")
+    if not unknown:
+        if known != numel:
+            raise ShapeError(
+                f"{who}: shape '{list(shape)}' is invalid for input of size {numel} (it would hold {known} elements)."
+            )
+        return shape
+    if known == 0 or numel % known:
+        if known == 0 and numel == 0:
+            raise ShapeError(f"{who}: cannot infer -1 in {shape} for an input without elements: any size would do. Give the size.")
+        raise ShapeError(
+            f"{who}: shape '{list(shape)}' is invalid for input of size {numel}: {numel} is not divisible by {known}."
+        )
+    return shape[: unknown[0]] + (numel // known,) + shape[unknown[0] + 1 :]

@@ -1,0 +1,22 @@
+"""What holds in every test: the same random numbers in every run, and no setting left behind for the next test."""
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("dynograd", derandomize=True, database=None, deadline=None)
+settings.load_profile("dynograd")
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed_and_settings():
+    import numpy
+
+    import dynograd
+
+    numpy.random.seed(0)
+    dynograd.manual_seed(0)
+    dtype = dynograd.get_default_dtype()
+    grad_enabled = dynograd.is_grad_enabled()
+    yield
+    dynograd.set_default_dtype(dtype)
+    dynograd.set_grad_enabled(grad_enabled)

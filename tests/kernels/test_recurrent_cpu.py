@@ -1,0 +1,170 @@
+"""Recurrent kernels against per-row, per-step float64 loops and finite differences."""
+
+import numpy as np
+import pytest
+
+from dynograd.kernels import recurrent_cpu
+
+GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
+
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def step(kind, x, h, c, w_ih, w_hh, b_ih, b_hh):
+    from_input = w_ih @ x + (0 if b_ih is None else b_ih)
+    from_hidden = w_hh @ h + (0 if b_hh is None else b_hh)
+    if kind == "lstm":
+        i, f, g, o = np.split(from_input + from_hidden, 4)
+        c = logistic(f) * c + logistic(i) * np.tanh(g)
+        return logistic(o) * np.tanh(c), c
+    if kind == "gru":
+        (ri, zi, ni), (rh, zh, nh) = np.split(from_input, 3), np.split(from_hidden, 3)
+        n = np.tanh(ni + logistic(ri + rh) * nh)
+        z = logistic(zi + zh)
+        return (1 - z) * n + z * h, c
+    total = from_input + from_hidden
+    return (np.tanh(total) if kind == "tanh" else np.maximum(total, 0)), c
+
+
+def reference(kind, x, h0, c0, weights, lengths, reverse):
+    time, batch, _ = x.shape
+    y = np.zeros((time, batch, h0.shape[1]))
+    h_n, c_n = h0.copy(), c0.copy()
+    for row in range(batch):
+        length = time if lengths is None else lengths[row]
+        for t in reversed(range(length)) if reverse else range(length):
+            h_n[row], c_n[row] = step(kind, x[t, row], h_n[row], c_n[row], *weights)
+            y[t, row] = h_n[row]
+    return y, h_n, c_n
+
+
+def make(kind, time=5, batch=4, inputs=3, hidden=2, bias=True, dtype=np.float64, seed=0):
+    random = np.random.default_rng(seed)
+    gates = GATES[kind] * hidden
+    x = random.normal(size=(time, batch, inputs)).astype(dtype)
+    h0, c0 = random.normal(size=(2, batch, hidden)).astype(dtype)
+    w_ih, w_hh = (random.normal(size=(gates, width)).astype(dtype) for width in (inputs, hidden))
+    b_ih, b_hh = random.normal(size=(2, gates)).astype(dtype) if bias else (None, None)
+    return x, h0, c0, (w_ih, w_hh, b_ih, b_hh)
+
+
+def forward(kind, x, h0, c0, weights, lengths, reverse):
+    if kind == "lstm":
+        return recurrent_cpu.lstm_forward(x, h0, c0, *weights, lengths, reverse)
+    if kind == "gru":
+        y, h_n, reserve = recurrent_cpu.gru_forward(x, h0, *weights, lengths, reverse)
+    else:
+        y, h_n, reserve = recurrent_cpu.rnn_forward(x, h0, *weights, kind, lengths, reverse)
+    return y, h_n, c0, reserve
+
+
+def backward(kind, gy, gh, gc, x, h0, c0, weights, reserve):
+    w_ih, w_hh = weights[:2]
+    if kind == "lstm":
+        return recurrent_cpu.lstm_backward(gy, gh, gc, x, h0, c0, w_ih, w_hh, reserve)
+    function = recurrent_cpu.gru_backward if kind == "gru" else recurrent_cpu.rnn_backward
+    gx, gh0, *rest = function(gy, gh, x, h0, w_ih, w_hh, reserve)
+    return (gx, gh0, np.zeros_like(c0), *rest)
+
+
+def differences(function, array, delta=1e-5):
+    gradient = np.empty_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + delta
+        above = function()
+        array[index] = kept - delta
+        gradient[index] = (above - function()) / (2 * delta)
+        array[index] = kept
+    return gradient
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 5, 3, 1], [2, 0, 5, 4], [0, 0, 0, 0]])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", GATES)
+def test_forward_and_gradients(kind, reverse, lengths):
+    x, h0, c0, weights = make(kind)
+    lengths = None if lengths is None else np.array(lengths)
+    y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
+    expected = reference(kind, x, h0, c0, weights, lengths, reverse)
+    for found, wanted in zip((y, h_n, c_n), expected, strict=True):
+        if kind == "lstm" or wanted is not expected[2]:
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    random = np.random.default_rng(9)
+    gy, gh, gc = (random.normal(size=array.shape) for array in expected)
+    if kind != "lstm":
+        gc = np.zeros_like(gc)
+
+    def loss():
+        results = reference(kind, x, h0, c0, weights, lengths, reverse)
+        return sum((g * result).sum() for g, result in zip((gy, gh, gc), results, strict=True))
+
+    gradients = backward(kind, gy, gh, gc, x, h0, c0, weights, reserve)
+    for found, argument in zip(gradients, (x, h0, c0, *weights), strict=True):
+        np.testing.assert_allclose(found, differences(loss, argument), rtol=1e-5, atol=1e-7)
+    again = backward(kind, gy, gh, gc, x, h0, c0, weights, reserve)
+    for first, second in zip(gradients, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_without_bias_and_missing_gradients(kind):
+    x, h0, c0, weights = make(kind, bias=False)
+    y, h_n, _c_n, reserve = forward(kind, x, h0, c0, weights, None, False)
+    np.testing.assert_allclose(y, reference(kind, x, h0, c0, weights, None, False)[0], rtol=1e-12, atol=1e-12)
+    zeros = backward(kind, np.zeros_like(y), np.ones_like(h_n), np.zeros_like(c0), x, h0, c0, weights, reserve)
+    missing = backward(kind, None, np.ones_like(h_n), None, x, h0, c0, weights, reserve)
+    for found, wanted in zip(missing, zeros, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float16, 2e-2)])
+@pytest.mark.parametrize("kind", GATES)
+def test_narrow_types_follow_float64(kind, dtype, tolerance):
+    x, h0, c0, weights = make(kind, 6, 5, 7, 33, dtype=dtype)
+    weights = tuple(weight * dtype(0.3) for weight in weights)
+    wide = x.astype(float), h0.astype(float), c0.astype(float), tuple(weight.astype(float) for weight in weights)
+    lengths = np.array([3, 6, 1, 0, 4])
+    y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, False)
+    wide_y, wide_h, wide_c, wide_reserve = forward(kind, *wide, lengths, False)
+    assert y.dtype == h_n.dtype == dtype
+    for found, wanted in zip((y, h_n, c_n), (wide_y, wide_h, wide_c), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    ones = np.ones_like(y), np.ones_like(h_n), np.zeros_like(c_n)
+    gradients = backward(kind, *ones, x, h0, c0, weights, reserve)
+    wanted = backward(kind, *(one.astype(float) for one in ones), *wide, wide_reserve)
+    for found, exact in zip(gradients, wanted, strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, exact, rtol=tolerance, atol=tolerance * (1 + np.abs(exact).max()))
+
+
+def test_strided_input_and_empty_batch():
+    x, h0, c0, weights = make("lstm")
+    batch_first = np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)
+    first = forward("lstm", x, h0, c0, weights, None, True)
+    second = forward("lstm", batch_first, h0[::-1][::-1], c0, weights, None, True)
+    np.testing.assert_array_equal(first[0], second[0])
+    y, h_n, _c_n, reserve = forward("lstm", x[:, :0], h0[:0], c0[:0], weights, None, False)
+    assert y.shape == (5, 0, 2) and h_n.shape == (0, 2)
+    gradients = backward("lstm", y, h_n, h_n, x[:, :0], h0[:0], c0[:0], weights, reserve)
+    assert not gradients[3].any()
+
+
+def test_padding_is_never_read_and_outputs_are_not_shared():
+    x, h0, c0, weights = make("lstm")
+    lengths = np.array([2, 5, 0, 4])
+    clean = forward("lstm", x, h0, c0, weights, lengths, False)
+    for row, length in enumerate(lengths):
+        x[length:, row] = np.nan
+    dirty = forward("lstm", x, h0, c0, weights, lengths, False)
+    np.testing.assert_array_equal(clean[0], dirty[0])
+    ones = np.ones_like(clean[0])
+    before = recurrent_cpu.lstm_backward(ones, None, None, x, h0, c0, *weights[:2], dirty[3])
+    for result in dirty[:3]:
+        result[...] = 7
+    after = recurrent_cpu.lstm_backward(ones, None, None, x, h0, c0, *weights[:2], dirty[3])
+    for first, second in zip(before, after, strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert np.isfinite(first).all()
