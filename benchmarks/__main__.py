@@ -42,7 +42,8 @@ def main(arguments=None) -> int:
         for side in sides:
             side.close()
     description["load average at the end"] = machine.load_average()
-    description["turns"] = f"{options.rounds} rounds of {options.seconds} s a side, in turn"
+    priority = "real-time" if options.realtime else "ordinary"
+    description["turns"] = f"{options.rounds} rounds of {options.seconds} s a side, in turn, at {priority} priority"
     print(report(description, results, labels, options.markdown), end="")
     if options.importtime:
         print_imports(sides)
@@ -52,16 +53,27 @@ def main(arguments=None) -> int:
 
 
 def parser():
-    made = argparse.ArgumentParser(prog="python -m benchmarks", description="Times dynograd beside torch, the same source with both.")
-    made.add_argument("rows", nargs="*", help="names, groups (overhead, steps, fresh) or patterns (lstm*); all when none is given")
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Times dynograd beside torch, the same source with both."
+    )
+    made.add_argument(
+        "rows", nargs="*", help="names, groups (overhead, steps, fresh) or patterns (lstm*); all when none is given"
+    )
     made.add_argument("--list", action="store_true", help="print the rows and stop")
     made.add_argument("--rounds", type=positive, default=5, help="turns of each side in a row (default 5)")
     made.add_argument("--seconds", type=float, default=0.2, help="length of a turn (default 0.2)")
     made.add_argument("--threads", type=positive, default=2, help="threads of every pool (default 2)")
     made.add_argument("--steps", type=positive, default=2000, help="steps of the slope rows (default 2000)")
     made.add_argument("--library", default="dynograd", help="what is timed (default dynograd)")
-    made.add_argument("--peer", default="torch", help="what it is compared with, or none (default torch, if it can be imported)")
-    made.add_argument("--aa", action="store_true", help="compare the library with itself: what the ratios are worth here")
+    made.add_argument(
+        "--peer", default="torch", help="what it is compared with, or none (default torch, if it can be imported)"
+    )
+    made.add_argument(
+        "--aa", action="store_true", help="compare the library with itself: what the ratios are worth here"
+    )
+    made.add_argument(
+        "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
+    )
     made.add_argument("--markdown", action="store_true", help="print Markdown")
     made.add_argument("--json", metavar="FILE", type=Path, help="write all figures there too")
     made.add_argument("--importtime", action="store_true", help="print each library's costliest imports as well")
@@ -79,7 +91,9 @@ def chosen_rows(patterns, everything):
     """The rows that a name, a group or a shell pattern picks, in the order of the table."""
     for pattern in patterns:
         if not any(picks(pattern, row) for row in everything.values()):
-            raise ValueError(f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, steps, fresh.")
+            raise ValueError(
+                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, steps, fresh."
+            )
     return [row for row in everything.values() if not patterns or any(picks(pattern, row) for pattern in patterns)]
 
 
@@ -89,16 +103,17 @@ def picks(pattern, row):
 
 def chosen_sides(options):
     """The library, and beside it itself or the peer."""
-    first = Side(options.library, options.library, options.threads)
+    shared = (options.threads, options.realtime)
+    first = Side(options.library, options.library, *shared)
     if options.aa:
-        return [first, Side(f"{options.library} again", options.library, options.threads)]
+        return [first, Side(f"{options.library} again", options.library, *shared)]
     if options.peer == "none":
         return [first]
     if importlib.util.find_spec(options.peer) is None:
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
         return [first]
     label = options.peer if options.peer != options.library else f"{options.peer} again"
-    return [first, Side(label, options.peer, options.threads)]
+    return [first, Side(label, options.peer, *shared)]
 
 
 def timed(row, sides, options):
@@ -109,7 +124,9 @@ def timed(row, sides, options):
 
 def say(result, labels):
     """A line to the terminal as each row is done."""
-    medians = [quantity(result.median(label), result.unit) if result.samples.get(label) else "failed" for label in labels]
+    medians = [
+        quantity(result.median(label), result.unit) if result.samples.get(label) else "failed" for label in labels
+    ]
     ratio = f"   {result.ratio:.2f}" if result.ratio else ""
     print(f"{result.name:24} {'   '.join(f'{text:>9}' for text in medians)}{ratio}", file=sys.stderr, flush=True)
 

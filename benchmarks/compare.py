@@ -128,8 +128,10 @@ def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
 
 
 def repeats_of(row, rounds):
-    """Imports and first steps every round; peaks vary little, and the growth row is long."""
-    return {"peak": min(rounds, 3), "slope": 1}.get(row.kind, rounds)
+    """An import every round; what takes long or varies little, less often."""
+    if row.cold or row.kind == "slope":
+        return 1
+    return rounds if row.kind == "import" else min(rounds, 3)
 
 
 def set_ratio(result, own, peer=()):

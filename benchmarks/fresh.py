@@ -70,7 +70,9 @@ def costly_imports(library: str, threads: int, count: int = 15) -> list[str]:
         cwd=ROOT,
         env=environment(threads),
     )
-    lines = [line.removeprefix("import time:") for line in result.stderr.splitlines() if line.startswith("import time:")]
+    lines = [
+        line.removeprefix("import time:") for line in result.stderr.splitlines() if line.startswith("import time:")
+    ]
     return lines[:1] + sorted(lines[1:], key=lambda line: -int(line.split("|")[1]))[:count]
 
 

@@ -12,7 +12,16 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["describe_library", "describe_machine", "forget_peak", "memory", "thread_settings", "use_threads"]
+__all__ = [
+    "describe_library",
+    "describe_machine",
+    "forget_peak",
+    "load_average",
+    "memory",
+    "realtime",
+    "thread_settings",
+    "use_threads",
+]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 STATUS = Path("/proc/self/status")
@@ -27,6 +36,22 @@ def use_threads(library, threads: int) -> None:
     """Asks the library itself too, as a program would."""
     if hasattr(library, "set_num_threads"):
         library.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def realtime():
+    """Runs this process's threads before all ordinary ones (Linux, and only with the right to do so), then lets go again."""
+    set_scheduler(os.SCHED_FIFO, 1)
+    try:
+        yield
+    finally:
+        set_scheduler(os.SCHED_OTHER, 0)
+
+
+def set_scheduler(policy: int, priority: int) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
 
 
 def describe_machine(threads: int) -> dict[str, str]:

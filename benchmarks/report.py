@@ -24,7 +24,8 @@ def report(description: dict, results: list[Result], labels: list[str], markdown
             table = table_of(chosen, labels)
             parts += [heading, as_markdown(table) if markdown else as_text(table)]
             summary = summary_of(chosen, labels)
-            parts += [summary] if summary else []
+            peaks = peaks_of(chosen)
+            parts += [text for text in (summary, peaks) if text]
     troubles = troubles_of(results)
     return "\n\n".join(parts + ([troubles] if troubles else [])) + "\n"
 
@@ -50,7 +51,9 @@ def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
 def cells_of(result, labels):
     cells = [timing_cell(result, label) for label in labels]
     if len(labels) > 1:
-        cells.append(f"{result.ratio:.2f} ({result.ratio_range[0]:.2f}–{result.ratio_range[1]:.2f})" if result.ratio else "")
+        cells.append(
+            f"{result.ratio:.2f} ({result.ratio_range[0]:.2f}–{result.ratio_range[1]:.2f})" if result.ratio else ""
+        )
     cells.append("" if result.floor is None else quantity(result.floor, result.unit))
     cells += [f"{result.over[label]:.2f}" if label in result.over else "" for label in labels]
     return [*cells, budget_cell(result, labels[0]), same_cell(result)]
@@ -85,9 +88,7 @@ def quantity(value: float, unit: str) -> str:
     """Three significant digits: 1.23 ms, 45.6 MiB."""
     if unit != "s":
         return f"{value:.1f} {unit}"
-    for scale, name in UNITS:
-        if abs(value) >= scale:
-            break
+    scale, name = next((pair for pair in UNITS if abs(value) >= pair[0]), UNITS[-1])
     scaled = value / scale
     digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0
     return f"{scaled:.{digits}f} {name}"
@@ -102,6 +103,17 @@ def summary_of(results, labels):
     return (
         f"{labels[1]} / {labels[0]}: geometric mean {geometric_mean(list(ratios.values())):.2f} over {len(ratios)} rows, "
         f"{ahead} of them above 1; best {ratios[best]:.2f} ({best}), worst {ratios[worst]:.2f} ({worst})"
+    )
+
+
+def peaks_of(results):
+    """The whole of what the peak rows give relative to the memory after the import."""
+    return "\n".join(
+        f"{result.name}, {label}: {reading['after_import']:.1f} MiB after the import, peak {reading['peak']:.1f} MiB"
+        for result in results
+        for label, readings in result.details.items()
+        for reading in readings[:1]
+        if "peak" in reading
     )
 
 

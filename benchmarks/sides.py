@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -28,10 +29,11 @@ def environment(threads: int, **more: str) -> dict[str, str]:
 class Side:
     """A library in a worker process. The worker starts at the first request, and again after a crash."""
 
-    def __init__(self, label: str, library: str, threads: int):
+    def __init__(self, label: str, library: str, threads: int, realtime: bool = False):
         self.label = label
         self.library = library
         self.threads = threads
+        self.realtime = realtime
         self.process = None
 
     def ask(self, do: str, **request):
@@ -55,7 +57,7 @@ class Side:
 
     def start(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads)],
+            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads), *["realtime"] * self.realtime],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -65,10 +67,8 @@ class Side:
 
     def close(self):
         if self.process is not None:
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
-            except BrokenPipeError:
-                pass
             self.process.stdout.close()
             self.process.wait()
             self.process = None

@@ -1,11 +1,12 @@
 """A process that has loaded one library and does what it is told, a JSON line in and a JSON line out, until its input ends.
 
-`python -m benchmarks.worker LIBRARY THREADS`. Answers go through a copy of the standard output, and what a library prints there
+`python -m benchmarks.worker LIBRARY THREADS [realtime]`. Answers go through a copy of the standard output, and what a library prints there
 goes to standard error, so that it cannot get between them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -23,8 +24,9 @@ __all__ = ["Worker", "main"]
 class Worker:
     """One library, and the row that is being timed."""
 
-    def __init__(self, library):
+    def __init__(self, library, foremost=contextlib.nullcontext):
         self.library = library
+        self.foremost = foremost
         self.watch = None
         self.floor = None
 
@@ -37,19 +39,19 @@ class Worker:
         row = ROWS[name]
         workload = row.build(self.library)
         checksum = workload.checksum()
-        self.watch = Stopwatch(workload, seconds)
-        floor_checksum = None
-        if with_floor and row.floor:
-            floor = row.floor()
-            floor_checksum = floor.checksum()
-            self.floor = Stopwatch(floor, seconds / 2)
+        floor = row.floor() if with_floor and row.floor else None
+        floor_checksum = floor.checksum() if floor else None
+        with self.foremost():
+            self.watch = Stopwatch(workload, seconds)
+            self.floor = Stopwatch(floor, seconds / 2) if floor else None
         return {"checksum": checksum, "floor_checksum": floor_checksum}
 
     def turn(self):
         """Times the row; a floor is timed right beside it, half before and half after, so that both see the same load."""
-        before = self.floor.turn() if self.floor else []
-        samples = self.watch.turn()
-        after = self.floor.turn() if self.floor else []
+        with self.foremost():
+            before = self.floor.turn() if self.floor else []
+            samples = self.watch.turn()
+            after = self.floor.turn() if self.floor else []
         return {"samples": samples, "floor": before + after}
 
     def drop(self):
@@ -59,7 +61,8 @@ class Worker:
 
 
 def main(arguments) -> None:
-    name, threads = arguments
+    name, threads, *more = arguments
+    foremost = machine.realtime if "realtime" in more else contextlib.nullcontext
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker = None
@@ -69,7 +72,7 @@ def main(arguments) -> None:
             if worker is None:
                 library = importlib.import_module(name)
                 machine.use_threads(library, int(threads))
-                worker = Worker(library)
+                worker = Worker(library, foremost)
             answer = {"answer": getattr(worker, request.pop("do"))(**request)}
         except Exception:
             answer = {"error": traceback.format_exc()}

@@ -63,6 +63,7 @@ for _name, _value in {
     "grad": _differentiation.grad,
 }.items():
     setattr(autograd, _name, _value)
+autograd.function = _custom_function  # type: ignore[attr-defined]
 
 _LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
 _LAZY_NAMES = {"save": "serialization", "load": "serialization"}

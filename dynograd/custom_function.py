@@ -184,6 +184,10 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs `forward` and records the node."""
+        for one in args:
+            handler = getattr(type(one), "__dynograd_function__", None)
+            if handler is not None:
+                return handler(cls, args, kwargs)
         node = FunctionNode()
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()

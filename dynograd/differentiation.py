@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.engine import run_backward
 from dynograd.errors import GradientError
+from dynograd.interpreter import TENSORS
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["backward", "grad"]
@@ -28,6 +29,7 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
+    create_graph = create_graph or _others(tensors, grad_tensors)
     roots = _roots("backward", tensors, grad_tensors if grad_tensors is not None else grad_variables, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
@@ -73,6 +75,7 @@ def grad(
     chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if not chosen:
         raise ValueError("grad: grad requires non-empty inputs.")
+    create_graph = create_graph or _others(outputs, grad_outputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     edges = [_target("grad", one) for one in chosen]
@@ -94,6 +97,16 @@ def grad(
     return tuple(results)
 
 
+def _others(*groups: Any) -> bool:
+    """Whether a type that takes over ops is among the tensors: then backward has to run on tensors, so that it sees it."""
+    return any(
+        isinstance(one, Tensor) and type(one) not in TENSORS
+        for group in groups
+        if group is not None
+        for one in ((group,) if isinstance(group, Tensor) else group)
+    )
+
+
 def _own(g: Any) -> Any:
     """A gradient that is a stretched view or a number, as an array of its own."""
     g = arrays.as_result(g)
@@ -108,7 +121,7 @@ def _target(who: str, one: Any) -> Any:
             f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(one.array.shape)}). "
             f"Call requires_grad_() on it before the forward."
         )
-    return one.node or one
+    return one if one.node is None else one.node
 
 
 def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
@@ -127,7 +140,7 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
                 f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "
                 f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way."
             )
-        roots.append((tensor.node or tensor, _seed(who, tensor, seed, create_graph)))
+        roots.append((tensor if tensor.node is None else tensor.node, _seed(who, tensor, seed, create_graph)))
     return roots
 
 

@@ -27,6 +27,10 @@ __all__ = ["install_inplace", "write_result"]
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
+    if type(target) not in TENSORS or type(result) not in TENSORS:
+        other = _other_write(target, result, who, write_result)
+        if other is not None:
+            return other
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
             result = result.reshape(())  # type: ignore[attr-defined]
@@ -51,6 +55,15 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     if recording:
         rebase(target, result)
     return target
+
+
+def _other_write(target: Tensor, value: Tensor, who: str, write: Any) -> Any:
+    """Lets a type that takes over ops take over writes too; None when neither has such a type."""
+    for one in (target, value):
+        handler = getattr(type(one), "__dynograd_write__", None)
+        if handler is not None:
+            return handler(target, value, who, write)
+    return None
 
 
 def check_writable(target: Tensor, who: str) -> None:
@@ -172,10 +185,17 @@ class ViewWrite(Node):
 
 
 def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
+    if type(target) not in TENSORS or type(source) not in TENSORS:
+        other = _other_write(target, source, who, _assign)
+        if other is not None:
+            return other
     shape = target.array.shape
     if source.array.shape != shape:
-        common = broadcast_shapes(who, shape, source.array.shape)
         extra = source.array.ndim - len(shape)
+        try:
+            common = broadcast_shapes(who, shape, source.array.shape)
+        except ShapeError:
+            common = ()
         if common != shape and not (extra > 0 and set(source.array.shape[:extra]) == {1}):
             raise ShapeError(
                 f"{who}: shape mismatch: value of shape {tuple(source.array.shape)} cannot be broadcast to the written region of "
@@ -256,7 +276,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         _assign(target, source, "setitem")
         return
     recording = MODES.grad and (self._requires_grad or source._requires_grad)
-    if recording:
+    if recording or type(self) not in TENSORS or type(source) not in TENSORS:
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
     kernel("indexing", "index_assign", self.array)(self.array, ready, arrays.cast(source.array, self.dtype))

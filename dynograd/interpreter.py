@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import as_result, ndarray
+from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq, remember_line
 from dynograd.errors import DtypeError
@@ -92,7 +92,7 @@ def _write_op(op: Op) -> tuple[str, dict[str, Any]]:
     for text in call:
         key, equals, value = text.partition("=")
         inner_call.append(f"{key}={inner.get(value, value)}" if equals else inner.get(key, key))
-    lines.append(f"    out = forward({', '.join(inner_call)})")
+    lines += _quietly(f"out = forward({', '.join(inner_call)})", "    ")
     if op.extras:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
     wants = [f"{name}._requires_grad" for name in required]
@@ -133,6 +133,18 @@ def _write_op(op: Op) -> tuple[str, dict[str, Any]]:
     return "\n".join(lines) + "\n", names
 
 
+def _quietly(statement: str, indent: str) -> list[str]:
+    """`out = f(...)`; where the user has made NumPy's floating-point warnings errors, it is computed again without them."""
+    target, _, call = statement.partition(" = ")
+    function, _, arguments = call.partition("(")
+    return [
+        f"{indent}try:",
+        f"{indent}    {statement}",
+        f"{indent}except FLOATING_WARNINGS:",
+        f"{indent}    {target} = quietly({function}, {arguments}",
+    ]
+
+
 def _common() -> dict[str, Any]:
     from_tensor = tensor_class[0]
     return dict(
@@ -143,6 +155,8 @@ def _common() -> dict[str, Any]:
         F64=F64,
         ndarray=ndarray,
         as_result=as_result,
+        quietly=quietly,
+        FLOATING_WARNINGS=FLOATING_WARNINGS,
         next_seq=next_seq,
         remember_line=remember_line,
         other_types=other_types,
@@ -295,6 +309,10 @@ def _apply_graph_of(op: Op) -> Any:
     return apply_graph
 
 
+saved_forms: list[Any] = []
+"""Functions (node, name, value) -> value through which other readers of the table see what a node saved under `create_graph`."""
+
+
 class GraphSaved:
     """What a node saved, as tensors with their history: what `backward` sees under `create_graph`."""
 
@@ -307,6 +325,12 @@ class GraphSaved:
         return self.node.edges[position] is not None
 
     def __getattr__(self, name: str) -> Any:
+        value = self._with_history(name)
+        for form in saved_forms:
+            value = form(self.node, name, value)
+        return value
+
+    def _with_history(self, name: str) -> Any:
         node = self.node
         value = getattr(node, name)
         op = node.op
@@ -340,7 +364,7 @@ def with_history(value: Any, edge: Any) -> Any:
         if edge.array is value:
             return edge
         alias = cls.wrap(value)
-        alias.node = _alias_of(edge)
+        alias.node = alias_of(edge)
         alias._requires_grad = True
         return alias
     made = cls.wrap(value)
@@ -361,7 +385,7 @@ class AliasBackward(Node):
     apply_graph = apply
 
 
-def _alias_of(edge: Any) -> Node:
+def alias_of(edge: Any) -> Node:
     node = AliasBackward()
     node.edges, node.seq, node.hooks, node.attrs = (edge,), next_seq(), None, None
     return node
@@ -424,7 +448,7 @@ def _all_tensors(values: Any) -> bool:
 def _outputs_of(op: Op) -> Any:
     if op.outputs is None:
         return None
-    pack = tuple if op.outputs == "list" else _named(op).__call__
+    pack = tuple if op.outputs == "list" else named_outputs(op).__call__
 
     def outputs(out: Any, node: Any, base: Any, view_op: Any, statics: Any) -> Any:
         cls = tensor_class[0]
@@ -442,7 +466,7 @@ def _outputs_of(op: Op) -> Any:
     return outputs
 
 
-def _named(op: Op) -> Any:
+def named_outputs(op: Op) -> Any:
     from collections import namedtuple
 
     return namedtuple(op.name, op.outputs)  # type: ignore[misc,arg-type]
@@ -453,7 +477,7 @@ def _plain_of(op: Op) -> Any:
     if op.extras:
         return lambda out: out[0]
     if op.outputs is not None and op.outputs != "list":
-        pack = _named(op)
+        pack = named_outputs(op)
         return lambda out: pack(*out)
     if op.outputs == "list":
         return tuple
@@ -480,12 +504,13 @@ def _write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             f"        if type({only}) is ndarray:",
             f"            {only}_array = {only}",
             f"            if {allowed.format(array=f'{only}_array')}:",
-            f"                return fast({only}_array{passed})",
+            *_quietly(f"out = fast({only}_array{passed})", "                "),
+            "                return out",
             f"            return slow(({only}_array,), ({_tuple(statics)}))",
             f"        return other_types(op, {_arguments(op)})",
             f"    {only}_array = {only}.array",
             f"    if type({only}_array) is ndarray and {allowed.format(array=f'{only}_array')}:",
-            f"        out = fast({only}_array{passed})",
+            *_quietly(f"out = fast({only}_array{passed})", "        "),
             "    else:",
             f"        out = slow(({only}_array,), ({_tuple(statics)}))",
             "    adapt = out.dtype.kind == 'c'" if op.differentiable else "",
@@ -554,7 +579,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     lines += [f"        {name}_array = {name}.array" for name in operands]
     lines += [f"        kind = {first}_array.dtype"]
     lines += [f"        if {same} and ({kinds}) and type({first}_array) is ndarray:"]
-    lines += ["            try:", f"                out = fast({call}{passed})"]
+    lines += _quietly(f"out = fast({call}{passed})", "            ")
     lines += ["            except ValueError as error:", f"                raise broadcast_failure(op, ({call},), error) from None"]
     if op.differentiable:
         lines += ["            adapt = None"]
@@ -573,7 +598,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
                 f"            {two}_array = scalars.get({two})",
                 f"            if {two}_array is None:",
                 f"                {two}_array = scalar({two})",
-                f"            out = fast({call}{passed})",
+                *_quietly(f"out = fast({call}{passed})", "            "),
                 "            adapt = False",
                 "        else:",
                 f"            {two}_array = {two}",
@@ -586,7 +611,8 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     lines += [
         f"    elif {raw}:",
         f"        if {' and '.join(f'{name}.dtype is {first}.dtype' for name in operands[1:])} and ({first}.dtype is F32):",
-        f"            return fast({', '.join(operands)}{passed})",
+        *_quietly(f"out = fast({', '.join(operands)}{passed})", "            "),
+        "            return out",
         f"        return slow(({_tuple(operands)}), ({_tuple(statics)}))",
         "    else:",
         f"        return other_types(op, {_arguments(op)})",
@@ -639,7 +665,7 @@ def _slow_of(op: Op) -> Any:
         else:
             ready = [_as_array(operand, compute) for operand in operands]
         try:
-            out = as_result(kernel("elementwise", op.name, ready[0])(*ready, *statics))
+            out = as_result(quietly(kernel("elementwise", op.name, ready[0]), *ready, *statics))
         except TypeError as error:
             raise DtypeError(f"{op.name}: not defined for {kind} ({error}). Convert to a supported dtype first.") from None
         if op.promote in ("arithmetic", "float", "integer"):

@@ -366,11 +366,11 @@ class Tensor:
     def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
         """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
         roots = [
-            (out.node or out, seed if create_graph else seed.array)
+            (out if out.node is None else out.node, seed if create_graph else seed.array)
             for out, seed in zip(outputs, seeds, strict=True)
             if out._requires_grad
         ]
-        found = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=[x.node or x for x in inputs])
+        found = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=[x if x.node is None else x.node for x in inputs])
         assert found is not None
         return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in found]
 

@@ -42,6 +42,15 @@ _backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu"}
 _number_types = (bool, int, float, complex)
 
 
+FLOATING_WARNINGS = (RuntimeWarning, FloatingPointError)
+
+
+def quietly(function: Any, *args: Any) -> Any:
+    """`function(*args)` without NumPy's warnings of 0/0, log(0) and overflow, which are values here as in PyTorch."""
+    with numpy.errstate(all="ignore"):
+        return function(*args)
+
+
 def register_backend(array_type: type, suffix: str) -> None:
     """Makes `array_type` an array; its kernels are the modules `kernels/<family>_<suffix>.py`."""
     array_types.add(array_type)
@@ -127,6 +136,11 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
         elif made.size == 0 and kind == "f":
             dtype = dtypes.get_default_dtype()
     return made if dtype is None else made.astype(dtype.numpy, copy=False)
+
+
+def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+    """A new, writable array whose elements are the given bytes, row by row."""
+    return numpy.frombuffer(bytearray(data) if isinstance(data, bytes) else data, dtype.numpy).reshape(shape)
 
 
 def _holds_numpy(data: Any) -> bool:

@@ -104,6 +104,8 @@ def _visit(
             _check_saved(node)
         try:
             found = node.apply_graph(g) if create_graph else node.apply(g)
+        except arrays.FLOATING_WARNINGS:
+            found = arrays.quietly(node.apply_graph if create_graph else node.apply, g)
         except Exception as error:
             _explain(error, node)
             raise

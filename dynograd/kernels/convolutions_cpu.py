@@ -1,8 +1,8 @@
 """Convolution over 1, 2 or 3 spatial dimensions and its two gradients, on NumPy arrays.
 
 x (N, C, *sizes), weight (CO, C / groups, *kernel); stride, padding and dilation hold one integer per spatial dimension.
-Patches are laid out as columns, a cache-sized block at a time, and multiplied with the weight; 1x1 kernels need no columns,
-depthwise ones no product. Half types are computed in float32.
+Patches are laid out as columns, a cache-sized block at a time, and multiplied with the weight. 1x1 kernels need no columns;
+depthwise ones need no product and run in Numba. Half types are computed in float32.
 
 Transposed convolution of x is `conv_input_gradient(x, weight, output_shape, ...)`: any output_padding is just another
 output_shape. Its gradients are `conv_forward(g, weight, ...)` and `conv_weight_gradient(g, x, weight_shape, ...)`.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
@@ -36,7 +37,7 @@ def conv_forward(x, weight, stride, padding, dilation, groups):
 
         depthwise_forward(x, weight[:, 0], result, job.geometry)
     else:
-        _forward_by_columns(job, x, weight, result)
+        _forward_by_columns(job, x, job.by_group(weight), result)
     return job.narrow(result).astype(kind, copy=False)
 
 
@@ -54,8 +55,10 @@ def conv_input_gradient(g, weight, input_shape, stride, padding, dilation, group
         from dynograd.kernels.convolutions_numba import depthwise_backward_input
 
         depthwise_backward_input(g, weight[:, 0], result, job.geometry)
+    elif mirrored := job.mirrored():
+        _forward_by_columns(mirrored, g, job.mirror(weight), result)
     else:
-        _input_by_columns(job, g, weight, result)
+        _input_by_columns(job, g, job.by_group(weight).swapaxes(1, 2), result)
     return job.narrow(result).astype(kind, copy=False)
 
 
@@ -79,26 +82,33 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
 
 
 class _Job:
-    """Shapes of one convolution, spread to three spatial dimensions with ones in front."""
+    """Sizes of one convolution, spread to three spatial dimensions with ones in front."""
 
     def __init__(self, x_shape, weight_shape, stride, padding, dilation, groups, out_shape=None):
         missing = 5 - len(x_shape)
         self.narrow_dims = tuple(range(2, 2 + missing))
-        stride, dilation = (1,) * missing + tuple(stride), (1,) * missing + tuple(dilation)
-        padding = (0,) * missing + tuple(padding)
-        self.x_shape, self.weight_shape = _five(x_shape), _five(weight_shape)
+        self.stride, self.dilation = (1,) * missing + tuple(stride), (1,) * missing + tuple(dilation)
+        self.padding = (0,) * missing + tuple(padding)
+        self.x_shape, self.weight_shape, self.groups = _five(x_shape), _five(weight_shape), groups
+        self.kernel, self.taps = self.weight_shape[2:], prod(self.weight_shape[2:])
         if out_shape is None:
-            sizes = zip(self.x_shape[2:], self.weight_shape[2:], stride, padding, dilation, strict=True)
-            sizes = [(size + 2 * p - d * (kernel - 1) - 1) // s + 1 for size, kernel, s, p, d in sizes]
-            out_shape = (x_shape[0], weight_shape[0], *sizes)
+            sizes = zip(self.x_shape[2:], self.kernel, self.stride, self.padding, self.dilation, strict=True)
+            sizes = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes]
+            out_shape = (x_shape[0], weight_shape[0], *sizes[missing:])
         self.out_shape = _five(out_shape)
-        self.geometry = tuple(map(int, stride + padding + dilation))
-        self.groups = groups
-        self.taps = prod(self.weight_shape[2:])
         self.is_pointwise = self.taps == 1 and not any(padding)
         self.is_depthwise = groups > 1 and weight_shape[1] == 1 and weight_shape[0] <= groups * DEPTHWISE_SHARE
-        spans = (slice(0, size * step, step) for size, step in zip(self.out_shape[2:], stride, strict=True))
-        self.places = (slice(None), slice(None), *spans)
+
+    @property
+    def geometry(self):
+        """Stride, padding, dilation as the nine integers that the Numba kernels take."""
+        return tuple(map(int, self.stride + self.padding + self.dilation))
+
+    @property
+    def places(self):
+        """Index of the input places that a 1x1 kernel reads."""
+        spans = zip(self.out_shape[2:], self.stride, strict=True)
+        return (slice(None), slice(None), *(slice(0, size * step, step) for size, step in spans))
 
     def by_group(self, weight):
         """The weight as (groups, CO / groups, C / groups * taps), a view."""
@@ -112,71 +122,145 @@ class _Job:
         """Without the dimensions of size one that were put in front."""
         return array.squeeze(self.narrow_dims)
 
-    def blocks(self):
-        """(first image, images, first row, rows) of blocks whose columns fit BLOCK; rows run over D' * H'."""
-        images, rows, width = self.out_shape[0], self.out_shape[2] * self.out_shape[3], self.out_shape[4]
-        per_row = self.x_shape[1] * self.taps * width
-        step_images = max(1, BLOCK // (per_row * rows))
-        step_rows = min(rows, max(1, BLOCK // per_row))
-        for image in range(0, images, step_images):
-            for row in range(0, rows, step_rows):
-                yield image, min(step_images, images - image), row, min(step_rows, rows - row)
+    def mirrored(self):
+        """The convolution of the output's gradient that gives the input's, or None: stride 1 only."""
+        padding = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, self.padding, strict=True))
+        if max(self.stride) > 1 or min(padding) < 0:
+            return None
+        weight_shape = (self.x_shape[1], self.weight_shape[0] // self.groups, *self.kernel)
+        return _Job(self.out_shape, weight_shape, self.stride, padding, self.dilation, self.groups, self.x_shape)
 
-    def column_blocks(self):
-        """`blocks` with the arguments of the column kernels and room for the columns of each."""
-        height, width = self.out_shape[3:]
-        height_of_column = self.x_shape[1] * self.taps
-        room = None
-        for image, images, row, rows in self.blocks():
-            count = images * rows * width
-            if room is None:
-                room = np.empty(height_of_column * count, self.kind)
-            columns = room[: height_of_column * count].reshape(height_of_column, count)
-            place = self.weight_shape[2:], (height, width), self.geometry, image, images, row, rows
-            yield columns, columns.reshape(self.groups, -1, count), place, image, images, slice(
-                row * width, (row + rows) * width
-            )
+    def mirror(self, weight):
+        """The weight of `mirrored`, by group: input and output channels exchanged, taps turned round."""
+        by_tap = weight.reshape(self.groups, -1, self.weight_shape[1], self.taps)
+        return np.ascontiguousarray(by_tap[..., ::-1].transpose(0, 2, 1, 3)).reshape(
+            self.groups, self.weight_shape[1], -1
+        )
+
+
+class _Columns:
+    """Blocks of patches as a (C * taps, places) matrix, filled from or added back to padded images.
+
+    With stride 1 in the last two dimensions a line of places runs on through the padding to the next line, so that each tap
+    is one long copy; the few places in between are of no use and are dropped (`lines` leaves them out).
+    """
+
+    def __init__(self, job, kind):
+        self.job = job
+        self.padded = tuple(size + 2 * p for size, p in zip(job.x_shape[2:], job.padding, strict=True))
+        depth, height, width = job.out_shape[2:]
+        self.pitch = self.padded[2] if job.stride[1:] == (1, 1) else width
+        self.rows = job.x_shape[1] * job.taps
+        room = max(1, BLOCK // (self.rows * self.pitch))
+        self.step_h = min(height, room)
+        self.step_d = min(depth, max(1, room // height))
+        self.step_n = min(job.x_shape[0], max(1, room // (height * depth)))
+        self.room = np.empty(self.rows * self.step_n * self.step_d * self.step_h * self.pitch, kind)
+        self.images = None
+        if any(job.padding):
+            self.images = np.zeros((self.step_n, job.x_shape[1], *self.padded), kind)
+
+    def blocks(self):
+        """(images, slices, lines) ranges of output places, as `slice`s."""
+        batch, _, depth, height, _ = self.job.out_shape
+        for n in range(0, batch, self.step_n):
+            for d in range(0, depth, self.step_d):
+                for h in range(0, height, self.step_h):
+                    yield (
+                        slice(n, min(batch, n + self.step_n)),
+                        slice(d, min(depth, d + self.step_d)),
+                        slice(h, min(height, h + self.step_h)),
+                    )
+
+    def shape(self, block):
+        """Images, slices and places along the lines of a block."""
+        images, slices, lines = (part.stop - part.start for part in block)
+        return images, slices, (lines - 1) * self.pitch + self.job.out_shape[4]
+
+    def matrix(self, block):
+        """Room for a block's columns by group: (groups, C / groups * taps, places)."""
+        places = prod(self.shape(block))
+        return self.room[: self.rows * places].reshape(self.job.groups, -1, places)
+
+    def lines(self, values, block):
+        """(channels, images, slices, lines, W') view of (groups, channels / groups, places) without the places between."""
+        images, slices, length = self.shape(block)
+        spread = values.reshape(-1, images, slices, length)
+        shape = (*spread.shape[:3], block[2].stop - block[2].start, self.job.out_shape[4])
+        step = spread.strides[3]
+        return as_strided(spread, shape, (*spread.strides[:3], self.pitch * step, step))
+
+    def gather(self, g, block):
+        """A block of an output-shaped array, by group: (groups, CO / groups, places), zero between the lines."""
+        values = np.zeros((self.job.groups, self.job.out_shape[1] // self.job.groups, prod(self.shape(block))), g.dtype)
+        self.lines(values, block)[...] = g[block[0], :, block[1], block[2]].swapaxes(0, 1)
+        return values
+
+    def pad(self, x, block):
+        """The block's images with their padding."""
+        if self.images is None:
+            return x[block[0]]
+        images = self.images[: block[0].stop - block[0].start]
+        self.inside(images)[...] = x[block[0]]
+        return images
+
+    def inside(self, images):
+        """The part of padded images that is not padding."""
+        spans = zip(self.job.padding, self.job.x_shape[2:], strict=True)
+        return images[(slice(None), slice(None), *(slice(p, p + size) for p, size in spans))]
+
+    def fill(self, images, block):
+        """The columns of a block of padded images, by group."""
+        job, matrix = self.job, self.matrix(block)
+        count, slices, length = self.shape(block)
+        step_n, step_c, *steps = images.strides
+        step_d, step_h, step_w = (step * s for step, s in zip(steps, job.stride, strict=True))
+        if self.pitch == self.padded[2]:
+            places, along = (count, slices, length), (step_n, step_d, step_w)
+        else:
+            places = (count, slices, block[2].stop - block[2].start, job.out_shape[4])
+            along = (step_n, step_d, step_h, step_w)
+        taps = (step * d for step, d in zip(steps, job.dilation, strict=True))
+        begin = images[:, :, block[1].start * job.stride[0] :, block[2].start * job.stride[1] :]
+        view = as_strided(begin, (job.x_shape[1], *job.kernel, *places), (step_c, *taps, *along))
+        matrix.reshape(view.shape)[...] = view
+        return matrix
+
+    def add(self, matrix, images, block):
+        """Add a block's columns to the places of its padded images that `fill` reads them from."""
+        job, values = self.job, self.lines(matrix, block)
+        values = values.reshape(job.x_shape[1], job.taps, *values.shape[1:]).swapaxes(0, 2)
+        starts = (block[1].start, block[2].start, 0)
+        for tap, steps in enumerate(np.ndindex(job.kernel)):
+            place = [slice(None), slice(None)]
+            for start, count, s, step, d in zip(starts, values.shape[3:], job.stride, steps, job.dilation, strict=True):
+                first = start * s + step * d
+                place.append(slice(first, first + (count - 1) * s + 1, s))
+            images[tuple(place)] += values[:, tap]
 
 
 def _forward_by_columns(job, x, weight, result):
-    from dynograd.kernels.convolutions_numba import unfold_columns
-
-    job.kind = x.dtype
-    weight, out = job.by_group(weight), job.points(result)
-    for columns, by_group, place, image, images, span in job.column_blocks():
-        unfold_columns(x, columns, *place)
-        if images == 1:
-            np.matmul(weight, by_group, out=out[image, :, :, span])
-        else:
-            block = np.matmul(weight, by_group).reshape(*out.shape[1:3], images, -1)
-            out[image : image + images] = block.transpose(2, 0, 1, 3)
+    columns = _Columns(job, x.dtype)
+    for block in columns.blocks():
+        product = np.matmul(weight, columns.fill(columns.pad(x, block), block))
+        result[block[0], :, block[1], block[2]] = columns.lines(product, block).swapaxes(0, 1)
 
 
 def _input_by_columns(job, g, weight, result):
-    from dynograd.kernels.convolutions_numba import fold_columns
-
-    job.kind = g.dtype
-    weight, g = job.by_group(weight).swapaxes(1, 2), job.points(g)
-    for columns, by_group, place, image, images, span in job.column_blocks():
-        np.matmul(weight, _together(g, image, images, span), out=by_group)
-        fold_columns(columns, result, *place)
+    columns = _Columns(job, g.dtype)
+    total = result if columns.images is None else np.zeros((*job.x_shape[:2], *columns.padded), g.dtype)
+    for block in columns.blocks():
+        matrix = np.matmul(weight, columns.gather(g, block), out=columns.matrix(block))
+        columns.add(matrix, total[block[0]], block)
+    if total is not result:
+        result[...] = columns.inside(total)
 
 
 def _weight_by_columns(job, x, g, result):
-    from dynograd.kernels.convolutions_numba import unfold_columns
-
-    job.kind = x.dtype
-    g = job.points(g)
-    for columns, by_group, place, image, images, span in job.column_blocks():
-        unfold_columns(x, columns, *place)
-        result += np.matmul(_together(g, image, images, span), by_group.swapaxes(1, 2))
-
-
-def _together(g, image, images, span):
-    """(groups, CO / groups, places) of a block, places of all its images in a row."""
-    if images == 1:
-        return g[image, :, :, span]
-    return g[image : image + images].transpose(1, 2, 0, 3).reshape(*g.shape[1:3], -1)
+    columns = _Columns(job, x.dtype)
+    for block in columns.blocks():
+        outer = columns.gather(g, block)
+        result += np.matmul(outer, columns.fill(columns.pad(x, block), block).swapaxes(1, 2))
 
 
 def _five(shape):

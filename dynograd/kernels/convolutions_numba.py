@@ -1,206 +1,168 @@
-"""Numba kernels under convolution: patches laid out as columns, their sum back into images, and depthwise loops.
+"""Numba kernels of depthwise convolution: each output channel reads one input channel.
 
-Everything has three spatial dimensions (ones in front for fewer) and is C-contiguous. `geometry` is the 9 integers stride,
-padding, dilation of each dimension. Lines are cut to their valid part first, so inner loops are plain copies and sums.
+Everything has three spatial dimensions and is C-contiguous; `geometry` is stride, padding and dilation of each. One padded
+plane at a time lies in cache. At stride 1 the whole plane is one long run per kernel tap: the places between the end of an
+output line and the end of a padded line are computed too, and dropped.
 """
+
+import numpy as np
 
 from dynograd.kernels.math_numba import compiled
 
-__all__ = [
-    "depthwise_backward_input",
-    "depthwise_backward_weight",
-    "depthwise_forward",
-    "fold_columns",
-    "unfold_columns",
-]
-
-
-@compiled
-def _valid(offset, stride, size, count):
-    """First and one past the last output position j < count whose input j * stride + offset lies inside `size`."""
-    first = 0 if offset >= 0 else (-offset + stride - 1) // stride
-    last = -1 if offset >= size else (size - 1 - offset) // stride
-    stop = min(last + 1, count)
-    return min(first, count), max(stop, min(first, count))
-
-
-@compiled
-def unfold_columns(x, columns, kernel, sizes, geometry, image, images, row, rows):
-    """Columns (C * taps, images * rows * W') of `images` images from `image` on, output rows `row` onwards of each."""
-    stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w = geometry
-    _, channels, depth, height, width = x.shape
-    size_h, size_w = sizes
-    index = 0
-    for c in range(channels):
-        for kd in range(kernel[0]):
-            for kh in range(kernel[1]):
-                for kw in range(kernel[2]):
-                    column = columns[index]
-                    index += 1
-                    offset = kw * step_w - pad_w
-                    first, stop = _valid(offset, stride_w, width, size_w)
-                    begin = first * stride_w + offset
-                    start = 0
-                    for n in range(image, image + images):
-                        for r in range(row, row + rows):
-                            d = (r // size_h) * stride_d - pad_d + kd * step_d
-                            h = (r % size_h) * stride_h - pad_h + kh * step_h
-                            if d < 0 or d >= depth or h < 0 or h >= height or first == stop:
-                                column[start : start + size_w] = 0
-                            else:
-                                if first > 0:
-                                    column[start : start + first] = 0
-                                if stop < size_w:
-                                    column[start + stop : start + size_w] = 0
-                                target = column[start + first : start + stop]
-                                line = x[n, c, d, h, begin:]
-                                if stride_w == 1:
-                                    for j in range(target.size):
-                                        target[j] = line[j]
-                                else:
-                                    for j in range(target.size):
-                                        target[j] = line[j * stride_w]
-                            start += size_w
-
-
-@compiled
-def fold_columns(columns, x, kernel, sizes, geometry, image, images, row, rows):
-    """Add columns into the image places that `unfold_columns` reads them from."""
-    stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w = geometry
-    _, channels, depth, height, width = x.shape
-    size_h, size_w = sizes
-    index = 0
-    for c in range(channels):
-        for kd in range(kernel[0]):
-            for kh in range(kernel[1]):
-                for kw in range(kernel[2]):
-                    column = columns[index]
-                    index += 1
-                    offset = kw * step_w - pad_w
-                    first, stop = _valid(offset, stride_w, width, size_w)
-                    begin = first * stride_w + offset
-                    start = 0
-                    for n in range(image, image + images):
-                        for r in range(row, row + rows):
-                            d = (r // size_h) * stride_d - pad_d + kd * step_d
-                            h = (r % size_h) * stride_h - pad_h + kh * step_h
-                            if 0 <= d < depth and 0 <= h < height and first < stop:
-                                source = column[start + first : start + stop]
-                                line = x[n, c, d, h, begin:]
-                                if stride_w == 1:
-                                    for j in range(source.size):
-                                        line[j] += source[j]
-                                else:
-                                    for j in range(source.size):
-                                        line[j * stride_w] += source[j]
-                            start += size_w
+__all__ = ["depthwise_backward_input", "depthwise_backward_weight", "depthwise_forward"]
 
 
 @compiled
 def depthwise_forward(x, weight, out, geometry):
-    """out (N, CO, D', H', W'): output channel o reads input channel o // (CO / C); weight (CO, kd, kh, kw)."""
-    stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w = geometry
-    _, channels, depth, height, width = x.shape
-    images, outputs, size_d, size_h, size_w = out.shape
-    share = outputs // channels
-    for n in range(images):
-        for o in range(outputs):
-            for od in range(size_d):
-                for oh in range(size_h):
-                    result = out[n, o, od, oh]
-                    result[:] = 0
+    """out (N, CO, D', H', W'): output channel o reads input channel o // (CO / C) through weight (CO, kd, kh, kw)."""
+    lines, pitch, length, step_line, step = _runs(x, out, geometry)
+    plane, sums = _room(x, geometry), np.empty(out.shape[3] * pitch, x.dtype)
+    share = out.shape[1] // x.shape[1]
+    for n in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            _fill(plane, x, n, c, geometry)
+            for o in range(c * share, (c + 1) * share):
+                for od in range(out.shape[2]):
+                    sums[:] = 0
                     for kd in range(weight.shape[1]):
-                        d = od * stride_d - pad_d + kd * step_d
-                        if d < 0 or d >= depth:
-                            continue
                         for kh in range(weight.shape[2]):
-                            h = oh * stride_h - pad_h + kh * step_h
-                            if h < 0 or h >= height:
-                                continue
                             for kw in range(weight.shape[3]):
-                                offset = kw * step_w - pad_w
-                                first, stop = _valid(offset, stride_w, width, size_w)
-                                if first == stop:
-                                    continue
-                                target = result[first:stop]
-                                line = x[n, o // share, d, h, first * stride_w + offset :]
+                                begin = _begin(x, geometry, od, kd, kh, kw)
                                 tap = weight[o, kd, kh, kw]
-                                if stride_w == 1:
-                                    for j in range(target.size):
-                                        target[j] += tap * line[j]
-                                else:
-                                    for j in range(target.size):
-                                        target[j] += tap * line[j * stride_w]
+                                for line in range(lines):
+                                    _add(sums, line * pitch, plane, begin + line * step_line, step, length, tap)
+                    for oh in range(out.shape[3]):
+                        target = out[n, o, od, oh]
+                        for j in range(target.size):
+                            target[j] = sums[np.uint64(oh * pitch + j)]
 
 
 @compiled
 def depthwise_backward_input(g, weight, gx, geometry):
-    """Gradient of the input of `depthwise_forward` into `gx`, zero on entry."""
-    stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w = geometry
-    _, channels, depth, height, width = gx.shape
-    images, outputs, size_d, size_h, size_w = g.shape
-    share = outputs // channels
-    for n in range(images):
-        for o in range(outputs):
-            for od in range(size_d):
-                for oh in range(size_h):
-                    outer = g[n, o, od, oh]
+    """Gradient of the input of `depthwise_forward` into `gx`."""
+    lines, pitch, length, step_line, step = _runs(gx, g, geometry)
+    plane, outer = _room(gx, geometry), np.zeros(g.shape[3] * pitch, g.dtype)
+    share = g.shape[1] // gx.shape[1]
+    for n in range(gx.shape[0]):
+        for c in range(gx.shape[1]):
+            plane[:] = 0
+            for o in range(c * share, (c + 1) * share):
+                for od in range(g.shape[2]):
+                    _lay_out(outer, g, n, o, od, pitch)
                     for kd in range(weight.shape[1]):
-                        d = od * stride_d - pad_d + kd * step_d
-                        if d < 0 or d >= depth:
-                            continue
                         for kh in range(weight.shape[2]):
-                            h = oh * stride_h - pad_h + kh * step_h
-                            if h < 0 or h >= height:
-                                continue
                             for kw in range(weight.shape[3]):
-                                offset = kw * step_w - pad_w
-                                first, stop = _valid(offset, stride_w, width, size_w)
-                                if first == stop:
-                                    continue
-                                source = outer[first:stop]
-                                line = gx[n, o // share, d, h, first * stride_w + offset :]
+                                begin = _begin(gx, geometry, od, kd, kh, kw)
                                 tap = weight[o, kd, kh, kw]
-                                if stride_w == 1:
-                                    for j in range(source.size):
-                                        line[j] += tap * source[j]
-                                else:
-                                    for j in range(source.size):
-                                        line[j * stride_w] += tap * source[j]
+                                for line in range(lines):
+                                    _spread(plane, begin + line * step_line, step, outer, line * pitch, length, tap)
+            _take(plane, gx, n, c, geometry)
 
 
 @compiled
 def depthwise_backward_weight(x, g, gw, geometry):
     """Gradient of the weight of `depthwise_forward` into `gw`, zero on entry."""
-    stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w = geometry
-    _, channels, depth, height, width = x.shape
-    images, outputs, size_d, size_h, size_w = g.shape
-    share = outputs // channels
-    for n in range(images):
-        for o in range(outputs):
-            for od in range(size_d):
-                for oh in range(size_h):
-                    outer = g[n, o, od, oh]
+    lines, pitch, length, step_line, step = _runs(x, g, geometry)
+    plane, outer = _room(x, geometry), np.zeros(g.shape[3] * pitch, g.dtype)
+    share = g.shape[1] // x.shape[1]
+    for n in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            _fill(plane, x, n, c, geometry)
+            for o in range(c * share, (c + 1) * share):
+                for od in range(g.shape[2]):
+                    _lay_out(outer, g, n, o, od, pitch)
                     for kd in range(gw.shape[1]):
-                        d = od * stride_d - pad_d + kd * step_d
-                        if d < 0 or d >= depth:
-                            continue
                         for kh in range(gw.shape[2]):
-                            h = oh * stride_h - pad_h + kh * step_h
-                            if h < 0 or h >= height:
-                                continue
                             for kw in range(gw.shape[3]):
-                                offset = kw * step_w - pad_w
-                                first, stop = _valid(offset, stride_w, width, size_w)
-                                if first == stop:
-                                    continue
-                                source = outer[first:stop]
-                                line = x[n, o // share, d, h, first * stride_w + offset :]
-                                total = gw[o, kd, kh, kw]
-                                if stride_w == 1:
-                                    for j in range(source.size):
-                                        total += source[j] * line[j]
-                                else:
-                                    for j in range(source.size):
-                                        total += source[j] * line[j * stride_w]
-                                gw[o, kd, kh, kw] = total
+                                begin = _begin(x, geometry, od, kd, kh, kw)
+                                for line in range(lines):
+                                    gw[o, kd, kh, kw] += _dot(
+                                        outer, line * pitch, plane, begin + line * step_line, step, length
+                                    )
+
+
+@compiled
+def _runs(x, out, geometry):
+    """Runs per output plane, distance of output lines, length of a run, and the input's steps from run to run and inside."""
+    height, width = out.shape[3], out.shape[4]
+    padded = x.shape[4] + 2 * geometry[5]
+    if geometry[1] == 1 and geometry[2] == 1:
+        return 1, padded, (height - 1) * padded + width, 0, 1
+    return height, width, width, geometry[1] * padded, geometry[2]
+
+
+@compiled
+def _room(x, geometry):
+    """A zero padded plane of one channel."""
+    sizes = x.shape[2] + 2 * geometry[3], x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
+    return np.zeros(sizes[0] * sizes[1] * sizes[2], x.dtype)
+
+
+@compiled
+def _begin(x, geometry, od, kd, kh, kw):
+    """Where a kernel tap reads the padded plane for the first output of slice `od`."""
+    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
+    return ((od * geometry[0] + kd * geometry[6]) * height + kh * geometry[7]) * width + kw * geometry[8]
+
+
+@compiled
+def _fill(plane, x, n, c, geometry):
+    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
+    for d in range(x.shape[2]):
+        for h in range(x.shape[3]):
+            line = x[n, c, d, h]
+            begin = ((d + geometry[3]) * height + h + geometry[4]) * width + geometry[5]
+            for j in range(line.size):
+                plane[np.uint64(begin + j)] = line[j]
+
+
+@compiled
+def _take(plane, x, n, c, geometry):
+    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
+    for d in range(x.shape[2]):
+        for h in range(x.shape[3]):
+            line = x[n, c, d, h]
+            begin = ((d + geometry[3]) * height + h + geometry[4]) * width + geometry[5]
+            for j in range(line.size):
+                line[j] = plane[np.uint64(begin + j)]
+
+
+@compiled
+def _lay_out(outer, g, n, o, od, pitch):
+    for oh in range(g.shape[3]):
+        line = g[n, o, od, oh]
+        for j in range(line.size):
+            outer[np.uint64(oh * pitch + j)] = line[j]
+
+
+# Unsigned indices: a signed one could be negative for all Numba knows, and the check for that blocks vectorising.
+@compiled
+def _add(target, at, source, begin, step, count, factor):
+    if step == 1:
+        for j in range(count):
+            target[np.uint64(at + j)] += factor * source[np.uint64(begin + j)]
+    else:
+        for j in range(count):
+            target[np.uint64(at + j)] += factor * source[np.uint64(begin + j * step)]
+
+
+@compiled
+def _spread(target, begin, step, source, at, count, factor):
+    if step == 1:
+        for j in range(count):
+            target[np.uint64(begin + j)] += factor * source[np.uint64(at + j)]
+    else:
+        for j in range(count):
+            target[np.uint64(begin + j * step)] += factor * source[np.uint64(at + j)]
+
+
+@compiled
+def _dot(left, at, right, begin, step, count):
+    total = left[0] * 0
+    if step == 1:
+        for j in range(count):
+            total += left[np.uint64(at + j)] * right[np.uint64(begin + j)]
+    else:
+        for j in range(count):
+            total += left[np.uint64(at + j)] * right[np.uint64(begin + j * step)]
+    return total

@@ -20,3 +20,12 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
 
 def eye(rows: int, columns: int, dtype: Any) -> Any:
     return numpy.eye(rows, columns).astype(dtype)
+
+
+def orthogonal(matrix: Any) -> Any:
+    """The orthogonal factor of `matrix`, with the sign that makes it uniformly distributed."""
+    rows, columns = matrix.shape
+    wide = matrix.astype(numpy.float64)
+    q, r = numpy.linalg.qr(wide.T if rows < columns else wide)
+    q = q * numpy.sign(numpy.diagonal(r))
+    return (q.T if rows < columns else q).astype(matrix.dtype)

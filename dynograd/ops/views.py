@@ -1,20 +1,32 @@
-"""Views: the same elements under another shape. Nothing is copied unless `reshape` or `contiguous` has to."""
+"""Views: the same elements under another shape or order of dims. Nothing is copied unless `reshape` has to."""
 
 from __future__ import annotations
 
+import operator
+import warnings
+from math import prod
 from typing import Any
 
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
+from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.arithmetic import conj
 from dynograd.ops.op import composed, op
-from dynograd.shapes import as_shape, infer_size, normalize_dim
+from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
-__all__ = ["permute", "reshape", "t", "transpose", "view"]
+__all__ = ["flatten", "movedim", "permute", "reshape", "squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"]
 
 
 @op(name="view", linear=True, view=True, saves="input.shape")
 def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
-    """`input` under a full `shape` (a view where memory allows, else a copy)."""
-    return input.reshape(shape)
+    """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
+    out = input.reshape(shape)
+    base = out.base
+    if base is not input and base is not input.base:
+        # NumPy's copy comes as a view of a hidden array; whoever owns memory must look like it
+        return kernel("views", "reshaped_copy", input)(input, out.shape)
+    return out
 
 
 @reshaped.backward
@@ -23,7 +35,7 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
 
 
 @composed(method=True)
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
     Raises:
@@ -32,9 +44,172 @@ def reshape(input: Any, *shape: Any) -> Any:
     >>> dynograd.reshape(tensor([[1, 2], [3, 4]]), (-1,))
     tensor([1, 2, 3, 4])
     """
-    wanted = as_shape("reshape", shape)
+    try:
+        wanted = _sizes(sizes if shape is None else tuple(shape))
+        return reshaped(input, wanted)
+    except (TypeError, ValueError):
+        _check_reshape("reshape", input, sizes if shape is None else tuple(shape))
+        raise
+
+
+@composed(covers="view", method=True)
+def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
+    """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
+
+    Raises:
+        ShapeError: the number of elements differs, or the strides of `input` do not allow it without a copy (use `reshape`).
+
+    >>> dynograd.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    if dtype is not None:
+        return _viewed_as(input, dtypes.as_dtype(dtype))
+    try:
+        wanted = _sizes(sizes if size is None else tuple(size))
+        out = reshaped(input, wanted)
+    except (TypeError, ValueError):
+        if len(sizes) == 1 and isinstance(sizes[0], (dtypes.dtype, type)):
+            return _viewed_as(input, dtypes.as_dtype(sizes[0]))
+        _check_reshape("view", input, sizes if size is None else tuple(size))
+        raise
+    array = getattr(out, "array", out)
+    if array.base is None and array.size:
+        array = getattr(input, "array", input)
+        raise ShapeError(
+            f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            f"contiguous subspaces): shape {tuple(array.shape)} with strides {arrays.strides_in_elements(array)} cannot become "
+            f"{tuple(out.shape)} without a copy. Use .reshape(...) instead, or .contiguous().view(...)."
+        )
+    return out
+
+
+def _sizes(sizes: tuple) -> tuple[int, ...]:
+    """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)`; -2 and below, which NumPy would take for -1, are refused."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    shape = tuple(map(operator.index, sizes))
+    if shape and min(shape) < -1:
+        raise ValueError
+    return shape
+
+
+def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
+    """Raises the message for sizes that do not fit `input`; nothing when they do."""
+    infer_size(who, as_shape(who, sizes), prod(input.shape))
+
+
+@op(differentiable=False, view=True)
+def view_as_dtype(input: Array, dtype: Any) -> Array:
+    """The bytes of `input` read as another dtype."""
+    return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
+
+
+def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
     array = getattr(input, "array", input)
-    return reshaped(input, infer_size("reshape", wanted, array.size))
+    old, new = array.dtype.itemsize, dtype.numpy.itemsize
+    if old != new:
+        if not array.ndim:
+            raise ShapeError(f"view: self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes). Unsqueeze first.")
+        last = array.shape[-1]
+        if (last * old) % new or not arrays.is_contiguous(array):
+            raise ShapeError(
+                f"view: self.size(-1) must be divisible by {new // old} and the last dimension contiguous to view {input.dtype} as "
+                f"{dtype} (different element sizes), got shape {tuple(array.shape)}. Use contiguous() or slice first."
+            )
+    return view_as_dtype(input, dtype)
+
+
+@composed(method=True)
+def view_as(input: Any, other: Any) -> Any:
+    """`input.view` of the shape of `other`."""
+    return view(input, tuple(other.shape))
+
+
+@composed(method=True)
+def reshape_as(input: Any, other: Any) -> Any:
+    """`input` reshaped to the shape of `other`."""
+    return reshape(input, tuple(other.shape))
+
+
+@composed(method=True)
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
+
+    Raises:
+        ShapeError: `start_dim` comes after `end_dim`.
+
+    >>> dynograd.flatten(dynograd.zeros(2, 3, 4), start_dim=1).shape
+    dynograd.Size([2, 12])
+    """
+    shape = tuple(input.shape)
+    start, end = normalize_dim("flatten", start_dim, len(shape)), normalize_dim("flatten", end_dim, len(shape))
+    if not shape:
+        return reshaped(input, (1,))
+    if start > end:
+        raise ShapeError(f"flatten: flatten() has invalid args: start_dim {start_dim} cannot come after end_dim {end_dim}.")
+    if start == end:
+        return input
+    return reshaped(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@composed(method=True)
+def ravel(input: Any) -> Any:
+    """All elements in row-major order, as one dim."""
+    return reshaped(input, (prod(input.shape),))
+
+
+@composed(method=True)
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """Splits one dim into several; one of `sizes` may be -1.
+
+    Raises:
+        ShapeError: `sizes` do not multiply up to the size of `dim`.
+
+    >>> dynograd.unflatten(dynograd.zeros(2, 6), 1, (3, -1)).shape
+    dynograd.Size([2, 3, 2])
+    """
+    shape = tuple(input.shape)
+    place = normalize_dim("unflatten", dim, len(shape))
+    if not shape:
+        raise IndexError("unflatten: Dimension specified but the tensor has no dimensions. Use reshape.")
+    wanted = as_shape("unflatten", (sizes,))
+    if not wanted:
+        raise ShapeError("unflatten: sizes must be non-empty.")
+    try:
+        inner = infer_size("unflatten", wanted, shape[place])
+    except ShapeError:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[place]}) in the input "
+            f"tensor of shape {shape}."
+        ) from None
+    return reshaped(input, (*shape[:place], *inner, *shape[place + 1 :]))
+
+
+@composed(method=True)
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
+
+    >>> dynograd.zeros(1, 3, 1).squeeze().shape
+    dynograd.Size([3])
+    """
+    shape = tuple(input.shape)
+    if dim is None:
+        return reshaped(input, tuple([size for size in shape if size != 1]))
+    named = () if dim == () else normalize_dims("squeeze", dim, len(shape))
+    return reshaped(input, tuple([size for place, size in enumerate(shape) if size != 1 or place not in named]))
+
+
+@composed(method=True)
+def unsqueeze(input: Any, dim: int) -> Any:
+    """A view with a new dim of size 1 at `dim`.
+
+    >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
+    dynograd.Size([2, 1])
+    """
+    shape = tuple(input.shape)
+    place = normalize_dim("unsqueeze", dim, len(shape) + 1)
+    return reshaped(input, (*shape[:place], 1, *shape[place:]))
 
 
 @op(name="permute", linear=True, view=True)
@@ -51,6 +226,29 @@ def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
     return (permuted(g, tuple(back)),)
 
 
+@composed(covers="permute", method=True)
+def permute(input: Any, *order: Any, dims: Any = None) -> Any:
+    """A view with the dims in another order; every dim is named once.
+
+    Raises:
+        ShapeError: a dim is missing or appears twice.
+
+    >>> dynograd.permute(dynograd.zeros(2, 3, 5), (2, 0, 1)).shape
+    dynograd.Size([5, 2, 3])
+    """
+    rank = input.ndim
+    wanted = as_shape("permute", order if dims is None else (tuple(dims),))
+    if len(wanted) != rank:
+        raise ShapeError(
+            f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: "
+            f"input has {rank} (shape {tuple(input.shape)}), dims is {wanted}. Name every dim once."
+        )
+    places = tuple([normalize_dim("permute", dim, rank) for dim in wanted])
+    if len(set(places)) != rank:
+        raise ShapeError(f"permute: duplicate dims are not allowed, got dims={wanted}. Name every dim once.")
+    return permuted(input, places)
+
+
 @composed(method=True)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """A view with two dims exchanged.
@@ -60,11 +258,159 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
             [2],
             [3]])
     """
-    rank = len(input.shape)
-    one, two = normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
-    dims = list(range(rank))
-    if rank:
-        dims[one], dims[two] = two, one
+    rank = input.ndim
+    dims = _COUNTED.get(rank) or range(rank)
+    try:
+        dims = [*dims]
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+    except (IndexError, TypeError):
+        normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
     return permuted(input, tuple(dims))
 
 
+_COUNTED = {rank: tuple(range(rank)) for rank in range(1, 9)}
+
+
+@composed(method=True)
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
+@composed(method=True)
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, dim0, dim1)
+
+
+@composed(method=True)
+def t(input: Any) -> Any:
+    """The transpose of a matrix; tensors of fewer dims come back as they are.
+
+    Raises:
+        ShapeError: more than two dims.
+    """
+    if input.ndim > 2:
+        raise ShapeError(
+            f"t: t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D (shape {tuple(input.shape)}). "
+            f"Use transpose(dim0, dim1) or .mT."
+        )
+    return permuted(input, (1, 0)) if input.ndim == 2 else view(input, tuple(input.shape))
+
+
+@composed(method=True)
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
+
+    Raises:
+        ShapeError: `source` and `destination` differ in length or name a dim twice.
+
+    >>> dynograd.movedim(dynograd.zeros(2, 3, 5), 0, -1).shape
+    dynograd.Size([3, 5, 2])
+    """
+    rank = input.ndim
+    sources, destinations = _places(source, "source", rank), _places(destination, "destination", rank)
+    if len(sources) != len(destinations):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({source}) should contain the same number of dims as "
+            f"destination ({destination})."
+        )
+    if not rank:
+        return input
+    order = [dim for dim in range(rank) if dim not in sources]
+    for place, dim in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, dim)
+    return permuted(input, tuple(order))
+
+
+def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
+    listed = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    places = tuple([normalize_dim("movedim", dim, rank) for dim in listed])
+    if len(set(places)) != len(places):
+        raise ShapeError(f"movedim: repeated dim in `{what}` ({list(listed)}). Name each dim once.")
+    return places
+
+
+@composed(method=True)
+def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+    """Another name of `movedim`."""
+    return movedim(input, source, destination)
+
+
+def _reversed_dims(input: Any) -> Any:
+    """The tensor with its dims in reverse order; for a matrix, its transpose."""
+    if input.ndim > 2:
+        warnings.warn(
+            "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
+            UserWarning,
+            stacklevel=2,
+        )
+    return permuted(input, tuple(range(input.ndim - 1, -1, -1)))
+
+
+def _matrix_transpose(input: Any) -> Any:
+    """The tensor with its last two dims exchanged."""
+    _check_matrix("mT", input)
+    return transpose(input, -2, -1)
+
+
+def _adjoint(input: Any) -> Any:
+    """The conjugate transpose of a matrix."""
+    if input.ndim != 2:
+        raise ShapeError(
+            f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
+        )
+    return conj(permuted(input, (1, 0)))
+
+
+def _matrix_adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated."""
+    _check_matrix("mH", input)
+    return conj(transpose(input, -2, -1))
+
+
+def _check_matrix(who: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise ShapeError(
+            f"{who}: tensor.{who} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor. Unsqueeze first."
+        )
+
+
+@composed(method=True)
+def adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated: `.mH`."""
+    return _matrix_adjoint(input)
+
+
+PROPERTIES = {"H": _adjoint, "T": _reversed_dims, "mH": _matrix_adjoint, "mT": _matrix_transpose}
+
+
+@composed()
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensors with at least one dim: one tensor, or a tuple for several.
+
+    >>> dynograd.atleast_1d(tensor(3))
+    tensor([3])
+    """
+    return _at_least(tensors, lambda x: reshaped(x, (1,)) if x.ndim == 0 else x)
+
+
+@composed()
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensors with at least two dims, new ones in front."""
+    return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
+
+
+@composed()
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
+    shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
+    return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
+
+
+def _at_least(tensors: tuple, grow: Any) -> Any:
+    if len(tensors) == 1:
+        if not isinstance(tensors[0], (tuple, list)):
+            return grow(tensors[0])
+        tensors = tuple(tensors[0])
+    return tuple(grow(one) for one in tensors)

@@ -80,9 +80,7 @@ def test_strided_arrays_match_flat_ones():
     others = [np.zeros((40, 30)).T for _ in range(2)]
     for step, gradient in enumerate(gradients((30, 40), np.float64), 1):
         optimizers_cpu.adam_step(flat, gradient, *moments, None, step, 0.1, 0.9, 0.99, 1e-8)
-        optimizers_cpu.adam_step(
-            strided, np.asfortranarray(gradient), *others, None, step, 0.1, 0.9, 0.99, 1e-8
-        )
+        optimizers_cpu.adam_step(strided, np.asfortranarray(gradient), *others, None, step, 0.1, 0.9, 0.99, 1e-8)
     np.testing.assert_allclose(flat, strided, rtol=1e-12)
 
 

@@ -23,9 +23,7 @@ def test_against_formulas(shape, dim, dtype):
     y = softmaxes_cpu.softmax_forward(x, dim)
     close(y, scipy.special.softmax(x.astype(float), axis=dim), dtype)
     exact, wide_g = y.astype(float), g.astype(float)
-    close(
-        softmaxes_cpu.softmax_backward(g, y, dim), exact * (wide_g - (exact * wide_g).sum(dim, keepdims=True)), dtype
-    )
+    close(softmaxes_cpu.softmax_backward(g, y, dim), exact * (wide_g - (exact * wide_g).sum(dim, keepdims=True)), dtype)
     y = softmaxes_cpu.log_softmax_forward(x, dim)
     close(y, scipy.special.log_softmax(x.astype(float), axis=dim), dtype)
     exact = np.exp(y.astype(float)) * wide_g.sum(dim, keepdims=True)

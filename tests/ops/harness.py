@@ -21,8 +21,8 @@ In `tests/ops/test_<family>.py`:
     ]
     test_rows = generate(ROWS)
 
-`name` is the public name (`dynograd.<name>`, Tensor method names too when `method` says so); a row also counts for what that name covers.
-One op may have several rows; give the further ones an `id`.
+`name` is the public name, `dynograd.<name>`. A row counts for the op of that name and for the inner ops named in `covers`. One op may
+have several rows; give the further ones an `id`. Beside the table, write the few tests a reader would ask for by name.
 
 **Arguments.** `shapes` has one entry per Tensor argument; a *list* of shapes is an argument that is a list of Tensors. Values are
 drawn from `domain`. Where that is not enough, `args(rng)` gives the positional arguments: a NumPy array becomes a Tensor (floating
@@ -45,10 +45,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FLOATS = ("float32", "float64", "float16", "bfloat16")
-INTEGERS = ("int64", "int32", "uint8")
-BOOL = ("bool",)
-COMPLEX = ("complex64", "complex128")
+import pytest
+
+from tests.ops.cases import BOOL, COMPLEX, FLOATS, INTEGERS, cases_of
+
+__all__ = ["BOOL", "COMPLEX", "FLOATS", "INTEGERS", "Failure", "Row", "error", "generate"]
 
 
 @dataclass
@@ -57,7 +58,8 @@ class Row:
 
     Args:
         name: public name of the function (dotted for names below dynograd, as "nn.functional.softmax").
-        reference: plain NumPy or SciPy; None when there is nothing to compare with (random ops: only shape, dtype and errors).
+        reference: plain NumPy or SciPy; None when there is nothing to compare with (random ops: then only dtypes, sizes and errors
+            are tried).
         shapes: one shape per Tensor argument; a list of shapes for an argument that is a list of Tensors.
         args: instead of `shapes`, `args(rng)` gives the list of positional arguments (arrays become Tensors).
         kwargs: keyword arguments, or a function of rng that gives them; arrays become Tensors.
@@ -66,9 +68,9 @@ class Row:
         avoid: values (kinks) that inputs keep 0.1 away from.
         dtypes: forward is tried in each. `FLOATS + INTEGERS + BOOL + COMPLEX` as they apply.
         result: dtype of the output: "same" (the default for ops that are not elementwise), "bool", "int64", ..., or a function of
-            the input dtype's name; a tuple for several outputs. Elementwise ops: by their promotion rule unless given.
+            the input dtype's name; a tuple for several outputs (None: not checked). Elementwise ops: by their promotion rule.
         grad: whether gradients are tried, or one bool for each floating Tensor argument (lists flattened, keyword Tensors last).
-        second: whether the second gradient is tried (False where it is zero or undefined everywhere is not a reason).
+        second: whether the second gradient is tried; that it is zero is no reason to leave it out.
         jvp: whether forward mode is tried.
         broadcast: arguments 0 and 1 broadcast against each other (tried both ways), and numbers may stand for argument 1.
         method: None: the method form is tried when the registry says so; False: not tried; a name: the method's name.
@@ -81,6 +83,7 @@ class Row:
         gradient_tolerance: (rtol, atol) of the checks by differences.
         errors: what `error(...)` gives.
         id: distinguishes rows of one op in test names.
+        covers: further registered ops that this row exercises (the inner op of a composed function).
         function: what is called, when it is not `dynograd.<name>`.
     """
 
@@ -107,6 +110,7 @@ class Row:
     gradient_tolerance: tuple[float, float] = (1e-4, 1e-6)
     errors: Sequence[Any] = ()
     id: str | None = None
+    covers: Sequence[str] = ()
     function: Callable[..., Any] | None = None
 
 
@@ -126,4 +130,18 @@ def error(call: Callable[..., Any], kind: type[BaseException], *words: str) -> F
 
 def generate(rows: Sequence[Row]) -> Callable[..., None]:
     """The test function of a table: `test_rows = generate(ROWS)`."""
-    raise SystemExit("the cases are being written; write rows, run them later")
+    cases = []
+    names: set[str] = set()
+    for row in rows:
+        title = row.name if row.id is None else f"{row.name}-{row.id}"
+        if title in names:
+            raise ValueError(f"two rows are called {title!r}; give the second one an id")
+        names.add(title)
+        cases += [pytest.param(check, id=f"{title}-{what}") for what, check in cases_of(row)]
+
+    @pytest.mark.parametrize("check", cases)
+    def test_rows(check: Callable[[], None]) -> None:
+        check()
+
+    test_rows.rows = tuple(rows)  # type: ignore[attr-defined]
+    return test_rows

@@ -1,0 +1,136 @@
+"""Reading, writing and adding at an index, on NumPy arrays.
+
+A *basic* index is a tuple of ints, slices, None and Ellipsis. An *advanced* one is a list of index arrays (int64 or bool masks)
+and a `template`: a tuple with a number where that index array stands, and a full slice for a dim that is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynograd.kernels.embeddings_cpu import scatter_add_rows
+
+__all__ = [
+    "basic_fill",
+    "basic_put",
+    "count_true",
+    "index_assign",
+    "index_backward",
+    "index_forward",
+    "index_put_forward",
+    "key_of",
+    "out_of_range",
+    "result_shape",
+]
+
+
+def basic_fill(g, shape, index):
+    """Zeros of `shape` that hold `g` at the basic `index`."""
+    result = np.zeros(shape, g.dtype)
+    result[index] = g
+    return result
+
+
+def basic_put(x, value, index):
+    """A copy of `x` that holds `value` at the basic `index`."""
+    result = np.array(x, order="C")
+    result[index] = value
+    return result
+
+
+def key_of(indices, template):
+    """The NumPy index that `indices` and `template` stand for."""
+    if len(template) == 1:
+        return indices[0]
+    return tuple([indices[entry] if type(entry) is int else entry for entry in template])
+
+
+def index_forward(x, indices, template):
+    """x at the advanced index, a new array."""
+    if len(indices) == 1 and indices[0].dtype.kind != "b" and x.flags.c_contiguous:
+        return x.take(indices[0], len(template) - 1)
+    result = x[key_of(indices, template)]
+    return result if result.flags.c_contiguous else np.ascontiguousarray(result)
+
+
+def result_shape(shape, indices, template):
+    """The shape of what an advanced index picks."""
+    return np.broadcast_to(np.int8(0), shape)[key_of(indices, template)].shape
+
+
+def count_true(mask):
+    return int(np.count_nonzero(mask))
+
+
+def out_of_range(index, low, high):
+    """(value, position) of the first element outside low <= index < high, or None."""
+    if not index.size or (index.min() >= low and index.max() < high):
+        return None
+    position = np.argwhere((index < low) | (index >= high))[0]
+    return int(index[tuple(position)]), tuple(position.tolist())
+
+
+def index_backward(g, indices, template, shape):
+    """Zeros of `shape` with `g` added at the advanced index; elements named several times get the sum."""
+    if not g.size:
+        return np.zeros(shape, g.dtype)
+    key = key_of(indices, template)
+    if all(index.dtype.kind == "b" for index in indices):
+        result = np.zeros(shape, g.dtype)
+        result[key] = g
+        return result
+    result = np.zeros(shape, np.float32 if _is_half(g) else g.dtype)
+    _add_at(result, indices, template, g)
+    return result.astype(g.dtype, copy=False)
+
+
+def index_put_forward(x, values, indices, template, accumulate):
+    """A copy of `x` with `values` written (or added) at the advanced index; of several writes to a place the last one stays."""
+    if not accumulate:
+        result = np.array(x, order="C")
+        result[key_of(indices, template)] = values
+        return result
+    result = x.astype(np.float32 if _is_half(x) else x.dtype, order="C")
+    _add_at(result, indices, template, values)
+    return result.astype(x.dtype, copy=False)
+
+
+def index_assign(array, ready, value):
+    """Writes `value` into `array` at what `ops.indexing.normalize_index` made of an advanced index."""
+    target = array if ready.basic is None else array[ready.basic]
+    target[key_of(ready.indices, ready.template)] = value
+
+
+def _add_at(result, indices, template, values):
+    """result[index] += values for each time an element is named; `result` is contiguous."""
+    depth = sum(indices[entry].ndim if _is_mask(indices, entry) else 1 for entry in template)
+    if depth == result.ndim == 0:
+        return
+    rows = _rows(result.shape[:depth], indices, template)
+    if result.size and rows.size:
+        tail = result.shape[depth:]
+        values = np.broadcast_to(values, (*rows.shape, *tail))
+        flat = result.reshape(-1, *tail)
+        scatter_add_rows(flat, rows.reshape(-1), values.reshape(-1, *tail))
+
+
+def _rows(shape, indices, template):
+    """Where each picked row lies, counted over the leading dims `shape`; in the shape of the indexed result."""
+    if len(template) == 1 and not _is_mask(indices, 0):
+        return indices[0] if shape else np.zeros(0, np.int64)
+    if all(type(entry) is int and not _is_mask(indices, entry) for entry in template):
+        place = np.int64(0)
+        for entry, size in zip(template, shape, strict=True):
+            index = indices[entry].astype(np.int64, copy=False)
+            place = place * size + np.where(index < 0, index + size, index)
+        return place
+    return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)[key_of(indices, template)]
+
+
+def _is_mask(indices, entry):
+    return type(entry) is int and indices[entry].dtype.kind == "b"
+
+
+def _is_half(x):
+    """float16 and bfloat16, not int16."""
+    return x.dtype.itemsize == 2 and x.dtype.kind not in "iu"

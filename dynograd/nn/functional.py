@@ -1,0 +1,28 @@
+"""`nn.functional`: the ops of neural networks under PyTorch's names. Every function here is an op; nothing is defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.methods import public_functions
+
+_names = (
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d "
+    "alpha_dropout avg_pool1d avg_pool2d avg_pool3d batch_norm bilinear binary_cross_entropy binary_cross_entropy_with_logits celu "
+    "channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity "
+    "cross_entropy dropout dropout1d dropout2d dropout3d elu embedding embedding_bag feature_alpha_dropout fold gaussian_nll_loss gelu "
+    "glu group_norm hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss instance_norm interpolate kl_div l1_loss "
+    "layer_norm leaky_relu linear local_response_norm log_softmax logsigmoid lp_pool1d lp_pool2d margin_ranking_loss max_pool1d "
+    "max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d mish mse_loss multi_margin_loss multilabel_margin_loss "
+    "multilabel_soft_margin_loss nll_loss normalize one_hot pad pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu "
+    "relu relu6 rms_norm rrelu scaled_dot_product_attention selu sigmoid silu smooth_l1_loss soft_margin_loss softmax softmin softplus "
+    "softshrink softsign tanh tanhshrink threshold triplet_margin_loss unfold upsample"
+).split()
+
+_ops = public_functions()
+__all__ = [name for name in _names if name in _ops]
+globals().update({name: _ops[name] for name in __all__})
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"nn.functional has no {name!r}. It offers: {', '.join(__all__)}.")

@@ -1,0 +1,229 @@
+"""Initial values of parameters, in place and outside the tape, with PyTorch's distributions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.errors import ShapeError
+from dynograd.tensor import Tensor, wrap
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_GAINS = {
+    "linear": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0),
+    "selu": 3.0 / 4,
+    **{f"conv{transposed}{rank}d": 1.0 for transposed in ("", "_transpose") for rank in (1, 2, 3)},
+}
+
+
+def _outside_tape(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(function)
+    def fill(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{function.__name__}: expected a Tensor, got {type(tensor).__name__}.")
+        with no_grad():
+            return function(tensor, *args, **kwargs)
+
+    return fill
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance of activations through `nonlinearity`.
+
+    >>> dynograd.nn.init.calculate_gain("leaky_relu", 0.2)
+    1.3867504905630728
+    """
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"calculate_gain: negative_slope {param} not a valid number.")
+        return math.sqrt(2.0 / (1 + slope**2))
+    raise ValueError(f"calculate_gain: Unsupported nonlinearity {nonlinearity}; known are {', '.join([*_GAINS, 'leaky_relu'])}.")
+
+
+@_outside_tape
+def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform numbers of [a, b)."""
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@_outside_tape
+def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal numbers."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@_outside_tape
+def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
+    """Normal numbers, drawn again until they lie in [a, b]."""
+    tensor.normal_(mean, std, generator=generator)
+    outside = (tensor < a) | (tensor > b)
+    for _ in range(64):
+        if not bool(outside.any()):
+            return tensor
+        again = tensor.clone().normal_(mean, std, generator=generator)
+        tensor.copy_(again.where(outside, tensor))
+        outside = (tensor < a) | (tensor > b)
+    return tensor.clamp_(a, b)
+
+
+@_outside_tape
+def constant_(tensor: Any, val: float) -> Tensor:
+    """The same value everywhere."""
+    return tensor.fill_(val)
+
+
+@_outside_tape
+def ones_(tensor: Any) -> Tensor:
+    """Ones."""
+    return tensor.fill_(1.0)
+
+
+@_outside_tape
+def zeros_(tensor: Any) -> Tensor:
+    """Zeros."""
+    return tensor.zero_()
+
+
+@_outside_tape
+def eye_(tensor: Any) -> Tensor:
+    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: only tensors with 2 dimensions are supported, got shape {tuple(tensor.shape)}.")
+    tensor.zero_()
+    for place in range(min(tensor.shape)):
+        tensor[place, place] = 1.0
+    return tensor
+
+
+@_outside_tape
+def dirac_(tensor: Any, groups: int = 1) -> Tensor:
+    """A convolution weight that passes its input through (per group)."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError(f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}.")
+    if tensor.shape[0] % groups:
+        raise ValueError(f"dirac_: dim 0 must be divisible by groups, got {tensor.shape[0]} and {groups}.")
+    per_group = tensor.shape[0] // groups
+    centre = tuple(size // 2 for size in tensor.shape[2:])
+    tensor.zero_()
+    for group in range(groups):
+        for place in range(min(per_group, tensor.shape[1])):
+            tensor[(group * per_group + place, place, *centre)] = 1.0
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    shape = tuple(tensor.shape)
+    if len(shape) < 2:
+        raise ShapeError(f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got shape {shape}.")
+    field = math.prod(shape[2:])
+    return shape[1] * field, shape[0] * field
+
+
+def _fan(tensor: Tensor, mode: str) -> int:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out'].")
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+
+
+@_outside_tape
+def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform of variance gain^2 * 2 / (fan_in + fan_out).
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """
+    bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@_outside_tape
+def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal of variance gain^2 * 2 / (fan_in + fan_out)."""
+    return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator=generator)
+
+
+@_outside_tape
+def kaiming_uniform_(
+    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Uniform of variance gain^2 / fan.
+
+    Source: He et al., Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+    """
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@_outside_tape
+def kaiming_normal_(
+    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Normal of variance gain^2 / fan."""
+    if 0 in tensor.shape:
+        return tensor
+    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)
+
+
+@_outside_tape
+def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix; dims after the first are flattened.
+
+    Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: only tensors with 2 or more dimensions are supported, got shape {tuple(tensor.shape)}.")
+    if tensor.numel() == 0:
+        return tensor
+    from dynograd.kernels import kernel
+
+    rows = tensor.shape[0]
+    flat = tensor.detach().clone().reshape(rows, -1).normal_(0.0, 1.0, generator=generator)
+    made = kernel("creation", "orthogonal", flat.array)(flat.array)
+    return tensor.copy_(wrap(made).reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
+
+
+@_outside_tape
+def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers with a fraction `sparsity` of each column set to 0."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_: only tensors with 2 dimensions are supported, got shape {tuple(tensor.shape)}.")
+    from dynograd.randomness import randperm
+
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0.0, std, generator=generator)
+    for column in range(columns):
+        tensor[randperm(rows, generator=generator)[:zeros], column] = 0.0
+    return tensor
+
+
+uniform, normal, constant = uniform_, normal_, constant_
+xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
+kaiming_uniform, kaiming_normal, orthogonal = kaiming_uniform_, kaiming_normal_, orthogonal_

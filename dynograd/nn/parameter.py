@@ -1,0 +1,54 @@
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.tensor import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class Parameter(Tensor):
+    """A tensor that belongs to a module: listed by `parameters()`, saved in `state_dict()`, and requiring grad.
+
+    >>> dynograd.nn.Parameter(tensor([1.0, 2.0]))
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}. Make one with dynograd.tensor(...).")
+        made = Tensor.__new__(cls, data)
+        if requires_grad:
+            made.requires_grad = True
+        return made
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        pass
+
+    def __repr__(self, **options: Any) -> str:
+        return "Parameter containing:\n" + super().__repr__(**options)
+
+
+class Buffer(Tensor):
+    """A tensor that belongs to a module and is no parameter, such as a running mean.
+
+    Args:
+        persistent: whether `state_dict()` holds it.
+    """
+
+    __slots__ = ("persistent",)
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        made = Tensor.__new__(cls, Tensor() if data is None else data)
+        made.persistent = persistent
+        return made
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        pass

@@ -1,0 +1,406 @@
+"""Recurrent layers over whole sequences, and their cells.
+
+Variable lengths come as a `PackedSequence`; work is proportional to the real tokens. Each layer and direction is one fused op.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd import creation, dtypes
+from dynograd.errors import ShapeError
+from dynograd.methods import public_functions
+from dynograd.nn import functional as F
+from dynograd.nn import init
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.nn.utils.rnn import PackedSequence, lengths_of, places
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell"]
+
+_ops = public_functions()
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: the weights of each layer and direction, and the walk over them."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"{who}: hidden_size should be of type int, got: {type(hidden_size).__name__}.")
+        if hidden_size <= 0:
+            raise ValueError(f"{who}: hidden_size must be greater than zero, got {hidden_size}.")
+        if num_layers <= 0:
+            raise ValueError(f"{who}: num_layers must be greater than zero, got {num_layers}.")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(f"{who}: dropout should be a number in range [0, 1], got {dropout!r}.")
+        if proj_size and mode != "LSTM":
+            raise ValueError(f"{who}: proj_size argument is only supported for LSTM, not RNN or GRU.")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(f"{who}: proj_size has to be in [0, hidden_size), got {proj_size} and hidden_size {hidden_size}.")
+        if dropout > 0 and num_layers == 1:
+            import warnings
+
+            warnings.warn(
+                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
+                f"than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        rows = _GATES[mode] * hidden_size
+        state = proj_size or hidden_size
+        directions = 2 if bidirectional else 1
+        self._flat_weights_names: list[str] = []
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else state * directions
+            for direction in range(directions):
+                end = f"_l{layer}" + ("_reverse" if direction else "")
+                shapes = {f"weight_ih{end}": (rows, width), f"weight_hh{end}": (rows, state)}
+                if bias:
+                    shapes |= {f"bias_ih{end}": (rows,), f"bias_hh{end}": (rows,)}
+                if proj_size:
+                    shapes[f"weight_hr{end}"] = (proj_size, hidden_size)
+                for name, shape in shapes.items():
+                    setattr(self, name, Parameter(creation.empty(shape, device=device, dtype=dtype)))
+                    self._flat_weights_names.append(name)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: the layer's weights need no packing here."""
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        per_layer = 2 + 2 * self.bias + bool(self.proj_size)
+        names = self._flat_weights_names
+        return [[getattr(self, one) for one in names[at : at + per_layer]] for at in range(0, len(names), per_layer)]
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Runs the sequences.
+
+        Args:
+            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), or a PackedSequence.
+            hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out.
+        Returns:
+            (output, final state(s)); output is packed when the input is.
+        """
+        lengths = None
+        packed = input if isinstance(input, PackedSequence) else None
+        if packed is not None:
+            sizes = packed.batch_sizes.tolist()
+            batch = sizes[0] if sizes else 0
+            index = places(sizes, batch)
+            lengths = creation.tensor(lengths_of(packed.batch_sizes), dtype=dtypes.int64)
+            base = creation.zeros(len(sizes) * batch, packed.data.shape[-1], dtype=packed.data.dtype)
+            self._check_input(packed.data)
+            x = base.index_copy(0, index, packed.data).reshape(len(sizes), batch, -1)  # type: ignore[attr-defined]
+            if hx is not None and packed.sorted_indices is not None:
+                hx = self._permuted(hx, packed.sorted_indices)
+            single = False
+        else:
+            if input.dim() not in (2, 3):
+                raise ShapeError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead.")
+            self._check_input(input)
+            single = input.dim() == 2
+            if single:
+                x = input.unsqueeze(1)
+                if hx is not None:
+                    hx = tuple(one.unsqueeze(1) for one in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
+            else:
+                x = input.transpose(0, 1) if self.batch_first else input
+        states = self._initial(x, hx)
+        output, finals = self._layers(x, states, lengths)
+        if packed is not None:
+            flat = output.reshape(-1, output.shape[-1]).index_select(0, index)
+            result: Any = PackedSequence(flat, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+            if packed.unsorted_indices is not None:
+                finals = [one.index_select(1, packed.unsorted_indices) for one in finals]
+        elif single:
+            result, finals = output.squeeze(1), [one.squeeze(1) for one in finals]
+        else:
+            result = output.transpose(0, 1) if self.batch_first else output
+        return result, (tuple(finals) if self.mode == "LSTM" else finals[0])
+
+    def _check_input(self, input: Any) -> None:
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)} "
+                f"(input of shape {tuple(input.shape)}). Build {type(self).__name__}({input.size(-1)}, {self.hidden_size}), or "
+                f"pass batch_first=True if batch comes first."
+            )
+
+    def _permuted(self, hx: Any, order: Any) -> Any:
+        if isinstance(hx, tuple):
+            return tuple(one.index_select(1, order) for one in hx)
+        return hx.index_select(1, order)
+
+    def _initial(self, x: Any, hx: Any) -> list[Any]:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        batch = x.shape[1]
+        widths = [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
+        if hx is None:
+            return [creation.zeros(count, batch, width, dtype=x.dtype) for width in widths]
+        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        if len(given) != len(widths):
+            raise ShapeError(f"{type(self).__name__}: expected {len(widths)} initial state(s), got {len(given)}.")
+        for name, one, width in zip(("hx[0]" if self.mode == "LSTM" else "hx", "hx[1]"), given, widths, strict=False):
+            if tuple(one.shape) != (count, batch, width):
+                raise ShapeError(
+                    f"{type(self).__name__}: Expected hidden size of {name} to be {(count, batch, width)} (layers * directions, batch, "
+                    f"size), got {tuple(one.shape)}."
+                )
+        return given
+
+    def _layers(self, x: Any, states: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
+        directions = 2 if self.bidirectional else 1
+        finals: list[list[Any]] = [[] for _ in states]
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                place = layer * directions + direction
+                end = f"_l{layer}" + ("_reverse" if direction else "")
+                weights = [getattr(self, f"weight_{one}{end}") for one in ("ih", "hh")]
+                biases = [getattr(self, f"bias_{one}{end}") for one in ("ih", "hh")] if self.bias else [None, None]
+                start = [one[place] for one in states]
+                found = self._direction(x, start, weights, biases, end, lengths, direction == 1)
+                outputs.append(found[0])
+                for held, one in zip(finals, found[1:], strict=True):
+                    held.append(one)
+            x = outputs[0] if directions == 1 else _ops["cat"](outputs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, True)
+        return x, [_ops["stack"](held) for held in finals]
+
+    def _direction(self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool) -> Any:
+        if self.proj_size:
+            return _projected_lstm(x, start, weights, biases, getattr(self, f"weight_hr{end}"), lengths, reverse)
+        if self.mode == "LSTM":
+            return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
+        if self.mode == "GRU":
+            return _ops["gru_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
+        kind = "tanh" if self.mode == "RNN_TANH" else "relu"
+        return _ops["rnn_layer"](x, *start, *weights, *biases, lengths, nonlinearity=kind, reverse=reverse)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if not self.bias:
+            text += ", bias=False"
+        if self.batch_first:
+            text += ", batch_first=True"
+        if self.dropout:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional:
+            text += ", bidirectional=True"
+        return text
+
+
+def _projected_lstm(x: Any, start: list, weights: list, biases: list, w_hr: Any, lengths: Any, reverse: bool) -> Any:
+    """An LSTM layer whose hidden state is projected at every step (LSTMP), step by step.
+
+    Source: Sak et al., Long short-term memory based recurrent neural network architectures, 2014 (arXiv:1402.1128).
+    """
+    h, c = start
+    steps = range(x.shape[0])
+    outputs: dict[int, Any] = {}
+    for step in reversed(steps) if reverse else steps:
+        gates = F.linear(x[step], weights[0], biases[0]) + F.linear(h, weights[1], biases[1])
+        i, f, g, o = gates.chunk(4, 1)
+        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        new_h = F.linear(o.sigmoid() * new_c.tanh(), w_hr)
+        if lengths is None:
+            h, c, outputs[step] = new_h, new_c, new_h
+        else:
+            alive = (lengths > step).unsqueeze(1)
+            h, c = new_h.where(alive, h), new_c.where(alive, c)
+            outputs[step] = new_h.where(alive, creation.zeros_like(new_h))
+    return _ops["stack"]([outputs[step] for step in steps]), h, c
+
+
+class RNN(RNNBase):
+    """Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNN: Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        mode = "RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU"
+        super().__init__(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory, layers stacked and optionally bidirectional; gates in the order i, f, g, o.
+
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997.
+
+    >>> lstm = dynograd.nn.LSTM(3, 5, bidirectional=True, batch_first=True)
+    >>> output, (h, c) = lstm(dynograd.zeros(2, 7, 3))
+    >>> output.shape, h.shape
+    (dynograd.Size([2, 7, 10]), dynograd.Size([2, 2, 5]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
+
+
+class GRU(RNNBase):
+    """Gated recurrent units; gates in the order r, z, n, with the reset applied after the hidden product.
+
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
+
+
+class _Cell(Module):
+    gates: int
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = self.gates * hidden_size
+        self.weight_ih = Parameter(creation.empty(rows, input_size, device=device, dtype=dtype))
+        self.weight_hh = Parameter(creation.empty(rows, hidden_size, device=device, dtype=dtype))
+        if bias:
+            self.bias_ih = Parameter(creation.empty(rows, device=device, dtype=dtype))
+            self.bias_hh = Parameter(creation.empty(rows, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _weights(self) -> tuple:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def _ready(self, input: Any, hx: Any) -> tuple[Any, Any, bool]:
+        if input.dim() not in (1, 2):
+            raise ShapeError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.dim()}D instead.")
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(f"{type(self).__name__}: input has {input.shape[-1]} features, expected {self.input_size}.")
+        single = input.dim() == 1
+        x = input.unsqueeze(0) if single else input
+        if hx is None:
+            hx = creation.zeros(x.shape[0], self.hidden_size, dtype=x.dtype)
+        elif single:
+            hx = hx.unsqueeze(0)
+        return x, hx, single
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(_Cell):
+    """One step of an Elman network."""
+
+    gates = 1
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"RNNCell: Unknown nonlinearity: {nonlinearity}. Select from 'tanh' or 'relu'.")
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        x, h, single = self._ready(input, hx)
+        out = _ops[f"rnn_{self.nonlinearity}_cell"](x, h, *self._weights())
+        return out.squeeze(0) if single else out
+
+
+class LSTMCell(_Cell):
+    """One step of an LSTM: (input, (h, c)) to (h', c')."""
+
+    gates = 4
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        h, c = (None, None) if hx is None else hx
+        x, h, single = self._ready(input, h)
+        _, c, _ = self._ready(input, c)
+        h, c = _ops["lstm_cell"](x, (h, c), *self._weights())
+        return (h.squeeze(0), c.squeeze(0)) if single else (h, c)
+
+
+class GRUCell(_Cell):
+    """One step of a GRU."""
+
+    gates = 3
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        x, h, single = self._ready(input, hx)
+        out = _ops["gru_cell"](x, h, *self._weights())
+        return out.squeeze(0) if single else out

@@ -1,0 +1,31 @@
+"""All parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.methods import public_functions
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def parameters_to_vector(parameters: Any) -> Any:
+    """The elements of all parameters, one after another.
+
+    >>> dynograd.nn.utils.parameters_to_vector(dynograd.nn.Linear(2, 1).parameters()).shape
+    dynograd.Size([3])
+    """
+    return public_functions()["cat"]([one.reshape(-1) for one in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Any) -> None:
+    """Cuts `vec` into the parameters' memory, in their order."""
+    listed = list(parameters)
+    total = sum(one.numel() for one in listed)
+    if vec.numel() != total:
+        raise ShapeError(f"vector_to_parameters: the vector has {vec.numel()} elements, the parameters {total}.")
+    start = 0
+    for one in listed:
+        one.data = vec[start : start + one.numel()].reshape(one.shape).data
+        start += one.numel()

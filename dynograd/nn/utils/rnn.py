@@ -1,0 +1,244 @@
+"""Sequences of different lengths: padded tensors, packed ones, and the way between them.
+
+A `PackedSequence` holds the real tokens only, time step by time step, longest sequence first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dynograd import creation, dtypes
+from dynograd.errors import ShapeError
+from dynograd.methods import public_functions
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
+_ops = public_functions()
+
+
+class _Packed(NamedTuple):
+    data: Any
+    batch_sizes: Any
+    sorted_indices: Any = None
+    unsorted_indices: Any = None
+
+
+class PackedSequence(_Packed):
+    """The tokens of several sequences: `data` (tokens, *), and `batch_sizes` (T,), how many sequences reach each step.
+
+    Make one with `pack_padded_sequence` or `pack_sequence`.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None) -> Any:
+        if unsorted_indices is None and sorted_indices is not None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same sequences with `data` converted or moved."""
+        return self._replace(data=self.data.to(*args, **kwargs))
+
+    def float(self) -> PackedSequence:
+        return self._replace(data=self.data.float())
+
+    def double(self) -> PackedSequence:
+        return self._replace(data=self.data.double())
+
+    def cpu(self) -> PackedSequence:
+        return self.to("cpu")
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        return self._replace(data=self.data.cuda(*args, **kwargs))
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        return False
+
+    def pin_memory(self) -> PackedSequence:
+        return self
+
+
+def invert_permutation(permutation: Any) -> Any:
+    """The permutation that undoes `permutation`."""
+    if permutation is None:
+        return None
+    made = creation.empty_like(permutation)
+    made[permutation] = creation.arange(permutation.numel())  # type: ignore[index]
+    return made
+
+
+def lengths_of(batch_sizes: Any) -> list[int]:
+    """The length of each packed sequence, longest first."""
+    sizes = batch_sizes.tolist()
+    count = sizes[0] if sizes else 0
+    lengths = [0] * count
+    for size in sizes:
+        for row in range(size):
+            lengths[row] += 1
+    return lengths
+
+
+def places(sizes: list[int], batch: int) -> Any:
+    """For each packed token its row in the flattened time-major padded tensor (T * B, *)."""
+    found: list[int] = []
+    for step, size in enumerate(sizes):
+        found.extend(range(step * batch, step * batch + size))
+    return creation.tensor(found, dtype=dtypes.int64)
+
+
+def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """Packs the real tokens of a padded batch.
+
+    Args:
+        input (T, B, *): padded sequences; (B, T, *) with `batch_first`.
+        lengths (B,): of each sequence, each at least 1.
+        enforce_sorted: check that lengths do not grow; with False they are sorted here.
+    Raises:
+        ShapeError: a length that is not in [1, T], or as many lengths as sequences are missing.
+
+    >>> x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 0.0]])
+    >>> packed = dynograd.nn.utils.rnn.pack_padded_sequence(x, [3, 2], batch_first=True)
+    >>> packed.data, packed.batch_sizes
+    (tensor([1., 4., 2., 5., 3.]), tensor([2, 2, 1]))
+    """
+    wanted = [int(one) for one in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    steps, batch = (input.shape[1], input.shape[0]) if batch_first else (input.shape[0], input.shape[1])
+    if len(wanted) != batch:
+        raise ShapeError(f"pack_padded_sequence: expected `len(lengths)` to be equal to batch_size, got {len(wanted)} and {batch}.")
+    for place, length in enumerate(wanted):
+        if not 1 <= length <= steps:
+            raise ShapeError(
+                f"pack_padded_sequence: Length of all samples has to be greater than 0 and at most {steps} (the padded length), "
+                f"but lengths[{place}] is {length}."
+            )
+    order = None
+    if enforce_sorted:
+        for place in range(1, batch):
+            if wanted[place] > wanted[place - 1]:
+                raise ShapeError(
+                    f"pack_padded_sequence: `lengths` array must be sorted in decreasing order when `enforce_sorted` is True, but "
+                    f"lengths[{place - 1}]={wanted[place - 1]} < lengths[{place}]={wanted[place]}. Pass enforce_sorted=False."
+                )
+    else:
+        ranked = sorted(range(batch), key=lambda row: -wanted[row])
+        order = creation.tensor(ranked, dtype=dtypes.int64)
+        wanted = [wanted[row] for row in ranked]
+        input = input.index_select(0 if batch_first else 1, order)
+    if batch_first:
+        input = input.transpose(0, 1)
+    longest = wanted[0] if wanted else 0
+    sizes = []
+    reached = batch
+    for step in range(longest):
+        while wanted[reached - 1] <= step:
+            reached -= 1
+        sizes.append(reached)
+    flat = input.reshape(steps * batch, *input.shape[2:])
+    data = flat.index_select(0, places(sizes, batch))
+    return PackedSequence(data, creation.tensor(sizes, dtype=dtypes.int64), order)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Any, Any]:
+    """The padded batch of a packed one, with its lengths: the inverse of `pack_padded_sequence`.
+
+    Raises:
+        ValueError: total_length is shorter than the longest sequence.
+    """
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(f"pad_packed_sequence: expected a PackedSequence, got {type(sequence).__name__}.")
+    sizes = sequence.batch_sizes.tolist()
+    batch = sizes[0] if sizes else 0
+    steps = len(sizes)
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                f"pad_packed_sequence: Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {steps}."
+            )
+        steps = total_length
+    data = sequence.data
+    rest = tuple(data.shape[1:])
+    base = creation.full((steps * batch, *rest), padding_value, dtype=data.dtype)
+    padded = base.index_copy(0, places(sizes, batch), data).reshape(steps, batch, *rest)  # type: ignore[attr-defined]
+    lengths = creation.tensor(lengths_of(sequence.batch_sizes), dtype=dtypes.int64)
+    if sequence.unsorted_indices is not None:
+        padded = padded.index_select(1, sequence.unsorted_indices)
+        lengths = lengths[sequence.unsorted_indices]  # type: ignore[index]
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
+    """One padded tensor from sequences of different lengths.
+
+    Args:
+        sequences: tensors (L, *), alike after the first dim.
+        padding_side: "right", or "left" to align the ends.
+    Returns:
+        (T, B, *), or (B, T, *) with `batch_first`; T is the longest length.
+
+    >>> dynograd.nn.utils.rnn.pad_sequence([tensor([1, 2, 3]), tensor([4])], batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+    """
+    if isinstance(sequences, Tensor):
+        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+    sequences = list(sequences)
+    if not sequences:
+        raise ShapeError("pad_sequence: received an empty list of sequences. Give at least one.")
+    if padding_side not in ("left", "right"):
+        raise ValueError(f"pad_sequence: expected padding_side to be 'left' or 'right', got {padding_side!r}.")
+    rest = tuple(sequences[0].shape[1:])
+    for place, one in enumerate(sequences):
+        if tuple(one.shape[1:]) != rest:
+            raise ShapeError(
+                f"pad_sequence: sequences must agree after the first dim: sequence 0 has shape {tuple(sequences[0].shape)}, sequence "
+                f"{place} has {tuple(one.shape)}."
+            )
+    longest = max(one.shape[0] for one in sequences)
+    padded = []
+    for one in sequences:
+        missing = longest - one.shape[0]
+        if missing:
+            sides = (missing, 0) if padding_side == "left" else (0, missing)
+            one = _ops["pad"](one, (0, 0) * len(rest) + sides, value=padding_value)
+        padded.append(one)
+    return _ops["stack"](padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+    """The sequences of a padded batch, each cut to its length."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[: int(length)] for row, length in zip(rows, lengths, strict=True)]
+
+
+def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
+    """Packs sequences of different lengths.
+
+    >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).data
+    tensor([1, 3, 2])
+    """
+    lengths = [one.shape[0] for one in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The sequences of a packed batch."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

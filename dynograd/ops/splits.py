@@ -1,0 +1,250 @@
+"""Parts of a tensor along one dim, as views: `split`, `chunk`, `unbind`, `narrow`, `select`, and writes into such parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.ops.indexing import FULL, get_basic, put_basic
+from dynograd.ops.joins import joined, stacked
+from dynograd.ops.op import composed, op
+from dynograd.shapes import normalize_dim
+
+__all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
+
+
+@op(method=True, outputs="list", linear=True, view=True)
+def unbind(input: Array, dim: int = 0) -> Any:
+    """The slices along `dim`, as a tuple of views with that dim removed.
+
+    Raises:
+        DimError: the tensor has no dims.
+
+    >>> dynograd.unbind(tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    if not input.ndim:
+        raise IndexRangeError("unbind: Dimension specified as 0 but tensor has no dimensions. Use item() for its value.")
+    lead = (FULL,) * normalize_dim("unbind", dim, input.ndim)
+    return tuple([input[(*lead, number, ...)] for number in range(input.shape[len(lead)])])
+
+
+@unbind.backward
+def unbind_backward(g: Any, saved: Any, dim: Any) -> Any:
+    return (stacked(list(g), dim),)
+
+
+@op(method=True, outputs="list", linear=True, view=True)
+def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -> Any:
+    """Consecutive parts of the given sizes along `dim`, as a tuple of views.
+
+    Raises:
+        ShapeError: the sizes do not sum to the size of `dim`.
+    """
+    place = normalize_dim("split_with_sizes", dim, input.ndim)
+    size = input.shape[place] if input.ndim else 1
+    if sum(split_sizes) != size or min(split_sizes, default=0) < 0:
+        raise ShapeError(
+            f"split_with_sizes: expects split_sizes (not negative) to sum exactly to {size} (input tensor's size at dimension "
+            f"{place}), but got split_sizes={list(split_sizes)}, which sum to {sum(split_sizes)}."
+        )
+    lead = (FULL,) * place
+    parts, start = [], 0
+    for count in split_sizes:
+        parts.append(input[(*lead, slice(start, start + count))])
+        start += count
+    return tuple(parts)
+
+
+@split_with_sizes.backward
+def split_with_sizes_backward(g: Any, saved: Any, split_sizes: Any, dim: Any) -> Any:
+    return (joined(list(g), dim),)
+
+
+@composed(method=True)
+def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
+    """Views of `tensor` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.
+
+    Raises:
+        ShapeError: listed sizes do not sum to the size of `dim`, or the size is negative or 0.
+
+    >>> dynograd.split(tensor([1, 2, 3, 4, 5]), 2)
+    (tensor([1, 2]), tensor([3, 4]), tensor([5]))
+    """
+    wanted = split_size if split_size_or_sections is None else split_size_or_sections
+    if isinstance(wanted, (tuple, list)):
+        return split_with_sizes(tensor, tuple([one.__index__() for one in wanted]), dim)
+    place = normalize_dim("split", dim, tensor.ndim)
+    _check_has_dims("split", tensor)
+    size, part = tensor.shape[place], wanted.__index__()
+    if part < 0 or (part == 0 and size):
+        raise ShapeError(
+            f"split: split expects split_size be non-negative, and split_size can only be 0 if dimension size is 0, but got "
+            f"split_size={part} for dimension size of {size}."
+        )
+    count = max(1, -(-size // part)) if part else 1
+    return split_with_sizes(tensor, (*(part,) * (count - 1), size - part * (count - 1)), place)
+
+
+def _check_has_dims(who: str, tensor: Any) -> None:
+    if not tensor.ndim:
+        raise ShapeError(f"{who}: {who} expects at least a 1-dimensional tensor, got a 0-d one. Use unsqueeze(0).")
+
+
+@composed(method=True)
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """At most `chunks` views of equal size along `dim`; the last may be smaller.
+
+    >>> dynograd.chunk(tensor([1, 2, 3, 4, 5]), 2)
+    (tensor([1, 2, 3]), tensor([4, 5]))
+    """
+    _check_has_dims("chunk", input)
+    if chunks <= 0:
+        raise ShapeError(f"chunk: chunk expects `chunks` to be greater than 0, got: {chunks}.")
+    place = normalize_dim("chunk", dim, input.ndim)
+    size = input.shape[place]
+    if not size:
+        return split_with_sizes(input, (0,) * chunks, place)
+    return split(input, -(-size // chunks), place)
+
+
+@composed(method=True)
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None) -> Any:
+    """Views along `dim`: that many parts of nearly equal size, or cut at the given indices.
+
+    >>> dynograd.tensor_split(tensor([1, 2, 3, 4, 5]), 3)
+    (tensor([1, 2]), tensor([3, 4]), tensor([5]))
+    """
+    _check_has_dims("tensor_split", input)
+    cuts: Any = indices_or_sections
+    for given in (indices, sections):
+        cuts = given if cuts is None else cuts
+    place = normalize_dim("tensor_split", dim, input.ndim)
+    size = input.shape[place]
+    if hasattr(cuts, "tolist"):
+        cuts = cuts.tolist()
+    if not isinstance(cuts, (tuple, list)):
+        parts = cuts.__index__()
+        if parts <= 0:
+            raise ShapeError(f"tensor_split: number of sections must be larger than 0, got {parts}.")
+        small, more = divmod(size, parts)
+        return split_with_sizes(input, (small + 1,) * more + (small,) * (parts - more), place)
+    bounds = [slice(None, cut).indices(size)[1] for cut in cuts]
+    lead = (FULL,) * place
+    starts, stops = [0, *bounds], [*bounds, size]
+    return tuple([get_basic(input, (*lead, slice(start, max(start, stop)))) for start, stop in zip(starts, stops, strict=True)])
+
+
+@composed(method=True)
+def hsplit(input: Any, *indices_or_sections: Any) -> Any:
+    """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
+
+    >>> dynograd.hsplit(dynograd.zeros(2, 4), 2)[0].shape
+    dynograd.Size([2, 2])
+    """
+    return _even_split("hsplit", input, indices_or_sections, 1 if input.ndim > 1 else 0, 1)
+
+
+@composed(method=True)
+def vsplit(input: Any, *indices_or_sections: Any) -> Any:
+    """Splits along the first dim of a matrix into equal parts, or at the given indices."""
+    return _even_split("vsplit", input, indices_or_sections, 0, 2)
+
+
+@composed(method=True)
+def dsplit(input: Any, *indices_or_sections: Any) -> Any:
+    """Splits along the third dim into equal parts, or at the given indices."""
+    return _even_split("dsplit", input, indices_or_sections, 2, 3)
+
+
+def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
+    if input.ndim < rank:
+        raise ShapeError(
+            f"{who}: {who} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions."
+        )
+    cuts = given[0] if len(given) == 1 else given
+    if not isinstance(cuts, (tuple, list)):
+        if cuts <= 0 or input.shape[dim] % cuts:
+            raise ShapeError(
+                f"{who}: attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible "
+                f"by the split_size {cuts}. Use tensor_split."
+            )
+    return tensor_split(input, cuts, dim)
+
+
+@composed(method=True)
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """The view `start:start + length` along `dim`; a negative `start` counts from the end.
+
+    Raises:
+        ShapeError: the range leaves the tensor.
+
+    >>> dynograd.narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
+    tensor([2, 3])
+    """
+    _check_has_dims("narrow", input)
+    place = normalize_dim("narrow", dim, input.ndim)
+    size = input.shape[place]
+    first = start.__index__()
+    if not -size <= first <= size:
+        raise IndexRangeError(f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {first}).")
+    if first < 0:
+        first += size
+    if length < 0 or first + length > size:
+        raise ShapeError(f"narrow: start ({first}) + length ({length}) exceeds dimension size ({size}), or length is negative.")
+    return get_basic(input, (*(FULL,) * place, slice(first, first + length.__index__())))
+
+
+@composed(method=True)
+def select(input: Any, dim: int, index: Any) -> Any:
+    """The view at `index` along `dim`, with that dim removed.
+
+    >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
+    return get_basic(input, _at("select", input, dim, index))
+
+
+def _at(who: str, input: Any, dim: int, index: Any) -> tuple:
+    if not input.ndim:
+        raise IndexError(f"{who}: {who}() cannot be applied to a 0-dim tensor. Use item() for its value.")
+    place = normalize_dim(who, dim, input.ndim)
+    number, size = index.__index__(), input.shape[place]
+    if not -size <= number < size:
+        raise IndexRangeError(
+            f"{who}: index {number} out of range for tensor of size {list(input.shape)} at dimension {place} (index {number} is out of "
+            f"bounds for dimension {place} with size {size})."
+        )
+    return (*(FULL,) * place, number, ...)
+
+
+@composed(method=True)
+def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+    """A copy of `input` with `src` in place of `input.select(dim, index)`.
+
+    >>> dynograd.select_scatter(dynograd.zeros(2, 2), dynograd.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    return _put("select_scatter", input, src, _at("select_scatter", input, dim, index))
+
+
+@composed(method=True)
+def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.
+
+    >>> dynograd.slice_scatter(dynograd.zeros(3), dynograd.ones(2), start=1)
+    tensor([0., 1., 1.])
+    """
+    if step <= 0:
+        raise ShapeError(f"slice_scatter: slice step must be positive, got {step}.")
+    place = normalize_dim("slice_scatter", dim, input.ndim)
+    return _put("slice_scatter", input, src, (*(FULL,) * place, slice(start, end, step)))
+
+
+def _put(who: str, input: Any, src: Any, index: tuple) -> Any:
+    region = tuple(get_basic(getattr(input, "array", input), index).shape)
+    if tuple(src.shape) != region:
+        raise ShapeError(f"{who}: expected src to have a size equal to the slice of input, {region}, got {tuple(src.shape)}.")
+    return put_basic(input, src, index)

@@ -1,0 +1,165 @@
+"""Views that step through memory in their own way: `diagonal`, `unfold`, `as_strided`."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Array
+from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.indexing import add_advanced, get_advanced
+from dynograd.ops.op import composed, op
+from dynograd.ops.views import reshaped
+from dynograd.shapes import as_shape, normalize_dim
+
+__all__ = ["as_strided", "diagonal", "diagonal_scatter"]
+
+
+@op(method=True, linear=True, view=True, saves="input.shape")
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """A view of the diagonal of two dims, which becomes the last dim.
+
+    Args:
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+
+    >>> dynograd.diagonal(tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return kernel("views", "diagonal", input)(input, offset, *_two_dims("diagonal", dim1, dim2, input.ndim))
+
+
+@diagonal.backward
+def diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+    return (fill_diagonal_of(g, saved.input_shape, offset, dim1, dim2),)
+
+
+@op(name="diagonal_backward", linear=True)
+def fill_diagonal_of(g: Array, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Array:
+    """Zeros of `shape` that hold `g` on a diagonal."""
+    return kernel("views", "diagonal_fill", g)(g, shape, offset, *_two_dims("diagonal", dim1, dim2, len(shape)))
+
+
+@fill_diagonal_of.backward
+def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+    return (diagonal(g, offset, dim1, dim2),)
+
+
+def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
+    if rank < 2:
+        normalize_dim(who, 1, rank)
+        raise ShapeError(f"{who}: expected a tensor of at least 2 dims, got {rank}.")
+    one, two = normalize_dim(who, dim1, rank), normalize_dim(who, dim2, rank)
+    if one == two:
+        raise ShapeError(f"{who}: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
+    return one, two
+
+
+@composed(method=True)
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A copy of `input` with `src` on a diagonal.
+
+    >>> dynograd.diagonal_scatter(dynograd.zeros(2, 2), dynograd.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    held = diagonal(input, offset, dim1, dim2)
+    if tuple(src.shape) != tuple(held.shape):
+        raise ShapeError(
+            f"diagonal_scatter: expected src to have a size equal to the slice of self, {tuple(held.shape)}, got {tuple(src.shape)}."
+        )
+    return input + fill_diagonal_of(src - held, tuple(input.shape), offset, dim1, dim2)
+
+
+@op(name="unfold", method=True, linear=True, view=True, saves="input.shape")
+def windows(input: Array, dimension: int, size: int, step: int) -> Array:
+    """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim.
+
+    Raises:
+        ShapeError: `size` is larger than the dim or negative, or `step` is not positive.
+
+    >>> tensor([1, 2, 3, 4]).unfold(0, 2, 1)
+    tensor([[1, 2],
+            [2, 3],
+            [3, 4]])
+    """
+    place = normalize_dim("unfold", dimension, input.ndim)
+    held = input.shape[place] if input.ndim else 1
+    if not 0 <= size <= held:
+        raise ShapeError(f"unfold: maximum size for tensor at dimension {place} is {held} but size is {size}.")
+    if step <= 0:
+        raise ShapeError(f"unfold: step is {step} but must be > 0.")
+    if not input.ndim:
+        return input.reshape((1,))[:size]
+    return kernel("views", "unfold_forward", input)(input, place, size, step)
+
+
+@windows.backward
+def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -> Any:
+    shape = saved.input_shape
+    if not shape:
+        return (reshaped(g, ()) if size else g * 0,)
+    return (sum_windows(g, shape, normalize_dim("unfold", dimension, len(shape)), size, step),)
+
+
+@op(name="unfold_backward", linear=True)
+def sum_windows(g: Array, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Array:
+    """Zeros of `shape` with the windows `g` added where `unfold` took them."""
+    return kernel("views", "unfold_backward", g)(g, shape, dimension, size, step)
+
+
+@sum_windows.backward
+def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: Any, step: Any) -> Any:
+    return (windows(g, dimension, size, step),)
+
+
+@op(name="as_strided", linear=True, view=True, saves="input.shape input.strides input.dtype")
+def strided_view(input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Array:
+    """A view of `input`'s memory with any strides (in elements), from `offset` elements after its first one."""
+    return kernel("views", "as_strided", input)(input, size, stride, offset)
+
+
+@strided_view.backward
+def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: Any) -> Any:
+    item = saved.input_dtype.itemsize
+    shape, steps = saved.input_shape, tuple([step // item for step in saved.input_strides])
+    raw = getattr(g, "array", g)
+    inside, places = kernel("views", "memory_places", raw)(shape, steps, size, stride, offset)
+    count = prod(shape)
+    kept = get_advanced(reshaped(g, (-1,)), [inside], (0,))
+    return (reshaped(add_advanced(kept, [places], (0,), (count,)), shape),)
+
+
+@composed(covers="as_strided", method=True)
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
+
+    Elements may appear several times; their gradients add up. Meant for reading.
+
+    Args:
+        storage_offset: where the view begins in the memory; where `input` begins by default.
+    Raises:
+        ShapeError: the view would leave the memory.
+
+    >>> dynograd.as_strided(tensor([1, 2, 3, 4]), (3, 2), (1, 1))
+    tensor([[1, 2],
+            [2, 3],
+            [3, 4]])
+    """
+    shape, steps = as_shape("as_strided", (tuple(size),)), as_shape("as_strided", (tuple(stride),))
+    array = getattr(input, "array", input)
+    if len(shape) != len(steps):
+        raise ShapeError(f"as_strided: mismatch in length of strides and shape: size {shape}, stride {steps}.")
+    if min(shape, default=0) < 0 or min(steps, default=0) < 0:
+        raise ShapeError(f"as_strided: negative sizes and strides are not supported, got size {shape}, stride {steps}.")
+    own = arrays.offset_in_elements(array)
+    start = own if storage_offset is None else storage_offset
+    held = arrays.base_of(array).nbytes // array.dtype.itemsize
+    last = start + sum([(count - 1) * step for count, step in zip(shape, steps, strict=True)])
+    if 0 not in shape and (start < 0 or last >= held):
+        raise ShapeError(
+            f"as_strided: sizes {list(shape)}, strides {list(steps)}, storage offset {start} reach element {last}, out of bounds for "
+            f"storage of {held} elements."
+        )
+    return strided_view(input, shape, steps, start - own)

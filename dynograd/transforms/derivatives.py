@@ -1,0 +1,337 @@
+"""`vjp`, `grad`, `jacrev`, `jacfwd` and `hessian`: functions in, functions (or values) out, built on the tape and on jvp.
+
+The arguments get places of their own on the tape, joined to the history that they had, so these functions nest in each other and
+in `jvp`, and their results can be differentiated by an ordinary backward.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from dynograd import arrays
+from dynograd import differentiation as tape
+from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.methods import public_functions
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.duals import Dual, make_dual
+from dynograd.transforms.jvp import jvp
+from dynograd.transforms.rules import fresh
+from dynograd.transforms.trees import flatten, map_tree, rebuild, same_structure
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vjp"]
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """`func(*primals)`, and the function (cotangents) -> cotangents times the Jacobian of `func` there.
+
+    Args:
+        primals: floating tensors, or nested tuples, lists and dicts of them.
+        has_aux: `func` gives (output, aux); aux is handed on as it is.
+    Returns:
+        (output, vjp_fn), and aux when `has_aux`. `vjp_fn` takes cotangents in the structure of the output and gives a tuple with
+        one entry per primal; it may be called many times.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> output, pull = dynograd.func.vjp(lambda x: x * x, x)
+    >>> pull(tensor([1.0, 1.0]))
+    (tensor([2., 4.]),)
+    """
+    record = _Recorded("vjp", func, primals, tuple(range(len(primals))), {}, has_aux)
+
+    def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given = cotangents[0] if len(cotangents) == 1 else cotangents
+        if not same_structure(given, record.output):
+            raise RuntimeError(
+                f"vjp_fn: expected cotangents in the structure of the output, {map_tree(lambda _: '*', record.output)}, got "
+                f"{map_tree(lambda _: '*', given)}."
+            )
+        parts = record.pull(flatten(given), retain_graph, create_graph)
+        return rebuild(primals, parts)
+
+    return (record.result(), pull, record.aux) if has_aux else (record.result(), pull)
+
+
+def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of `func`, which must return a 0-d tensor.
+
+    Args:
+        argnums: with respect to which positional arguments; a tuple gives a tuple of gradients.
+        has_aux: `func` gives (loss, aux), and the new function (gradient, aux).
+
+    >>> dynograd.func.grad(lambda x: (x**3).sum())(tensor([1.0, 2.0]))
+    tensor([ 3., 12.])
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        slopes, value = both(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
+
+    return gradient
+
+
+def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Like `grad`; the new function gives (gradient, value), or (gradient, (value, aux)).
+
+    >>> dynograd.func.grad_and_value(lambda x: x**3)(tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        record = _Recorded("grad", func, args, _places("grad", argnums, args), kwargs, has_aux)
+        loss = record.output
+        if not isinstance(loss, Tensor):
+            raise RuntimeError(
+                f"grad: expected func to return a scalar tensor, got {type(loss).__name__}. Return other results with has_aux=True."
+            )
+        if loss.array.ndim:
+            raise RuntimeError(
+                f"grad: expected func to return a scalar tensor, got a tensor with {loss.array.ndim} dims (shape {tuple(loss.shape)}). "
+                f"Reduce it, e.g. with .sum(), or use jacrev."
+            )
+        parts = rebuild(record.chosen, record.pull([wrap(arrays.ones_like(loss.array))], False, None))
+        slopes = parts[0] if isinstance(argnums, int) else parts
+        value = record.result()
+        return slopes, ((value, record.aux) if has_aux else value)
+
+    return gradient
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of `func`, row by row: one backward per element of the output.
+
+    The shape is the output's followed by the argument's. The better choice when the output is smaller than the input.
+
+    Args:
+        argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
+        chunk_size: kept for compatibility; rows are computed one after the other.
+
+    >>> dynograd.func.jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        record = _Recorded("jacrev", func, args, _places("jacrev", argnums, args), kwargs, has_aux)
+        outputs = flatten(record.output)
+        results = []
+        for number, output in enumerate(outputs):
+            rows: list[list[Any]] = []
+            for place in range(output.array.size):
+                seeds = [wrap(arrays.zeros_like(one.array)) for one in outputs]
+                seeds[number].array.reshape(-1)[place] = 1
+                rows.append(record.pull(seeds, True, None))
+            parts = [
+                _stacked([row[leaf] for row in rows], (*output.shape, *inner.shape), 0, inner)
+                for leaf, inner in enumerate(record.inner)
+            ]
+            tree = rebuild(record.chosen, parts)
+            results.append(tree[0] if isinstance(argnums, int) else tree)
+        found = rebuild(record.output, results)
+        return (found, record.aux) if has_aux else found
+
+    return jacobian
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of `func`, column by column: one jvp per element of the input.
+
+    The shape is the output's followed by the argument's. The better choice when the input is smaller than the output.
+
+    Args:
+        argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
+        randomness: kept for compatibility; columns are computed one after the other.
+
+    >>> dynograd.func.jacfwd(lambda x: x * x)(tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        places = _places("jacfwd", argnums, args)
+        chosen = tuple(args[place] for place in places)
+
+        def of_chosen(*values: Any) -> Any:
+            full = list(args)
+            for place, value in zip(places, values, strict=True):
+                full[place] = value
+            return func(*full, **kwargs)
+
+        leaves = flatten(chosen)
+        columns: list[list[list[Any]]] = []
+        output = aux = None
+        for number, leaf in enumerate(leaves):
+            columns.append([])
+            for place in range(leaf.array.size):
+                ways = [wrap(arrays.zeros_like(one.array)) for one in leaves]
+                ways[number].array.reshape(-1)[place] = 1
+                output, moved, *rest = jvp(of_chosen, chosen, rebuild(chosen, ways), has_aux=has_aux)
+                aux = rest[0] if rest else None
+                columns[number].append(flatten(moved))
+        if output is None:
+            output, aux = of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None)
+        results = []
+        for number, one in enumerate(flatten(output)):
+            parts = [
+                _stacked([column[number] for column in columns[leaf]], (*one.shape, *inner.shape), -1, one)
+                for leaf, inner in enumerate(leaves)
+            ]
+            tree = rebuild(chosen, parts)
+            results.append(tree[0] if isinstance(argnums, int) else tree)
+        found = rebuild(output, results)
+        return (found, aux) if has_aux else found
+
+    return jacobian
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """The function that gives the second derivatives of `func`: forward mode over backward.
+
+    >>> dynograd.func.hessian(lambda x: (x**3).sum())(tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+# --- one recorded call -------------------------------------------------------------------------------------------------------
+
+
+class _Recorded:
+    """A call of `func` on the tape, with respect to the arguments at `places`."""
+
+    def __init__(
+        self, who: str, func: Callable[..., Any], args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], has_aux: bool
+    ) -> None:
+        self.recording = MODES.grad != 0
+        self.chosen = tuple(args[place] for place in places)
+        for one in flatten(self.chosen):
+            if not isinstance(one, Tensor) or not (one.dtype.is_floating_point or one.dtype.is_complex):
+                shown = one.dtype if isinstance(one, Tensor) else type(one).__name__
+                raise RuntimeError(
+                    f"{who}: expected floating tensors to differentiate with respect to, got {shown}. Choose others with argnums, "
+                    f"or close over it."
+                )
+        with enable_grad():
+            inner = map_tree(fresh, self.chosen)
+            self.inner = flatten(inner)
+            full = list(args)
+            for place, one in zip(places, inner, strict=True):
+                full[place] = one
+            found = func(*full, **kwargs)
+        self.aux = None
+        if has_aux:
+            if not (isinstance(found, tuple) and len(found) == 2):
+                raise RuntimeError(f"{who}: with has_aux=True, func must return a tuple (output, aux), got {type(found).__name__}.")
+            found, self.aux = found
+        self.output = found
+        for one in flatten(found):
+            if not isinstance(one, Tensor):
+                raise RuntimeError(f"{who}: expected func to return only tensors, got {type(one).__name__} ({one!r}).")
+        reached = [*flatten(found), *_tensors(self.aux)]
+        own = {id(_leaf(one)) for one in self.inner}
+        self.outside = self.recording and any(_reaches_others(one, own) for one in reached)
+        self.moving = any(type(one) is Dual for one in reached)
+        if self.aux is not None:
+            self.aux = map_tree(self._settled, self.aux)
+
+    def result(self) -> Any:
+        """The output, without the part of its history that is this call's alone."""
+        return map_tree(self._settled, self.output)
+
+    def _settled(self, one: Any) -> Any:
+        return _without_history(one) if isinstance(one, Tensor) and not self.outside else one
+
+    def pull(self, cotangents: Sequence[Any], retain_graph: bool, create_graph: bool | None) -> list[Any]:
+        """Gradients of the chosen leaves, zeros where the output does not depend on one."""
+        outputs = flatten(self.output)
+        for number, (one, seed) in enumerate(zip(outputs, cotangents, strict=True)):
+            if not isinstance(seed, Tensor) or seed.shape != one.shape:
+                shown = tuple(seed.shape) if isinstance(seed, Tensor) else type(seed).__name__
+                raise RuntimeError(f"vjp_fn: expected cotangent {number} of shape {tuple(one.shape)}, got {shown}.")
+        recorded = any(one._requires_grad for one in cotangents)
+        if create_graph is None:
+            create_graph = self.recording and (self.outside or recorded)
+        keeping = create_graph
+        if self.moving or any(type(one) is Dual for one in cotangents):
+            create_graph = True
+        pairs = [(one, seed) for one, seed in zip(outputs, cotangents, strict=True) if one._requires_grad]
+        if not pairs:
+            return [wrap(arrays.zeros_like(one.array)) for one in self.inner]
+        found = tape.grad(
+            [one for one, _ in pairs],
+            self.inner,
+            [seed for _, seed in pairs],
+            retain_graph=retain_graph or create_graph,
+            create_graph=create_graph,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return [one if keeping else _without_history(one) for one in found]
+
+
+def _without_history(tensor: Any) -> Any:
+    if type(tensor) is Dual:
+        return make_dual(tensor.level, _without_history(tensor.primal), _without_history(tensor.tangent))
+    return tensor.detach() if tensor._requires_grad else tensor
+
+
+def _tensors(tree: Any) -> list[Any]:
+    return [] if tree is None else [one for one in flatten(tree) if isinstance(one, Tensor)]
+
+
+def _leaf(tensor: Any) -> Any:
+    while type(tensor) is Dual:
+        tensor = tensor.primal
+    return tensor
+
+
+def _reaches_others(output: Any, own: set[int]) -> bool:
+    """Whether the history of `output`, or of how it moves, leads to leaves other than `own`."""
+    if type(output) is Dual:
+        return _reaches_others(output.primal, own) or _reaches_others(output.tangent, own)
+    pending: list[Any] = [output.node if output.node is not None else output] if output._requires_grad else []
+    seen = set()
+    while pending:
+        edge = pending.pop()
+        if edge is None or id(edge) in seen:
+            continue
+        seen.add(id(edge))
+        if not edge.seq and id(edge) not in own:
+            return True
+        pending += edge.edges
+    return False
+
+
+def _places(who: str, argnums: Any, args: tuple) -> tuple[int, ...]:
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(numbers, tuple) or not all(isinstance(number, int) for number in numbers):
+        raise RuntimeError(f"{who}: argnums must be an int or a tuple of ints, got {argnums!r}.")
+    if not numbers:
+        raise RuntimeError(f"{who}: argnums must be non-empty.")
+    places = []
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(f"{who}: got argnum={number}, but only {len(args)} positional inputs.")
+        places.append(number % len(args))
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"{who}: argnums elements must be unique, got {argnums}.")
+    return tuple(places)
+
+
+def _stacked(parts: list[Any], shape: tuple[int, ...], dim: int, like: Tensor) -> Any:
+    """Rows or columns of a Jacobian as one tensor of `shape`."""
+    if not prod(shape):
+        return wrap(arrays.zeros(tuple(shape), like.dtype))
+    return public_functions()["stack"](parts, dim).reshape(tuple(shape))

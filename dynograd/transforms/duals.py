@@ -1,0 +1,330 @@
+"""Dual: a tensor with the direction in which it moves. The reader of the table of ops that computes derivatives forward.
+
+A Dual belongs to a level, one call of `jvp`; of several levels the latest is taken apart first, and what is inside may be a Dual
+of an earlier one. Primals and tangents are Tensors, so the tape records both, and a backward pass that is recorded while a level
+is active sees what its nodes saved as Duals again: reverse over forward, forward over reverse and forward over forward all work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dynograd import arrays, interpreter
+from dynograd.autograd.nodes import Node, OutputNode
+from dynograd.interpreter import TENSORS
+from dynograd.ops.op import Op
+from dynograd.tensor import Tensor, link_view, wrap
+from dynograd.transforms import rules
+
+__all__ = ["Dual", "Level"]
+
+
+class Level:
+    """One running call of `jvp`: the Duals that backward passes inside it must see again, and what it turned into Duals."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.forms: dict[Node, dict[str, Any]] = {}
+        self.promoted: list[Any] = []
+
+    def __enter__(self) -> Level:
+        _active.levels.append(self)
+        self.number = len(_active.levels)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _active.levels.remove(self)
+        self.number = 0
+        self.forms.clear()
+        for tensor in self.promoted:
+            _become(tensor, tensor.primal)
+        self.promoted.clear()
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+_active = _Active()
+
+
+class Dual(Tensor):
+    """A primal tensor and its tangent. To everything that is no op it looks like the primal."""
+
+    # Without slots of its own, so that a plain tensor can turn into a Dual when one is written into it.
+    __slots__ = ()
+
+    level: Level
+    primal: Tensor
+    tangent: Tensor
+
+    array = property(lambda self: self.primal.array, lambda self, value: setattr(self.primal, "array", value))  # type: ignore[assignment]
+    _requires_grad = property(  # type: ignore[assignment]
+        lambda self: self.primal._requires_grad, lambda self, value: setattr(self.primal, "_requires_grad", value)
+    )
+    _grad = property(lambda self: self.primal._grad, lambda self, value: setattr(self.primal, "_grad", value))  # type: ignore[assignment]
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        """The edge that gradients of the primal go along: its node, or the primal itself when it is a leaf."""
+        primal = self.primal
+        return primal.node or (primal if primal._requires_grad else None)
+
+    @node.setter
+    def node(self, value: Any) -> None:
+        self.primal.node = value
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.primal.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.primal.requires_grad = value
+
+    is_leaf = property(lambda self: self.primal.is_leaf)  # type: ignore[assignment]
+    grad_fn = property(lambda self: self.primal.grad_fn)  # type: ignore[assignment]
+
+    def __repr__(self, **options: Any) -> str:
+        return f"Dual({self.primal!r}, tangent={self.tangent!r})"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("pickle: a tensor inside jvp cannot be pickled. Return it from the function first.")
+
+    @staticmethod
+    def __dynograd_op__(op: Op, given: dict[str, Any]) -> Any:
+        return _run_op(op, given)
+
+    @staticmethod
+    def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> Any:
+        return _run_function(function, args, kwargs)
+
+    @staticmethod
+    def __dynograd_write__(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -> Any:
+        return _write(target, value, who, write)
+
+
+def make_dual(level: Level, primal: Tensor, tangent: Tensor) -> Dual:
+    made: Any = object.__new__(Dual)
+    made._meta = None
+    made.level, made.primal, made.tangent = level, primal, tangent
+    return made
+
+
+def highest_level(values: Any) -> Level | None:
+    """The latest level that is still running among the Duals of `values`."""
+    found = None
+    for value in values:
+        while type(value) is Dual:
+            if value.level.number and (found is None or value.level.number > found.number):
+                found = value.level
+            value = value.primal
+    return found
+
+
+def split(level: Level | None, value: Any) -> tuple[Any, Any]:
+    """Primal and tangent at `level`; a Dual of a level that is over counts as its primal."""
+    while type(value) is Dual and not value.level.number:
+        value = value.primal
+    if type(value) is Dual and value.level is level:
+        return value.primal, value.tangent
+    return value, None
+
+
+# --- ops ---------------------------------------------------------------------------------------------------------------------
+
+
+def _run_op(op: Op, given: dict[str, Any]) -> Any:
+    values: list[Any] = []
+    for name in op.array_names:
+        value = given[name]
+        values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
+    level = highest_level(values)
+    primals, tangents = dict(given), {}
+    for name in op.array_names:
+        if name == op.list_name:
+            pairs = [split(level, one) for one in given[name]]
+            primals[name], tangents[name] = [one for one, _ in pairs], [way for _, way in pairs]
+        else:
+            primals[name], tangents[name] = split(level, given[name])
+    if level is None or not op.differentiable:
+        return op.function(**primals)
+    if op.decomposition is not None and op.jvp_rule is None:
+        found = op.decomposition(**given)
+        return found if op.outputs in (None, "list") or hasattr(found, "_fields") else rules.packed(op, found)
+    out = op.function(**primals)
+    ways = rules.tangents_of(op, primals, tangents, out)
+    many = isinstance(out, tuple)
+    outputs = list(out) if many else [out]
+    made = [
+        make_dual(level, one, way) if way is not None and one.array.dtype.kind in "fcV" else one
+        for one, way in zip(outputs, ways, strict=True)
+    ]
+    if op.view:
+        base, statics = given[op.array_names[0]], tuple(given[name] for name in op.static_names)
+        for number, one in enumerate(made):
+            if type(one) is Dual:
+                link_view(one, base, op, statics, number if many else None)
+    result = (type(out)(*made) if hasattr(out, "_fields") else tuple(made)) if many else made[0]
+    _remember(level, op, given, result, outputs)
+    return result
+
+
+def _remember(level: Level, op: Op, given: dict[str, Any], result: Any, outputs: list[Any]) -> None:
+    """Notes for a backward pass inside the level which of the things that the new node saved were Duals."""
+    for one in outputs:
+        while type(one) is Dual:
+            one = one.primal
+        if one.node is not None:
+            node = one.node.edges[0] if isinstance(one.node, OutputNode) else one.node
+            forms = {name: _snapshot(given[name]) for name in op.array_names}
+            forms["output"] = _snapshot(result)
+            level.forms[node] = forms
+            return
+
+
+def _snapshot(value: Any) -> Any:
+    if type(value) is Dual:
+        return make_dual(value.level, _snapshot(value.primal), value.tangent)
+    if isinstance(value, (list, tuple)):
+        return [_snapshot(one) for one in value]
+    return None
+
+
+def _as_saved(node: Node, name: str, value: Any) -> Any:
+    """What a node saved, as the recorded backward sees it: with the tangents it had."""
+    for level in reversed(_active.levels):
+        forms = level.forms.get(node)
+        if forms is not None and name in forms:
+            return _lifted(value, forms[name])
+    return value
+
+
+def _lifted(value: Any, form: Any) -> Any:
+    if isinstance(form, list):
+        lifted = [_lifted(one, part) for one, part in zip(value, form, strict=True)]
+        return tuple(lifted) if isinstance(value, tuple) else lifted
+    if type(form) is Dual and isinstance(value, Tensor):
+        return make_dual(form.level, _lifted(value, form.primal), form.tangent)
+    return value
+
+
+interpreter.saved_forms.append(_as_saved)
+
+
+def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
+    """A user's `autograd.Function` on Duals: its forward on the primals, its backward, twice, for the tangents."""
+    level = highest_level(args)
+    pairs = [split(level, one) for one in args]
+    primals = [one for one, _ in pairs]
+    out = function.apply(*primals, **kwargs)
+    many = isinstance(out, (tuple, list))
+
+    def again(*moving: Any) -> Any:
+        remaining = iter(moving)
+        return function.apply(*[one if way is None else next(remaining) for one, way in pairs], **kwargs)
+
+    chosen = [(one, way) for one, way in pairs if way is not None]
+    ways = rules.by_two_backwards(again, [one for one, _ in chosen], [way for _, way in chosen])
+    outputs = list(out) if many else [out]
+    assert level is not None
+    made = [one if way is None else make_dual(level, one, way) for one, way in zip(outputs, ways, strict=True)]
+    return tuple(made) if many else made[0]
+
+
+# --- writes ------------------------------------------------------------------------------------------------------------------
+
+
+def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -> Tensor:
+    """Writes a Dual, or into one: `write` does it for the primals; tangents are exchanged, never written into."""
+    level = highest_level((target, value))
+    if level is None:
+        write(split(None, target)[0], split(None, value)[0], who)
+        return target
+    if not (type(target) is Dual and target.level is level):
+        _promote(level, target)
+    primal, way = split(level, value)
+    place: Any = target
+    write(place.primal, primal, who)
+    if way is None:
+        way = wrap(arrays.zeros_like(place.primal.array))
+    else:
+        way = rules.shaped(way, place.primal)
+    meta = place._meta
+    if meta is None or meta.base is None:
+        place.tangent = way
+        root = place
+    else:
+        root = meta.base
+        whole = rules.clone(root.tangent)
+        write(replay(whole, meta.steps), way, who)
+        root.tangent = whole
+    for view in _living_views(root):
+        if type(view) is Dual and view.level is level:
+            view.tangent = replay(root.tangent, view._meta.steps)
+    return target
+
+
+def replay(source: Any, steps: tuple) -> Any:
+    """The view of `source` that the recorded steps describe."""
+    for entry, statics, number in steps:
+        source = entry.function(source, *statics)
+        if number is not None:
+            source = source[number]
+    return source
+
+
+def _living_views(root: Any) -> list[Any]:
+    meta = root._meta
+    if meta is None or not meta.views:
+        return []
+    return [one for one in (reference() for reference in meta.views) if one is not None]
+
+
+_SLOTS = ("array", "node", "_requires_grad", "_grad")
+
+
+def _promote(level: Level, target: Any) -> None:
+    """Turns a tensor that is about to hold a Dual, with its base and the base's views, into Duals that do not move yet."""
+    root = target._meta.base if target._meta is not None and target._meta.base is not None else target
+    members = [root, *_living_views(root)]
+    shadows = [_shadow(one) for one in members]
+    for one, shadow in zip(members[1:], shadows[1:], strict=True):
+        link_view(shadow, shadows[0], None, ())
+        shadow._meta.steps = one._meta.steps
+    for one, shadow in zip(members, shadows, strict=True):
+        still = wrap(arrays.zeros_like(shadow.array))
+        attributes = dict(one.__dict__) if type(one) is not Dual else {}
+        one.__dict__.clear()
+        one.__class__ = Dual
+        one.__dict__.update(attributes)
+        one.level, one.primal, one.tangent = level, shadow, still
+        level.promoted.append(one)
+
+
+def _shadow(one: Any) -> Any:
+    """Another tensor with the same memory and history."""
+    if type(one) is Dual:
+        return make_dual(one.level, one.primal, one.tangent)
+    made = wrap(one.array)
+    for name in _SLOTS:
+        setattr(made, name, getattr(one, name))
+    return made
+
+
+def _become(tensor: Any, primal: Any) -> None:
+    """Turns a Dual back into what its primal is."""
+    for name in ("level", "primal", "tangent"):
+        del tensor.__dict__[name]
+    tensor.__class__ = type(primal)
+    if type(primal) is Dual:
+        tensor.__dict__.update(level=primal.level, primal=primal.primal, tangent=primal.tangent)
+        return
+    for name in _SLOTS:
+        setattr(tensor, name, getattr(primal, name))
+
+
+assert Dual not in TENSORS

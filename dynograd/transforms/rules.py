@@ -1,0 +1,210 @@
+"""How an op moves tangents: its own rule, itself when it is linear, its derivative text, or its backward taken twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.interpreter import alias_of, named_outputs
+from dynograd.ops.broadcasting import convert, stretch
+from dynograd.ops.op import Op, registry
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["by_two_backwards", "tangents_of"]
+
+
+def tangents_of(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Any) -> list[Any]:
+    """The tangent of each output (None where it does not move) from those of the array arguments (None where they do not)."""
+    outputs = list(out) if isinstance(out, tuple) else [out]
+    if op.jvp_rule is not None:
+        statics = [primals[name] for name in op.static_names]
+        found = op.jvp_rule(tuple(tangents[name] for name in op.array_names), ForwardSaved(op, primals, out), *statics)
+        ways = list(found) if isinstance(out, tuple) else [found]
+    elif op.linear:
+        found = op.function(**{**primals, **_moving(op, primals, tangents)})
+        ways = list(found) if isinstance(out, tuple) else [found]
+    elif op.kind == "elementwise":
+        ways = [_by_text(op, primals, tangents, out)]
+    else:
+        ways = _by_backward(op, primals, tangents)
+    return [
+        None if way is None or one.array.dtype.kind not in "fcV" else shaped(way, one)
+        for way, one in zip(ways, outputs, strict=True)
+    ]
+
+
+class ForwardSaved:
+    """What an op's own `jvp` rule sees: its arguments, `output`, and the shapes and dtypes that it declared to save."""
+
+    __slots__ = ("op", "output", "primals")
+
+    def __init__(self, op: Op, primals: dict[str, Any], output: Any) -> None:
+        self.op, self.primals, self.output = op, primals, output
+
+    def __getattr__(self, name: str) -> Any:
+        primals = self.primals
+        if name in primals:
+            return primals[name]
+        owner, _, what = name.rpartition("_")
+        if owner in primals and what in ("shape", "dtype"):
+            value = primals[owner]
+            if owner == self.op.list_name:
+                return [getattr(one.array, what) for one in value]
+            return None if value is None else getattr(value.array, what)
+        raise AttributeError(f"{self.op.name}.jvp reads saved.{name}, which is no argument of the op")
+
+
+def _moving(op: Op, primals: dict[str, Any], tangents: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a linear op: tangents, zeros for arguments that do not move, and integer arguments as they are."""
+
+    def one(primal: Any, tangent: Any) -> Any:
+        if tangent is not None:
+            return tangent
+        array = getattr(primal, "array", primal)
+        if primal is None or not arrays.is_array(array) or array.dtype.kind not in "fcV":
+            return primal
+        return wrap(arrays.zeros_like(array))
+
+    return {
+        name: [one(*pair) for pair in zip(primals[name], tangents[name], strict=True)]
+        if name == op.list_name
+        else one(primals[name], tangents[name])
+        for name in op.array_names
+    }
+
+
+def shaped(way: Any, like: Tensor) -> Any:
+    """A tangent stretched and converted to the shape and dtype of what it belongs to."""
+    if way.shape != like.shape:
+        way = stretch(way, tuple(like.shape))
+    if way.dtype is not like.dtype:
+        way = convert(way, like.dtype)
+    return way
+
+
+def clone(tensor: Tensor) -> Any:
+    return registry["clone"].function(tensor)
+
+
+def packed(op: Op, found: Any) -> Any:
+    """The outputs as the op gives them: under their names."""
+    return named_outputs(op)(*found)
+
+
+# --- elementwise ops -----------------------------------------------------------------------------------------------------------
+
+_texts: dict[str, list[Any]] = {}
+
+
+def _by_text(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Tensor) -> Any:
+    """The sum, over the arguments that move, of the derivative text with the tangent for `g`."""
+    functions = _texts.get(op.name)
+    if functions is None:
+        functions = _texts[op.name] = _compiled(op)
+    total: Any = None
+    for name, function in zip(op.array_names, functions, strict=True):
+        way = tangents[name]
+        if way is None or function is None:
+            continue
+        part = function(way, out, **primals)
+        total = part if total is None else total + part
+    return total
+
+
+def _compiled(op: Op) -> list[Any]:
+    space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
+    functions = []
+    for number, text in enumerate(op.derivative or ()):
+        if text is None:
+            functions.append(None)
+            continue
+        name = f"jvp_{number}"
+        source = f"def {name}(g, output, {', '.join(op.signature.parameters)}):\n    return {text}\n"
+        exec(compile(source, f"<dynograd jvp {op.name}>", "exec"), space)
+        functions.append(space[name])
+    return functions
+
+
+# --- the backward, twice -------------------------------------------------------------------------------------------------------
+
+
+def _by_backward(op: Op, primals: dict[str, Any], tangents: dict[str, Any]) -> list[Any]:
+    moving: list[Any] = []
+    ways: list[Any] = []
+    places: list[tuple[str, int | None]] = []
+    for name in op.array_names:
+        if name == op.list_name:
+            for number, way in enumerate(tangents[name]):
+                if way is not None:
+                    moving.append(primals[name][number])
+                    ways.append(way)
+                    places.append((name, number))
+        elif tangents[name] is not None:
+            moving.append(primals[name])
+            ways.append(tangents[name])
+            places.append((name, None))
+
+    def again(*values: Any) -> Any:
+        given = dict(primals)
+        if op.list_name:
+            given[op.list_name] = list(given[op.list_name])
+        for value, (name, number) in zip(values, places, strict=True):
+            if number is None:
+                given[name] = value
+            else:
+                given[name][number] = value
+        return op.function(**given)
+
+    return by_two_backwards(again, moving, ways)
+
+
+def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """Tangents of the outputs of `function(*primals)`.
+
+    `u -> (gradients of the outputs times u)` is linear in u, so its own gradient, times the tangents, is the Jacobian times the
+    tangents whatever u is.
+    """
+    recording = MODES.grad != 0 and any(is_recorded(one) for one in (*primals, *tangents))
+    with enable_grad():
+        inner = [fresh(one) for one in primals]
+        found = function(*inner)
+        outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+        places = [place for place, one in enumerate(outputs) if isinstance(one, Tensor) and one._requires_grad]
+        seeds = []
+        for place in places:
+            seed = wrap(arrays.zeros_like(outputs[place].array))
+            seed._requires_grad = True
+            seeds.append(seed)
+        gradients = Tensor.gradients([outputs[place] for place in places], inner, seeds, True) if places else []
+        pairs = [(g, way) for g, way in zip(gradients, tangents, strict=False) if g is not None and g._requires_grad]
+        ways = (
+            Tensor.gradients([g for g, _ in pairs], seeds, [shaped(way, g) for g, way in pairs], recording)
+            if pairs
+            else [None] * len(seeds)
+        )
+    result: list[Any] = [None] * len(outputs)
+    for place, way in zip(places, ways, strict=True):
+        result[place] = way
+    return result
+
+
+def is_recorded(tensor: Any) -> bool:
+    """Whether a derivative with respect to something outside may still be asked of `tensor`."""
+    return isinstance(tensor, Tensor) and (tensor._requires_grad or hasattr(type(tensor), "__dynograd_op__"))
+
+
+def fresh(tensor: Tensor) -> Any:
+    """The same value with a place of its own on the tape, joined to the history that it has."""
+    if hasattr(tensor, "primal"):
+        made: Any = object.__new__(type(tensor))
+        made._meta = None
+        made.level, made.primal, made.tangent = tensor.level, fresh(tensor.primal), tensor.tangent
+        return made
+    made = wrap(tensor.array)
+    made._requires_grad = True
+    if tensor._requires_grad:
+        made.node = alias_of(tensor if tensor.node is None else tensor.node)
+    return made
+

@@ -1,0 +1,265 @@
+"""The backward pass: what reaches the leaves, in which order, and what is freed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy
+import pytest
+
+import dynograd as dg
+from dynograd.errors import GradientError
+
+
+def leaf(*values: float) -> dg.Tensor:
+    return dg.tensor(values, requires_grad=True)
+
+
+def test_gradients_accumulate_over_backwards():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+
+
+def test_a_tensor_used_twice_gets_both_gradients():
+    x = leaf(2.0)
+    y = x * 3
+    (y * y + y).backward(dg.ones(1))
+    assert x.grad.tolist() == [39.0]
+
+
+def test_two_leaves_of_a_sum_do_not_share_their_gradient():
+    x, y = leaf(1.0), leaf(2.0)
+    (x + y).sum().backward()
+    x.grad.mul_(10)
+    assert y.grad.tolist() == [1.0]
+
+
+def test_the_users_gradient_is_not_taken_over():
+    x, seed = leaf(1.0, 1.0), dg.ones(2)
+    (x + 0).backward(seed)
+    x.grad.zero_()
+    assert seed.tolist() == [1.0, 1.0]
+
+
+def test_an_unused_branch_leaves_grad_none():
+    x, y = leaf(1.0), leaf(1.0)
+    unused = y * 2
+    (x * 2).sum().backward()
+    assert unused.requires_grad and y.grad is None
+
+
+def test_a_weight_of_many_steps_gets_the_sum():
+    w, x = leaf(1.0, 2.0), dg.tensor([1.0, 1.0])
+    total = dg.zeros(2)
+    for step in range(5):
+        total = total + w * x * step
+    total.sum().backward()
+    assert w.grad.tolist() == [10.0, 10.0]
+
+
+def test_gradients_come_in_the_dtype_of_the_leaf():
+    x = dg.tensor([1.0], dtype=dg.float64, requires_grad=True)
+    y = dg.tensor([1.0], dtype=dg.float32, requires_grad=True)
+    (x * y).sum().backward()
+    assert (x.grad.dtype, y.grad.dtype) == (dg.float64, dg.float32)
+
+
+def test_a_chain_of_100_000_nodes_needs_no_recursion():
+    x = leaf(1.0)
+    y = x
+    for _ in range(100_000):
+        y = y + x
+    y.backward()
+    assert x.grad.tolist() == [100_001.0]
+    del y  # freeing the chain must not recurse either
+
+
+def test_graphs_are_freed_without_the_garbage_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(1.0, 2.0)
+        y = (x.exp() * x).tanh()
+        z = (y[0] + y.sum()).reshape(1)
+        z.register_hook(lambda g: g * 2)
+        watched = [weakref.ref(one.grad_fn) for one in (y, z)] + [weakref.ref(y), weakref.ref(z)]
+        z.backward(retain_graph=True)
+        z.backward()
+        del y, z
+        assert [one() for one in watched] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_saved_arrays_are_dropped_by_backward():
+    x = dg.ones(3, requires_grad=True)
+    y = x.exp()
+    z = (y * y).sum()
+    kept = weakref.ref(y.array)
+    del y
+    assert kept() is not None
+    z.backward()
+    assert kept() is None
+
+
+def test_backward_through_a_freed_graph_names_the_op():
+    x = leaf(1.0)
+    y = x.exp().sum()
+    y.backward()
+    with pytest.raises(GradientError, match=r"(?s)exp.*backward through the graph a second time.*retain_graph=True"):
+        y.backward()
+
+
+def test_retain_graph_allows_a_second_backward():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4.0]
+
+
+def test_ops_that_save_nothing_may_be_passed_twice():
+    x = leaf(1.0)
+    y = (x + 1).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_backward_of_a_vector_asks_for_a_reduction():
+    with pytest.raises(GradientError, match=r"(?s)implicitly created only for scalar outputs.*\(2,\).*sum\(\)"):
+        (leaf(1.0, 2.0) * 2).backward()
+
+
+def test_backward_without_history_says_so():
+    with pytest.raises(GradientError, match="does not require grad and does not have a grad_fn"):
+        dg.ones(1).backward()
+
+
+def test_backward_with_a_gradient_of_another_shape():
+    with pytest.raises(GradientError, match=r"Mismatch in shape.*\(3,\).*\(2,\)"):
+        (leaf(1.0, 2.0) * 2).backward(dg.ones(3))
+
+
+def test_backward_inputs_fills_only_those():
+    x, y = leaf(2.0), leaf(3.0)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [3.0] and y.grad is None
+    with pytest.raises(GradientError, match="cannot be empty"):
+        (x * y).sum().backward(inputs=[])
+
+
+def test_grad_leaves_grad_alone_and_reaches_inner_tensors():
+    x = leaf(2.0)
+    y = x * x
+    z = (y * 3).sum()
+    by_y, by_x = dg.autograd.grad(z, [y, x])
+    assert (by_y.tolist(), by_x.tolist(), x.grad) == ([3.0], [12.0], None)
+
+
+def test_grad_of_an_unused_input():
+    x, y = leaf(1.0), leaf(1.0)
+    z = (x * 2).sum()
+    with pytest.raises(GradientError, match=r"not have been used in the graph.*allow_unused=True"):
+        dg.autograd.grad(z, [x, y], retain_graph=True)
+    assert dg.autograd.grad(z, [x, y], allow_unused=True, retain_graph=True)[1] is None
+    assert dg.autograd.grad(z, [x, y], materialize_grads=True)[1].tolist() == [0.0]
+
+
+def test_grad_of_an_input_that_does_not_require_it():
+    x = leaf(1.0)
+    with pytest.raises(GradientError, match="does not require grad"):
+        dg.autograd.grad((x * 2).sum(), dg.ones(1))
+
+
+def test_third_derivative():
+    x = dg.tensor(2.0, requires_grad=True)
+    y = x**4
+    for expected in (32.0, 48.0, 48.0):
+        (y,) = dg.autograd.grad(y, x, create_graph=True)
+        assert y.item() == pytest.approx(expected)
+
+
+def test_create_graph_gradients_in_grad_can_be_differentiated():
+    x = leaf(1.0, 2.0)
+    (x**3).sum().backward(create_graph=True)
+    first = x.grad
+    x.grad = None
+    first.sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_requires_grad_needs_a_floating_leaf():
+    with pytest.raises(GradientError, match=r"only Tensors of floating point.*int64"):
+        dg.tensor([1, 2], requires_grad=True)
+    with pytest.raises(GradientError, match=r"change requires_grad flags of leaf variables.*mul"):
+        (leaf(1.0) * 2).requires_grad = False
+
+
+def test_assigned_grad_must_fit():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(GradientError, match=r"different size.*\(2,\).*\(3,\)"):
+        x.grad = dg.ones(3)
+    with pytest.raises(TypeError, match="expected a Tensor or None"):
+        x.grad = 1.0
+    with pytest.raises(GradientError, match=r"dtype dynograd.float64, expected dynograd.float32"):
+        x.grad = dg.ones(2, dtype=dg.float64)
+
+
+def test_detach_shares_memory_without_history():
+    x = leaf(1.0)
+    y = (x * 2).detach()
+    assert not y.requires_grad and y.grad_fn is None
+    z = x.detach()
+    z.zero_()
+    assert x.tolist() == [0.0]
+
+
+def test_grad_fn_shows_the_graph():
+    x = leaf(1.0)
+    y = x.exp() * 2
+    assert repr(y.grad_fn) == "<MulBackward0>"
+    inner = y.grad_fn.next_functions[0][0]
+    assert inner.name() == "ExpBackward0"
+    assert inner.next_functions[0][0].variable is x
+    assert y.grad_fn.next_functions[1] == (None, 0)
+
+
+def test_backward_works_in_parallel_threads_over_one_trunk():
+    x = leaf(*numpy.linspace(0, 1, 8).tolist())
+    trunk = x.exp()
+    errors = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                (g,) = dg.autograd.grad((trunk * 2).sum(), x, retain_graph=True)
+                numpy.testing.assert_allclose(g.numpy(), 2 * numpy.exp(x.detach().numpy()), rtol=1e-6)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_errors_in_backward_name_the_op_that_was_recorded():
+    class Broken(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("inner")
+
+    with pytest.raises(ValueError, match="inner") as caught:
+        Broken.apply(leaf(1.0)).sum().backward()
+    assert any("backward of Broken" in note for note in caught.value.__notes__)

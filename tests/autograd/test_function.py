@@ -1,0 +1,162 @@
+"""autograd.Function: ops written by users."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import dynograd as dg
+from dynograd.errors import GradientError, InplaceError, ShapeError
+
+
+def leaf(*values: float) -> dg.Tensor:
+    return dg.tensor(values, requires_grad=True)
+
+
+class Exp(dg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+class Scaled(dg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor, y):
+        ctx.factor = factor
+        ctx.save_for_backward(x, y)
+        return x * factor, x * y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * ctx.factor + h * y, None, h * x if ctx.needs_input_grad[2] else None
+
+
+def test_saved_outputs_differentiate_twice_and_make_no_cycle():
+    gc.disable()
+    try:
+        x = leaf(0.5)
+        y = Exp.apply(x)
+        node = weakref.ref(y.grad_fn)
+        (first,) = dg.autograd.grad(y, x, create_graph=True)
+        (second,) = dg.autograd.grad(first, x)
+        assert second.item() == pytest.approx(y.item())
+        del y, first, second
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_several_inputs_and_outputs():
+    x, y = leaf(2.0), leaf(3.0)
+    one, two = Scaled.apply(x, 5.0, y)
+    (one + two).sum().backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([8.0], [2.0])
+
+
+def test_an_unused_output_counts_as_zero():
+    x, y = leaf(2.0), leaf(3.0)
+    one, _ = Scaled.apply(x, 5.0, y)
+    one.sum().backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([5.0], [0.0])
+
+
+def test_forward_does_not_record_and_no_grad_is_kept():
+    with dg.no_grad():
+        assert not Exp.apply(leaf(1.0)).requires_grad
+    assert not Exp.apply(dg.ones(1)).requires_grad
+
+
+def test_saved_tensors_are_checked_for_writes_and_freed():
+    x = leaf(1.0)
+    y = x * 2
+    z = Scaled.apply(y, 1.0, y)[0]
+    y.add_(1)
+    with pytest.raises(InplaceError, match="modified by an inplace operation"):
+        z.sum().backward()
+    w = Exp.apply(x)
+    w.sum().backward()
+    with pytest.raises(GradientError, match="second time"):
+        w.sum().backward()
+
+
+def test_wrong_numbers_and_shapes_of_gradients_are_told():
+    class Few(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    class Wrong(Exp):
+        @staticmethod
+        def backward(ctx, g):
+            return dg.ones(3, 3)
+
+    with pytest.raises(GradientError, match=r"incorrect number of gradients \(expected 2, got 1\)"):
+        Few.apply(leaf(1.0), leaf(1.0)).sum().backward()
+    with pytest.raises(ShapeError, match=r"invalid gradient at index 0 - got \(3, 3\)"):
+        Wrong.apply(leaf(1.0, 2.0)).sum().backward()
+    with pytest.raises(RuntimeError, match=r"call Exp.apply"):
+        Exp()
+
+
+def test_mark_non_differentiable():
+    class Pair(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            order = x.detach() * 0
+            ctx.mark_non_differentiable(order)
+            return x * 2, order
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return g * 2
+
+    one, two = Pair.apply(leaf(1.0))
+    assert one.requires_grad and not two.requires_grad
+
+
+def test_setup_context_style():
+    class Cube(dg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0])
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x**2
+
+    x = leaf(2.0)
+    Cube.apply(x).backward(dg.ones(1))
+    assert x.grad.tolist() == [12.0]
+
+
+def test_once_differentiable_refuses_a_second_order():
+    class Once(Exp):
+        @staticmethod
+        @dg.autograd.function.once_differentiable
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            return g * y
+
+    x = leaf(1.0)
+    Once.apply(x).sum().backward()
+    with pytest.raises(GradientError, match="once_differentiable"):
+        dg.autograd.grad(Once.apply(x).sum() ** 2, x, create_graph=True)

@@ -1,0 +1,191 @@
+"""Writing in place: values, history, views, and the errors when backward would be wrong."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd as dg
+from dynograd.errors import DtypeError, InplaceError, ShapeError
+
+
+def leaf(*values: float) -> dg.Tensor:
+    return dg.tensor(values, requires_grad=True)
+
+
+def test_inplace_ops_keep_the_object_and_its_memory():
+    x = dg.ones(3)
+    memory = x.data_ptr()
+    y = x
+    x += 2
+    x.mul_(2).sub_(1)
+    assert y is x and x.data_ptr() == memory and x.tolist() == [5.0] * 3
+
+
+def test_inplace_result_must_fit_dtype_and_shape():
+    with pytest.raises(DtypeError, match=r"result type dynograd.float32 can't be cast to the desired output type dynograd.int64"):
+        dg.tensor([1, 2]).add_(dg.tensor([0.5, 0.5]))
+    with pytest.raises(ShapeError, match=r"output with shape \(2,\) doesn't match the broadcast shape \(3, 2\)"):
+        dg.ones(2).add_(dg.ones(3, 2))
+
+
+def test_history_goes_on_through_inplace_ops():
+    x = leaf(2.0, 3.0)
+    y = x * 1
+    y.mul_(x)
+    y += 1
+    y.sum().backward()
+    assert x.grad.tolist() == [4.0, 6.0]
+
+
+def test_a_leaf_that_requires_grad_is_not_written_to():
+    x = leaf(1.0)
+    with pytest.raises(InplaceError, match=r"leaf Variable that requires grad.*no_grad"):
+        x.add_(1)
+    with pytest.raises(InplaceError, match="a view of a leaf Variable"):
+        x[0] = 2.0
+    with dg.no_grad():
+        x.add_(1)
+    assert x.tolist() == [2.0]
+
+
+def test_a_saved_value_written_later_names_both_lines():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    z = y * y
+    y.add_(1)  # the writer
+    with pytest.raises(
+        InplaceError, match=r"(?s)backward of mul.*modified by an inplace operation.*test_inplace.py:\d+ in test_a_saved"
+    ):
+        z.sum().backward()
+
+
+def test_a_value_nobody_saved_may_be_written():
+    x = leaf(1.0)
+    y = x + 1
+    z = y + y
+    y.add_(5)
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_writing_through_a_view_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    z = y * y
+    y.detach()[0] = 9.0
+    with pytest.raises(InplaceError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_writing_another_part_of_the_memory_is_fine():
+    buffer = dg.ones(4)
+    x = leaf(3.0)
+    product = x * buffer[:1]
+    buffer[2:] = 7.0
+    product.sum().backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_data_is_not_watched():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    x.data.mul_(1)
+    y.backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_a_weight_changed_between_forward_and_backward_is_noticed():
+    w, x = leaf(1.0), leaf(2.0)
+    y = (w * x).sum()
+    with dg.no_grad():
+        w.sub_(0.1)
+    with pytest.raises(InplaceError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_writing_into_a_view_gives_the_base_a_history():
+    base, x = dg.zeros(2, 3), leaf(1.0, 2.0, 3.0)
+    row = base[1]
+    row.copy_(x * 2)
+    assert base.requires_grad and base.tolist() == [[0.0] * 3, [2.0, 4.0, 6.0]]
+    (base * base).sum().backward()
+    assert x.grad.tolist() == [8.0, 16.0, 24.0]
+
+
+def test_writing_the_base_renews_its_views():
+    x = leaf(1.0, 2.0)
+    base = x * 1
+    view = base.view(2, 1)
+    base.mul_(3)
+    view.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_writing_one_view_renews_the_others():
+    x = leaf(1.0, 2.0)
+    base = x * 1
+    left, whole = base[:1], base.view(2, 1)
+    left.mul_(5)
+    whole.sum().backward()
+    assert x.grad.tolist() == [5.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [0, slice(1, 3), (slice(None), 1), (..., -1), [0, 2], (dg.tensor([0, 1]), dg.tensor([1, 2])), "mask"],
+    ids=str,
+)
+def test_setitem_gradients_split_between_base_and_value(index):
+    data = numpy.arange(12.0).reshape(3, 4)
+    if index == "mask":
+        index = dg.tensor(data % 2 == 0)
+    x = dg.tensor(data, requires_grad=True)
+    region = x.detach()[index]
+    value = dg.full(tuple(region.shape), 2.0, dtype=dg.float64, requires_grad=True)
+    y = x * 1
+    y[index] = value
+    weights = dg.tensor(numpy.linspace(1, 2, 12).reshape(3, 4))
+    (y * weights).sum().backward()
+    expected = weights.clone()
+    expected[index] = 0.0
+    numpy.testing.assert_allclose(x.grad.numpy(), expected.numpy())
+    numpy.testing.assert_allclose(value.grad.numpy(), weights[index].numpy())
+
+
+def test_setitem_of_a_value_that_does_not_fit():
+    with pytest.raises(ShapeError, match=r"shape mismatch.*\(2,\).*\(3,\)"):
+        x = dg.zeros(3, 3)
+        x[0] = dg.ones(2)
+
+
+def test_second_order_through_a_write_into_a_view():
+    x = leaf(2.0, 3.0)
+    y = dg.zeros(2)
+    y[0] = x[0] ** 3
+    y[1] = x[1] * x[0]
+    (first,) = dg.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = dg.autograd.grad(first.sum(), x)
+    assert first.tolist() == [15.0, 2.0] and second.tolist() == [13.0, 1.0]
+
+
+def test_overwriting_with_constants_cuts_the_gradient():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.zero_()
+    assert y.requires_grad
+    (y + x).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_version_counts_writes():
+    x = dg.ones(2)
+    before = x._version
+    x.add_(1)
+    x[0] = 3
+    assert x._version == before + 2
+
+
+def test_fill_takes_one_value():
+    with pytest.raises(ShapeError, match="0-dimension value"):
+        dg.ones(2).fill_(dg.ones(2))

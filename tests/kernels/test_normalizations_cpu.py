@@ -1,0 +1,132 @@
+"""Normalization kernels against float64 formulas, their gradients against finite differences."""
+
+import numpy as np
+import pytest
+
+from dynograd.kernels import normalizations_cpu
+
+TOLERANCES = {np.float64: 1e-6, np.float32: 3e-4, np.float16: 3e-2}
+EPS = 1e-3
+
+
+def differences(function, array, delta=1e-5):
+    gradient = np.empty_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + delta
+        above = function()
+        array[index] = kept - delta
+        gradient[index] = (above - function()) / (2 * delta)
+        array[index] = kept
+    return gradient
+
+
+def layer_norm(x, ndim, weight, bias):
+    axes = tuple(range(-ndim, 0))
+    normal = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + EPS)
+    return normal * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+def batch_norm(x, weight, bias, mean, variance):
+    axes, shape = (0, *range(2, x.ndim)), (-1, *(1,) * (x.ndim - 2))
+    mean = x.mean(axes) if mean is None else mean
+    variance = x.var(axes) if variance is None else variance
+    normal = (x - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + EPS)
+    return normal * (1 if weight is None else weight.reshape(shape)) + (0 if bias is None else bias.reshape(shape))
+
+
+def compare(found, wanted, dtype):
+    for result, exact in zip(found, wanted, strict=True):
+        assert result.shape == exact.shape and result.dtype == dtype
+        np.testing.assert_allclose(result, exact, rtol=TOLERANCES[dtype], atol=3 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize(("shape", "ndim"), [((3, 4), 1), ((6, 5, 12), 1), ((4, 3, 5, 7), 2), ((300,), 1)])
+def test_layer_norm(shape, ndim, affine, dtype):
+    random = np.random.default_rng(1)
+    x, g = random.normal(1, 2, size=(2, *shape)).astype(dtype).astype(float)
+    weight, bias = random.normal(size=(2, *shape[-ndim:])).astype(dtype).astype(float) if affine else (None, None)
+    narrow = [None if array is None else array.astype(dtype) for array in (x, weight, bias, g)]
+    y, mean, rstd = normalizations_cpu.layer_norm_forward(narrow[0], ndim, narrow[1], narrow[2], EPS)
+    compare([y], [layer_norm(x, ndim, weight, bias)], dtype)
+    axes = tuple(range(-ndim, 0))
+    np.testing.assert_allclose(mean, x.mean(axes, keepdims=True), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(rstd, 1 / np.sqrt(x.var(axes, keepdims=True) + EPS), rtol=1e-4)
+
+    scale, shift = (np.ones(shape[-ndim:]), np.zeros(shape[-ndim:])) if weight is None else (weight, bias)
+
+    def loss():
+        return (g * layer_norm(x, ndim, scale, shift)).sum()
+
+    found = normalizations_cpu.layer_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], ndim)
+    compare(found, [differences(loss, array) for array in (x, scale, shift)], dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape", [(4, 3), (100, 3), (4, 3, 5), (6, 3, 4, 5), (2, 2, 2, 3, 2)])
+def test_batch_norm(shape, training, affine, dtype):
+    random = np.random.default_rng(2)
+    x, g = random.normal(1, 2, size=(2, *shape)).astype(dtype).astype(float)
+    weight, bias = random.normal(size=(2, shape[1])).astype(dtype).astype(float) if affine else (None, None)
+    running = random.uniform(0.5, 2, size=(2, shape[1])).astype(np.float32).astype(float)
+    mean, variance = (None, None) if training else running
+    narrow = [None if array is None else array.astype(dtype) for array in (x, weight, bias, g)]
+    y, *statistics = normalizations_cpu.batch_norm_forward(*narrow[:3], *running, training, 0.1, EPS)
+    compare([y], [batch_norm(x, weight, bias, mean, variance)], dtype)
+    axes = (0, *range(2, x.ndim))
+    biased = x.var(axes) if training else variance
+    wanted = [
+        x.mean(axes) if training else mean,
+        1 / np.sqrt(biased + EPS),
+        x.var(axes, ddof=1) if training else biased,
+    ]
+    for found, exact in zip(statistics, wanted, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-5)
+
+    scale, shift = (np.ones(shape[1]), np.zeros(shape[1])) if weight is None else (weight, bias)
+
+    def loss():
+        return (g * batch_norm(x, scale, shift, mean, variance)).sum()
+
+    found = normalizations_cpu.batch_norm_backward(narrow[3], narrow[0], narrow[1], *statistics[:2], training)
+    compare(found, [differences(loss, array) for array in (x, scale, shift)], dtype)
+
+
+def test_far_from_zero():
+    """Two passes: the variance does not vanish beside a large mean."""
+    x = (1e4 + np.random.default_rng(3).normal(size=(32, 64, 8))).astype(np.float32)
+    for y in (
+        normalizations_cpu.layer_norm_forward(x, 2, None, None, 0.0)[0],
+        normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, 0.0)[0].transpose(1, 0, 2),
+    ):
+        np.testing.assert_allclose(y.reshape(len(y), -1).std(axis=1), np.ones(len(y)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("columns", [3, 300])
+def test_nan_stays_in_its_row_and_channel(columns):
+    x = np.random.default_rng(4).normal(size=(4, 2, columns)).astype(np.float32)
+    x[1, 0, 1] = np.nan
+    y = normalizations_cpu.layer_norm_forward(x, 1, None, None, EPS)[0]
+    assert np.isnan(y[1, 0]).all() and np.isnan(y).sum() == columns
+    y = normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, EPS)[0]
+    assert np.isnan(y[:, 0]).all() and not np.isnan(y[:, 1]).any()
+
+
+def test_strided_and_empty():
+    x = np.random.default_rng(5).normal(size=(6, 40, 5)).astype(np.float32).transpose(2, 1, 0)
+    for a, b in zip(
+        normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, EPS),
+        normalizations_cpu.batch_norm_forward(np.ascontiguousarray(x), None, None, None, None, True, 0.1, EPS),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    empty = np.zeros((0, 4, 3), np.float32)
+    y, mean, rstd = normalizations_cpu.layer_norm_forward(empty, 1, None, None, EPS)
+    assert y.shape == empty.shape and mean.shape == (0, 4, 1)
+    assert normalizations_cpu.layer_norm_backward(y, empty, mean, rstd, None, 1)[1].tolist() == [0, 0, 0]
+    y, mean, rstd, _ = normalizations_cpu.batch_norm_forward(empty, None, None, None, None, True, 0.1, EPS)
+    assert normalizations_cpu.batch_norm_backward(y, empty, None, mean, rstd, True)[0].shape == empty.shape
