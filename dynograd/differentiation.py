@@ -29,8 +29,9 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
-    create_graph = create_graph or _others(tensors, grad_tensors)
-    roots = _roots("backward", tensors, grad_tensors if grad_tensors is not None else grad_variables, create_graph)
+    seeds = grad_tensors if grad_tensors is not None else grad_variables
+    create_graph = create_graph or _others(tensors, seeds)
+    roots = _roots("backward", tensors, seeds, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, retain_graph=keep, create_graph=create_graph)
@@ -97,14 +98,12 @@ def grad(
     return tuple(results)
 
 
-def _others(*groups: Any) -> bool:
-    """Whether a type that takes over ops is among the tensors: then backward has to run on tensors, so that it sees it."""
-    return any(
-        isinstance(one, Tensor) and type(one) not in TENSORS
-        for group in groups
-        if group is not None
-        for one in ((group,) if isinstance(group, Tensor) else group)
-    )
+def _others(outputs: Any, seeds: Any) -> bool:
+    """Whether a type that takes over ops is among the tensors: backward then has to run on tensors, so that it sees it."""
+    if seeds is None and type(outputs) in TENSORS:
+        return False
+    groups = [(group,) if isinstance(group, Tensor) else group for group in (outputs, seeds) if group is not None]
+    return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
 
 
 def _own(g: Any) -> Any:

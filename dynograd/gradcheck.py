@@ -14,6 +14,7 @@ from dynograd.autograd.modes import enable_grad
 from dynograd.differentiation import grad
 from dynograd.errors import GradientError
 from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.jvp import jvp
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -68,9 +69,13 @@ def gradcheck(
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if check_batched_grad or check_batched_forward_grad:
-        raise ValueError("gradcheck: check_batched_grad and check_batched_forward_grad are not supported. Leave them False.")
+        raise ValueError(
+            "gradcheck: check_batched_grad and check_batched_forward_grad are not supported. Leave them False."
+        )
     if not (check_backward_ad or check_forward_ad):
-        raise ValueError("gradcheck: expected check_backward_ad or check_forward_ad to be True, nothing is left to check.")
+        raise ValueError(
+            "gradcheck: expected check_backward_ad or check_forward_ad to be True, nothing is left to check."
+        )
     chosen = _checked_inputs(given)
     try:
         with enable_grad():
@@ -193,7 +198,9 @@ def _checked_inputs(given: tuple) -> list[int]:
             )
         chosen.append(place)
     if not chosen:
-        raise ValueError("gradcheck: expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck: expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
     return chosen
 
 
@@ -205,7 +212,9 @@ def _differentiable(found: Any) -> list[Tensor]:
     outputs = [one for one in _as_tuple(found) if isinstance(one, Tensor) and one._requires_grad]
     for number, one in enumerate(outputs):
         if one.dtype.is_complex:
-            raise ValueError(f"gradcheck: output {number} is {one.dtype}; complex outputs are not supported. Return its real parts.")
+            raise ValueError(
+                f"gradcheck: output {number} is {one.dtype}; complex outputs are not supported. Return its real parts."
+            )
     return outputs
 
 
@@ -239,7 +248,9 @@ def _indices(array: Any) -> Iterator[tuple[int, ...]]:
 def _values(func: Callable[..., Any], given: tuple, count: int) -> list[Any]:
     found = _differentiable(func(*given))
     if len(found) != count:
-        raise GradcheckError(f"gradcheck: the function gave {count} differentiable outputs first and {len(found)} later.")
+        raise GradcheckError(
+            f"gradcheck: the function gave {count} differentiable outputs first and {len(found)} later."
+        )
     return [arrays.copy(one.array) for one in found]
 
 
@@ -262,7 +273,9 @@ def _numeric_columns(func: Callable[..., Any], given: tuple, place: int, eps: fl
     return [_slopes(func, given, array, index, eps, count) for index in _indices(array)]
 
 
-def _backward_rows(func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]) -> dict[tuple[int, int], list[Any]]:
+def _backward_rows(
+    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+) -> dict[tuple[int, int], list[Any]]:
     """By (output, input): for each element of the output, its gradient in the input's shape."""
     rows: dict[tuple[int, int], list[Any]] = {(number, place): [] for number in range(len(outputs)) for place in chosen}
     wanted = [given[place] for place in chosen]
@@ -276,19 +289,15 @@ def _backward_rows(func: Any, given: tuple, chosen: Sequence[int], outputs: list
     return rows
 
 
-forward_mode: list[Callable[..., Any]] = []
-"""`transforms` puts `jvp` here when it is imported: this file lies below it."""
-
-
-def _forward_rows(func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]) -> dict[tuple[int, int], list[Any]]:
+def _forward_rows(
+    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+) -> dict[tuple[int, int], list[Any]]:
     """The same from forward mode: for each element of the input a column, turned into rows."""
     rows: dict[tuple[int, int], list[Any]] = {
         (number, place): [arrays.zeros_like(given[place].array) for _ in range(out.array.size)]
         for number, out in enumerate(outputs)
         for place in chosen
     }
-    if not forward_mode:
-        raise ValueError("gradcheck: check_forward_ad needs forward mode. Run `import dynograd.transforms` first.")
     wanted = tuple(given[place] for place in chosen)
 
     def of_chosen(*values: Tensor) -> Any:
@@ -301,7 +310,7 @@ def _forward_rows(func: Any, given: tuple, chosen: Sequence[int], outputs: list[
         for index in _indices(given[place].array):
             directions = tuple(wrap(arrays.zeros_like(one.array)) for one in wanted)
             directions[list(chosen).index(place)].array[index] = 1
-            _, tangents = forward_mode[0](of_chosen, wanted, directions)
+            _, tangents = jvp(of_chosen, wanted, directions)
             for number, tangent in enumerate(tangents):
                 for row, value in zip(rows[number, place], tangent.array.reshape(-1), strict=True):
                     row[index] = value
@@ -416,7 +425,9 @@ def _check_stable(outputs: list[Tensor], given: tuple, chosen: list[int], nondet
                 f"gradcheck: grad is incorrect size for input {place}: expected {tuple(array.shape)}, got {tuple(one.array.shape)}."
             )
         if dtypes_too and one.array.dtype != array.dtype:
-            raise GradcheckError(f"gradcheck: grad has dtype {one.dtype} for input {place}, expected {given[place].dtype}.")
+            raise GradcheckError(
+                f"gradcheck: grad has dtype {one.dtype} for input {place}, expected {given[place].dtype}."
+            )
         if array.size and float(abs(one.array - other.array).max()) > nondet_tol:
             raise GradcheckError(
                 f"gradcheck: Backward is not reentrant: running backward twice with the same grad_output gave different gradients "

@@ -18,6 +18,7 @@ from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS, with_history
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
+from dynograd.ops.conversions import copied
 from dynograd.ops.op import Op
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
@@ -267,6 +268,8 @@ def zero_(self: Tensor) -> Tensor:
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`."""
+    if not self._requires_grad and _write_plain(self, index, value):
+        return
     from dynograd.ops import indexing
 
     source = _as_tensor(value, self)
@@ -281,6 +284,25 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         return
     kernel("indexing", "index_assign", self.array)(self.array, ready, arrays.cast(source.array, self.dtype))
     _stamp(self)
+
+
+def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
+    """Writes ints and slices of values without history straight into the array; False leaves it to the general way."""
+    for one in index if type(index) is tuple else (index,):
+        if type(one) is not int and not (type(one) is slice and one.step is None):
+            return False
+    if type(value) in TENSORS:
+        if value._requires_grad or value.array.dtype != self.array.dtype:
+            return False
+        value = value.array
+    elif type(value) is not int and type(value) is not float:
+        return False
+    try:
+        self.array[index] = value
+    except (IndexError, TypeError, ValueError, OverflowError):
+        return False
+    _stamp(self)
+    return True
 
 
 def _as_tensor(value: Any, like: Tensor) -> Tensor:
@@ -310,6 +332,10 @@ def inplace_form(entry: Op, name: str) -> Any:
                     kernel("elementwise", name, array)(array, array.dtype.type(other), out=array)
                     _stamp(self)
                     return self
+        if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
+            # tangents are computed with the old values, which their history must keep
+            old = copied(self)
+            return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
         return write_result(self, function(self, *args, **kwargs), who)
 
     method.__name__ = method.__qualname__ = who

@@ -21,20 +21,17 @@ __all__ = ["Tensor", "is_tensor"]
 
 
 class Meta:
-    """What few tensors have: hooks, the tensor they are a view of, and the views of them."""
+    """What few tensors have: hooks, the tensor they are a view of, and the views of them. Unset fields are the class's."""
 
-    __slots__ = ("after_accumulate", "base", "hooks", "name", "retains", "silent", "steps", "views", "views_limit")
-
-    def __init__(self) -> None:
-        self.base: Any = None
-        self.steps: tuple = ()
-        self.views: list[Any] | None = None
-        self.views_limit = 16
-        self.hooks: Hooks | None = None
-        self.after_accumulate: dict[int, Any] | None = None
-        self.retains = False
-        self.silent = False
-        self.name: str | None = None
+    base: Any = None
+    steps: tuple = ()
+    views: list[Any] | None = None
+    views_limit = 16
+    hooks: Hooks | None = None
+    after_accumulate: dict[int, Any] | None = None
+    retains = False
+    silent = False
+    name: str | None = None
 
 
 class Tensor:
@@ -546,21 +543,25 @@ def is_tensor(obj: Any) -> bool:
 
 def link_view(result: Tensor, base: Tensor, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
-    held = base._meta
-    if held is not None and held.base is not None:
-        root, steps = held.base, held.steps
-    else:
-        root, steps = base, ()
     meta = result._meta = Meta()
-    meta.base, meta.steps = root, (*steps, (op, statics, number))
-    meta.silent = held is not None and held.silent
-    owner = root._meta
+    owner = base._meta
     if owner is None:
-        owner = root._meta = Meta()
+        owner = base._meta = Meta()
+        meta.base, meta.steps = base, ((op, statics, number),)
+    elif owner.base is not None:
+        if owner.silent:
+            meta.silent = True
+        base, meta.steps = owner.base, (*owner.steps, (op, statics, number))
+        meta.base, owner = base, base._meta
+    else:
+        if owner.silent:
+            meta.silent = True
+        meta.base, meta.steps = base, ((op, statics, number),)
     views = owner.views
     if views is None:
-        views = owner.views = []
-    elif len(views) >= owner.views_limit:
+        owner.views = [weakref.ref(result)]
+        return
+    if len(views) >= owner.views_limit:
         views = owner.views = [view for view in views if view() is not None]
         owner.views_limit = 16 + 2 * len(views)
     views.append(weakref.ref(result))

@@ -61,7 +61,9 @@ def test_right_gradients_pass(fast_mode):
 
 
 def test_the_message_names_input_element_and_values():
-    with pytest.raises(GradcheckError, match=r"mismatch for output 0 with respect to input 1.*\(2,\).*numerical: 6.*analytical: 3") as caught:
+    with pytest.raises(
+        GradcheckError, match=r"mismatch for output 0 with respect to input 1.*\(2,\).*numerical: 6.*analytical: 3"
+    ) as caught:
         gradcheck(lambda n, x: WrongSquare.apply(x) * n, (2.0, double([1.0, 1.0, 1.5])))
     assert "1 of 9 entries" in str(caught.value)
     assert isinstance(caught.value, RuntimeError)
@@ -115,7 +117,7 @@ def test_inputs_that_cannot_be_checked():
         gradcheck(lambda x: x, double([1.0], False))
     with pytest.raises(RuntimeError, match=r"stride 0.*contiguous"):
         gradcheck(lambda x: x, double([1.0], False).expand(3).requires_grad_())
-    with pytest.raises(ValueError, match="input 0 is dynograd.complex128"):
+    with pytest.raises(ValueError, match=r"input 0 is dynograd\.complex128"):
         gradcheck(lambda x: x, dynograd.tensor([1j], dtype=dtypes.complex128, requires_grad=True))
     with pytest.raises(ValueError, match="check_batched_grad"):
         gradcheck(lambda x: x, double([1.0]), check_batched_grad=True)

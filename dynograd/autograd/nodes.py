@@ -134,22 +134,29 @@ class OutputNode(Node):
         return repr(self.edges[0])
 
 
-def user_line() -> str:
-    """`file:line in function` of the nearest caller outside dynograd."""
-    frame = user_frame()
-    if frame is None:
-        return "an unknown line"
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-
-
-def user_frame() -> Any:
-    frame = sys._getframe(1)
+def caller() -> tuple[Any, int] | None:
+    """(code, line number) of the nearest caller outside dynograd; `line_text` puts it in words."""
+    frame: Any = sys._getframe(2)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] != "dynograd":
-            return frame
+        if not frame.f_globals.get("__name__", "").startswith("dynograd"):
+            return frame.f_code, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def line_text(place: Any) -> str:
+    """`file:line in function` of what `caller` gave (a text stays as it is)."""
+    if place is None:
+        return "an unknown line"
+    if isinstance(place, str):
+        return place
+    code, line = place
+    return f"{code.co_filename}:{line} in {code.co_name}"
+
+
+def user_line() -> str:
+    """`file:line in function` of the nearest caller outside dynograd."""
+    return line_text(caller())
 
 
 def remember_line(node: Node) -> None:

@@ -10,7 +10,7 @@ import weakref
 from typing import Any
 
 from dynograd import arrays
-from dynograd.autograd.nodes import next_seq, user_line
+from dynograd.autograd.nodes import caller, line_text, next_seq
 
 __all__ = ["Stamp", "last_write", "stamp", "version", "written_since"]
 
@@ -18,13 +18,14 @@ last_write = [0]
 
 
 class Stamp:
-    """The last writes into one owner's memory: for each written region its latest time and line."""
+    """The last writes into one owner's memory: into all of it, and into regions of it, each with its time and place."""
 
-    __slots__ = ("count", "owner", "regions")
+    __slots__ = ("count", "owner", "regions", "whole")
 
     def __init__(self) -> None:
         self.count = 0
-        self.regions: list[tuple[Any, int, str]] = []
+        self.whole: tuple[int, Any] | None = None
+        self.regions: dict[Any, tuple[int, Any]] = {}
         self.owner: Any = None
 
 
@@ -35,22 +36,33 @@ _REGIONS = 64
 def stamp(array: Any, line: str | None = None) -> None:
     """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
     owner = arrays.base_of(array)
-    key = id(owner)
-    entry = _stamps.get(key)
+    entry = _stamps.get(id(owner))
     if entry is None:
-        entry = _stamps[key] = Stamp()
-        try:
-            entry.owner = weakref.ref(owner, lambda _, key=key: _stamps.pop(key, None))  # type: ignore[misc]
-        except TypeError:
-            entry.owner = owner
+        entry = _new_entry(owner)
     now = next_seq()
     entry.count += 1
-    region = (array.__array_interface__["data"][0], array.shape, array.strides)
-    entry.regions = [old for old in entry.regions if old[0] != region]
-    if len(entry.regions) >= _REGIONS:
-        entry.regions = [(None, now, entry.regions[-1][2])]
-    entry.regions.append((region, now, line or user_line()))
+    write = (now, line or caller())
+    if owner is array:
+        entry.whole = write
+        if entry.regions:
+            entry.regions = {}
+    else:
+        region = (array.__array_interface__["data"][0], array.shape, array.strides)
+        if len(entry.regions) >= _REGIONS and region not in entry.regions:
+            entry.whole, entry.regions = write, {}
+        else:
+            entry.regions[region] = write
     last_write[0] = now
+
+
+def _new_entry(owner: Any) -> Stamp:
+    key = id(owner)
+    entry = _stamps[key] = Stamp()
+    try:
+        entry.owner = weakref.ref(owner, lambda _: _stamps.pop(key, None))
+    except TypeError:
+        entry.owner = owner
+    return entry
 
 
 def version(array: Any) -> int:
@@ -64,9 +76,11 @@ def written_since(array: Any, seq: int) -> str | None:
     entry = _stamps.get(id(arrays.base_of(array)))
     if entry is None:
         return None
-    for region, when, line in reversed(entry.regions):
-        if when > seq and (region is None or _overlaps(array, region)):
-            return line
+    if entry.whole is not None and entry.whole[0] > seq:
+        return line_text(entry.whole[1])
+    for region, (when, line) in entry.regions.items():
+        if when > seq and _overlaps(array, region):
+            return line_text(line)
     return None
 
 

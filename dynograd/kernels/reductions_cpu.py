@@ -1,4 +1,4 @@
-"""Reductions on NumPy arrays. Half types are summed in float32."""
+"""Reductions on NumPy arrays. `dim` is None (all), an int or a tuple of ints. Half types are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -6,20 +6,168 @@ from typing import Any
 
 import numpy
 
-_halves = {numpy.dtype(numpy.float16).num}
+_HALF = numpy.dtype(numpy.float16).num
 _add_reduce = numpy.add.reduce
+_multiply_reduce = numpy.multiply.reduce
+
+
+def is_half(kind: Any) -> bool:
+    """float16 or bfloat16."""
+    return kind.num == _HALF or kind.kind == "V"
+
+
+def widened(input: Any) -> Any:
+    """Half types as float32; anything else as it is."""
+    return input.astype(numpy.float32) if is_half(input.dtype) else input
+
+
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements each result is made of."""
+    count = 1
+    if dim is None:
+        for size in shape:
+            count *= size
+        return count
+    for place in dim if type(dim) is tuple else (dim,):
+        count *= shape[place]
+    return count
+
+
+def with_kept(reduced: Any, dim: Any, keepdim: bool) -> Any:
+    """A result of a reduction, so that it broadcasts against what was reduced."""
+    return reduced if keepdim or dim is None else numpy.expand_dims(reduced, dim)
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------------
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
-    if kind.kind == "V" or kind.num in _halves:
+    if kind.num == _HALF or kind.kind == "V":
         return _add_reduce(input.astype(numpy.float32), dim, None, None, keepdim).astype(kind)
+    if kind.kind in "iub":
+        return _add_reduce(input, dim, numpy.int64, None, keepdim)
     return _add_reduce(input, dim, None, None, keepdim)
 
 
 def sum_to(input: Any, shape: tuple[int, ...]) -> Any:
+    kind = input.dtype
     lead = input.ndim - len(shape)
-    if lead > 0:
-        input = sum(input, 0 if lead == 1 else tuple(range(lead)), False)
-    dims = tuple([place for place, size in enumerate(shape) if size == 1 and input.shape[place] != 1])
-    return sum(input, dims, True) if dims else input
+    dims = (*range(lead), *[place + lead for place, size in enumerate(shape) if size == 1 and input.shape[place + lead] != 1])
+    if not dims:
+        return input
+    return sum(input, dims, True).astype(kind, copy=False).reshape(shape)
+
+
+def spread(g: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """`g`, the gradient of a sum, at every element that went into it: a view with stride 0 where it repeats."""
+    strides = g.strides
+    if dim is None:
+        return numpy.ndarray(shape, g.dtype, numpy.asarray(g), 0, (0,) * len(shape))
+    dims = dim if type(dim) is tuple else (dim,)
+    places = {place % len(shape) for place in dims} if shape else ()
+    remaining = iter(strides)
+    steps = []
+    for place in range(len(shape)):
+        if place not in places:
+            steps.append(next(remaining))
+            continue
+        steps.append(0)
+        if keepdim:
+            next(remaining)
+    if g.flags.c_contiguous:
+        return numpy.ndarray(shape, g.dtype, numpy.asarray(g), 0, tuple(steps))
+    return numpy.lib.stride_tricks.as_strided(g, shape, tuple(steps))
+
+
+def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
+    kind = input.dtype
+    total = _add_reduce(widened(input), dim, None, None, keepdim)
+    count = count_of(input.shape, dim)
+    if type(total) is not numpy.ndarray:
+        return (total / total.dtype.type(count)).astype(kind, copy=False)
+    total /= total.dtype.type(count)
+    return total.astype(kind, copy=False)
+
+
+def count_nonzero(input: Any, dim: Any) -> Any:
+    return numpy.asarray(numpy.count_nonzero(input, dim), numpy.int64)
+
+
+def zero_nan(input: Any) -> Any:
+    """`input` with 0 in place of NaN."""
+    return numpy.where(numpy.isnan(input), input.dtype.type(0), input)
+
+
+def not_nan(input: Any) -> Any:
+    """1 where `input` is a number, 0 where it is NaN, in the dtype of `input`."""
+    return (input == input).astype(input.dtype)
+
+
+# --- truth ---------------------------------------------------------------------------------------------------------------
+
+
+def any(input: Any, dim: Any, keepdim: bool) -> Any:
+    return _truth(numpy.logical_or, input, dim, keepdim)
+
+
+def all(input: Any, dim: Any, keepdim: bool) -> Any:
+    return _truth(numpy.logical_and, input, dim, keepdim)
+
+
+def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    found = function.reduce(input if input.dtype.kind != "V" else input != 0, dim, None, None, keepdim)
+    return found.astype(numpy.uint8) if input.dtype.num == 2 else found
+
+
+# --- products ------------------------------------------------------------------------------------------------------------
+
+
+def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
+    kind = input.dtype
+    if is_half(kind):
+        return _multiply_reduce(input.astype(numpy.float32), dim, None, None, keepdim).astype(kind)
+    return _multiply_reduce(input, dim, numpy.int64 if kind.kind in "iub" else None, None, keepdim)
+
+
+def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
+    """g times the product of all the other elements, whatever zeros there are."""
+    kind = input.dtype
+    g, input, output = (with_kept(widened(numpy.asarray(one)), None, True) for one in (g, input, output))
+    factor = with_kept(g.conj(), dim, keepdim)
+    if input.all():
+        return (factor * with_kept(output, dim, keepdim) / input).conj().astype(kind, copy=False)
+    place = 0 if dim is None else dim
+    flat = input.reshape(-1) if dim is None else input
+    others = numpy.ones(flat.shape, flat.dtype)
+    last = flat.ndim - 1
+    rows, out = numpy.moveaxis(flat, place, last), numpy.moveaxis(others, place, last)
+    numpy.multiply.accumulate(rows[..., :-1], -1, None, out[..., 1:])
+    after = numpy.ones(rows.shape, rows.dtype)
+    numpy.multiply.accumulate(rows[..., :0:-1], -1, None, after[..., -2::-1] if rows.shape[-1] > 1 else after[..., :0])
+    out *= after
+    return (factor * others.reshape(input.shape)).conj().astype(kind, copy=False)
+
+
+# --- log of a sum of exponentials ----------------------------------------------------------------------------------------
+
+
+def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
+    """The maximum is taken out first; where it is infinite, 0 is."""
+    wide = widened(input)
+    highest = numpy.maximum.reduce(wide, dim, None, None, True, -numpy.inf)
+    highest = numpy.where(numpy.isfinite(highest), highest, wide.dtype.type(0))
+    terms = numpy.subtract(wide, highest)
+    numpy.exp(terms, terms)
+    out = numpy.log(_add_reduce(terms, dim, None, None, True))
+    out += highest
+    return (out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False)
+
+
+def exp_difference(input: Any, output: Any) -> Any:
+    """exp(input - output), and 0 where output is -inf."""
+    low = output == -numpy.inf
+    if low.any():
+        output = numpy.where(low, output.dtype.type(0), output)
+    terms = numpy.subtract(widened(input), widened(output))
+    return numpy.exp(terms, terms).astype(input.dtype, copy=False)

@@ -9,6 +9,7 @@ __all__ = [
     "as_strided",
     "diagonal",
     "diagonal_fill",
+    "diagonal_put",
     "memory_places",
     "reshaped_copy",
     "unfold_backward",
@@ -48,6 +49,13 @@ def diagonal_fill(g, shape, offset, dim1, dim2):
     return result
 
 
+def diagonal_put(x, src, offset, dim1, dim2):
+    """A copy of `x` that holds `src` on a diagonal."""
+    result = np.array(x, order="C")
+    diagonal(result, offset, dim1, dim2)[...] = src
+    return result
+
+
 def unfold_forward(x, dim, size, step):
     """Windows of `size` along `dim`, `step` apart, as a new last dim (a view)."""
     count = (x.shape[dim] - size) // step + 1
@@ -58,7 +66,7 @@ def unfold_forward(x, dim, size, step):
 
 def unfold_backward(g, shape, dim, size, step):
     """Each window's gradient added to where the window was."""
-    half = g.dtype.itemsize == 2
+    half = g.dtype.itemsize == 2 and g.dtype.kind not in "iu"
     result = np.zeros(shape, np.float32 if half else g.dtype)
     count = g.shape[dim]
     lead = (slice(None),) * dim

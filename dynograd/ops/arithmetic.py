@@ -136,7 +136,7 @@ def neg(input: Array) -> Array:
     name="pow",
     formula="input ** other",
     derivative=(
-        "g * where(other == 0, other * 0, other * power(input, other - 1))",
+        "g * where(other == 0, other * 0, other * pow(input, other - 1))",
         "g * where((input == 0) & (other >= 0), input * 0, output * log(input))",
     ),
     inplace=True,

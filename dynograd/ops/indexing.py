@@ -53,18 +53,16 @@ def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Any:
 
 
 @op(name="basic_put", linear=True, saves="value.shape")
-def put_basic(input: Array, value: Array, index: tuple) -> Array:
-    """A copy of `input` that holds `value` at a basic index."""
-    return kernel("indexing", "basic_put", input)(input, value, index)
+def put_basic(input: Array, value: Array | None, index: tuple) -> Array:
+    """A copy of `input` that holds `value` (None: zeros) at a basic index."""
+    return kernel("indexing", "basic_put", input)(input, 0 if value is None else value, index)
 
 
 @put_basic.backward
 def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
-    g_value = get_basic(g, index)
-    zeros = g_value * 0 if saved.needs(0) else None
     return (
-        put_basic(g, zeros, index) if saved.needs(0) else None,
-        sum_to(g_value, saved.value_shape) if saved.needs(1) else None,
+        put_basic(g, None, index) if saved.needs(0) else None,
+        sum_to(get_basic(g, index), saved.value_shape) if saved.needs(1) else None,
     )
 
 
@@ -96,10 +94,10 @@ def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
 
 
 @op(name="index_put_at", linear=True, saves="values.shape indices")
-def put_advanced(input: Array, values: Array, indices: Arrays, template: tuple, accumulate: bool) -> Array:
-    """A copy of `input` with `values` written, or added, at index arrays (whose values have been checked)."""
+def put_advanced(input: Array, values: Array | None, indices: Arrays, template: tuple, accumulate: bool) -> Array:
+    """A copy of `input` with `values` (None: zeros) written, or added, at index arrays (whose values have been checked)."""
     try:
-        return kernel("indexing", "index_put_forward", input)(input, values, indices, template, accumulate)
+        return kernel("indexing", "index_put_forward", input)(input, 0 if values is None else values, indices, template, accumulate)
     except ValueError:
         raise _value_error("index_put", input, indices, template, values.shape) from None
 
@@ -107,11 +105,11 @@ def put_advanced(input: Array, values: Array, indices: Arrays, template: tuple, 
 @put_advanced.backward
 def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Any:
     indices = saved.indices
-    picked = get_advanced(g, indices, template)
     g_input = g_values = None
     if saved.needs(0):
-        g_input = g if accumulate else put_advanced(g, picked * 0, indices, template, False)
+        g_input = g if accumulate else put_advanced(g, None, indices, template, False)
     if saved.needs(1):
+        picked = get_advanced(g, indices, template)
         shape = saved.values_shape
         lead = len(shape) - len(picked.shape)
         g_values = sum_to(picked, shape[lead:] if lead > 0 else shape)

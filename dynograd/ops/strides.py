@@ -64,12 +64,26 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    held = diagonal(input, offset, dim1, dim2)
-    if tuple(src.shape) != tuple(held.shape):
+    region = tuple(diagonal(getattr(input, "array", input), offset, dim1, dim2).shape)
+    if tuple(src.shape) != region:
         raise ShapeError(
-            f"diagonal_scatter: expected src to have a size equal to the slice of self, {tuple(held.shape)}, got {tuple(src.shape)}."
+            f"diagonal_scatter: expected src to have a size equal to the slice of self, {region}, got {tuple(src.shape)}."
         )
-    return input + fill_diagonal_of(src - held, tuple(input.shape), offset, dim1, dim2)
+    return put_diagonal(input, src, offset, *_two_dims("diagonal_scatter", dim1, dim2, input.ndim))
+
+
+@op(name="diagonal_put", linear=True)
+def put_diagonal(input: Array, src: Array | None, offset: int, dim1: int, dim2: int) -> Array:
+    """A copy of `input` with `src` (None: zeros) on a diagonal."""
+    return kernel("views", "diagonal_put", input)(input, 0 if src is None else src, offset, dim1, dim2)
+
+
+@put_diagonal.backward
+def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+    return (
+        put_diagonal(g, None, offset, dim1, dim2) if saved.needs(0) else None,
+        diagonal(g, offset, dim1, dim2) if saved.needs(1) else None,
+    )
 
 
 @op(name="unfold", method=True, linear=True, view=True, saves="input.shape")
@@ -117,6 +131,14 @@ def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: A
 @op(name="as_strided", linear=True, view=True, saves="input.shape input.strides input.dtype")
 def strided_view(input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Array:
     """A view of `input`'s memory with any strides (in elements), from `offset` elements after its first one."""
+    held = arrays.base_of(input).nbytes // input.dtype.itemsize
+    first = arrays.offset_in_elements(input) + offset
+    last = first + sum([(count - 1) * step for count, step in zip(size, stride, strict=True)])
+    if 0 not in size and (first < 0 or last >= held):
+        raise ShapeError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)}, storage offset {first} reach element {last}, out of bounds for "
+            f"storage of {held} elements."
+        )
     return kernel("views", "as_strided", input)(input, size, stride, offset)
 
 
@@ -153,13 +175,5 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         raise ShapeError(f"as_strided: mismatch in length of strides and shape: size {shape}, stride {steps}.")
     if min(shape, default=0) < 0 or min(steps, default=0) < 0:
         raise ShapeError(f"as_strided: negative sizes and strides are not supported, got size {shape}, stride {steps}.")
-    own = arrays.offset_in_elements(array)
-    start = own if storage_offset is None else storage_offset
-    held = arrays.base_of(array).nbytes // array.dtype.itemsize
-    last = start + sum([(count - 1) * step for count, step in zip(shape, steps, strict=True)])
-    if 0 not in shape and (start < 0 or last >= held):
-        raise ShapeError(
-            f"as_strided: sizes {list(shape)}, strides {list(steps)}, storage offset {start} reach element {last}, out of bounds for "
-            f"storage of {held} elements."
-        )
-    return strided_view(input, shape, steps, start - own)
+    offset = 0 if storage_offset is None else storage_offset - arrays.offset_in_elements(array)
+    return strided_view(input, shape, steps, offset)

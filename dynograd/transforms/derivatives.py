@@ -74,7 +74,9 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     return gradient
 
 
-def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """Like `grad`; the new function gives (gradient, value), or (gradient, (value, aux)).
 
     >>> dynograd.func.grad_and_value(lambda x: x**3)(tensor(2.0))
@@ -103,7 +105,11 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
 
 
 def jacrev(
-    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func`, row by row: one backward per element of the output.
 
@@ -212,7 +218,13 @@ class _Recorded:
     """A call of `func` on the tape, with respect to the arguments at `places`."""
 
     def __init__(
-        self, who: str, func: Callable[..., Any], args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], has_aux: bool
+        self,
+        who: str,
+        func: Callable[..., Any],
+        args: tuple,
+        places: tuple[int, ...],
+        kwargs: dict[str, Any],
+        has_aux: bool,
     ) -> None:
         self.recording = MODES.grad != 0
         self.chosen = tuple(args[place] for place in places)
@@ -233,7 +245,9 @@ class _Recorded:
         self.aux = None
         if has_aux:
             if not (isinstance(found, tuple) and len(found) == 2):
-                raise RuntimeError(f"{who}: with has_aux=True, func must return a tuple (output, aux), got {type(found).__name__}.")
+                raise RuntimeError(
+                    f"{who}: with has_aux=True, func must return a tuple (output, aux), got {type(found).__name__}."
+                )
             found, self.aux = found
         self.output = found
         for one in flatten(found):

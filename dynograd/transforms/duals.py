@@ -264,7 +264,7 @@ def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -
         root.tangent = whole
     for view in _living_views(root):
         if type(view) is Dual and view.level is level:
-            view.tangent = replay(root.tangent, view._meta.steps)
+            view.tangent = replay(root.tangent, view.meta().steps)
     return target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd import arrays, gradcheck
+from dynograd import arrays
 from dynograd.errors import DtypeError, GradientError, ShapeError
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.duals import Level, make_dual, split
@@ -112,13 +112,17 @@ def _check(primals: Any, tangents: Any) -> None:
     for place, (primal, way) in enumerate(zip(flatten(list(primals)), flatten(list(tangents)), strict=True)):
         for name, one in (("primals", primal), ("tangents", way)):
             if not isinstance(one, Tensor):
-                raise RuntimeError(f"jvp: expected {name} to hold only tensors, got {type(one).__name__} ({one!r}) at {place}.")
+                raise RuntimeError(
+                    f"jvp: expected {name} to hold only tensors, got {type(one).__name__} ({one!r}) at {place}."
+                )
         if primal.shape != way.shape:
             raise ShapeError(
                 f"jvp: expected tangent {place} to have the shape of its primal, {tuple(primal.shape)}, got {tuple(way.shape)}."
             )
         if primal.dtype is not way.dtype:
-            raise DtypeError(f"jvp: expected tangent {place} to have the dtype of its primal, {primal.dtype}, got {way.dtype}.")
+            raise DtypeError(
+                f"jvp: expected tangent {place} to have the dtype of its primal, {primal.dtype}, got {way.dtype}."
+            )
         if not (primal.dtype.is_floating_point or primal.dtype.is_complex):
             raise DtypeError(
                 f"jvp: primal {place} is {primal.dtype}; only floating tensors move. Close over it: lambda x: f(x, index)."
@@ -127,6 +131,3 @@ def _check(primals: Any, tangents: Any) -> None:
 
 def _outline(tree: Any) -> Any:
     return map_tree(lambda _: "*", tree)
-
-
-gradcheck.forward_mode[:] = [jvp]

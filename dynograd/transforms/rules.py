@@ -207,4 +207,3 @@ def fresh(tensor: Tensor) -> Any:
     if tensor._requires_grad:
         made.node = alias_of(tensor if tensor.node is None else tensor.node)
     return made
-

@@ -114,5 +114,5 @@ def test_a_missing_op_is_one_failing_case():
 
 def test_two_rows_of_one_name_need_ids():
     rows = [Row("tanh", numpy.tanh, shapes=[(3,)]), Row("tanh", numpy.tanh, shapes=[(2, 3)])]
-    with pytest.raises(ValueError, match="'tanh'.*id"):
+    with pytest.raises(ValueError, match=r"'tanh'.*id"):
         generate(rows)

@@ -40,7 +40,9 @@ def place_of(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_has_a_row(name):
-    assert name in rows_by_name(), f"{name} has no row: write Row({name!r}, ...) in {place_of(name)}, or name it in a row's covers"
+    assert name in rows_by_name(), (
+        f"{name} has no row: write Row({name!r}, ...) in {place_of(name)}, or name it in a row's covers"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,7 +55,9 @@ def test_has_a_docstring(name):
         )
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable]
+)
 def test_differentiable_ops_have_every_derivative(name):
     entry = registry[name]
     again = entry.derivative or entry.backward_rule or entry.decomposition
@@ -65,6 +69,9 @@ def test_differentiable_ops_have_every_derivative(name):
 
 def test_rows_are_about_things_that_exist():
     unknown = [
-        name for name, rows in rows_by_name().items() for row in rows if name not in NAMES and row.function is None and "." not in row.name
+        name
+        for name, rows in rows_by_name().items()
+        for row in rows
+        if name not in NAMES and row.function is None and "." not in row.name
     ]
     assert not unknown, f"rows name {unknown}, which are no registered ops; covers= takes registry names"

@@ -1,0 +1,159 @@
+"""From a task (batch number, indices, position of its first sample) to a batch: the same steps in the program's process and in workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynograd.data.collate import default_collate, default_convert
+from dynograd.data.dataset import IterableDataset, TensorDataset, reads_batches
+from dynograd.data.seeding import mix, sample_seed, seed_all
+from dynograd.errors import LoaderError
+from dynograd.tensor import Tensor
+
+__all__ = ["END", "IterableFetch", "MapFetch", "Stopped", "Task", "make_fetch", "shown"]
+
+Task = tuple[int, Any, int | None]
+
+END = object()
+"""What a fetch gives when an iterable data set has no more."""
+
+_BATCH, _STREAM = (1 << 63) - 1, (1 << 63) - 2  # no sample has such an index
+
+
+class Stopped(Exception):
+    """The loader was closed while a batch was being made."""
+
+
+def make_fetch(dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, worker_id: int) -> Any:
+    """The fetch of one epoch, for either style of data set."""
+    if isinstance(dataset, IterableDataset):
+        return IterableFetch(dataset, collate_fn, batched, drop_last, mix(mix(seed, _STREAM), worker_id))
+    return MapFetch(dataset, collate_fn, batched, seed)
+
+
+class MapFetch:
+    """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+        self.batched = batched
+        self.seed = seed
+        self.stopped = False
+        self.reads_batches = batched and reads_batches(dataset)
+        self.takes_rows = batched and _takes_rows(dataset, collate_fn)
+        """Rows of tensors, stacked again: one indexing per tensor does it, and nothing is random."""
+
+    def __call__(self, task: Task) -> Any:
+        number, indices, position = task
+        if self.takes_rows:
+            return self._reads(lambda: [tensor[indices] for tensor in self.dataset.tensors], indices, number)
+        if not self.batched:
+            samples = self._sample(indices, position, task)
+        elif self.reads_batches:
+            seed_all(mix(mix(self.seed, _BATCH), number))
+            samples = self._reads(lambda: self.dataset.__getitems__(indices), indices, number)
+        else:
+            samples = [
+                self._sample(index, None if position is None else position + offset, task)
+                for offset, index in enumerate(indices)
+            ]
+        return _collated(self.collate_fn, samples, self.seed, number, f"indices {shown(indices)}")
+
+    def _sample(self, index: Any, position: int | None, task: Task) -> Any:
+        if self.stopped:
+            raise Stopped
+        seed_all(sample_seed(self.seed, index, position))
+        try:
+            return self.dataset[index]
+        except (Exception, SystemExit) as error:
+            among = f" with indices {shown(task[1])}" if self.batched else ""
+            _name_place(error, f"dataset[{index!r}]", f" for batch {task[0]}{among}")
+            raise
+
+    def _reads(self, read: Callable, indices: list, number: int) -> Any:
+        try:
+            return read()
+        except (Exception, SystemExit) as error:
+            _name_place(error, "reading a batch at once", f" for batch {number} with indices {shown(indices)}")
+            raise
+
+
+class IterableFetch:
+    """Reads the next samples of a stream. The n-th sample of a worker has its own seed, whatever the batch size."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+        self.batched = batched
+        self.drop_last = drop_last
+        self.seed = seed
+        self.stopped = False
+        self.takes_rows = False
+        self._count = 0
+        self._samples: Iterator | None = None
+        self._ended = False
+
+    def __call__(self, task: Task) -> Any:
+        number, indices, _ = task
+        samples: list = []
+        wanted = len(indices) if self.batched else 1
+        while len(samples) < wanted and not self._ended:
+            sample = self._next()
+            if sample is END:
+                self._ended = True
+            else:
+                samples.append(sample)
+        if not samples or (len(samples) < wanted and self.drop_last):
+            return END
+        made = f"samples {self._count - len(samples)} to {self._count - 1} of the stream"
+        return _collated(self.collate_fn, samples if self.batched else samples[0], self.seed, number, made)
+
+    def _next(self) -> Any:
+        if self.stopped:
+            raise Stopped
+        seed_all(mix(self.seed, self._count))
+        try:
+            if self._samples is None:
+                self._samples = iter(self.dataset)
+            sample = next(self._samples, END)
+        except (Exception, SystemExit) as error:
+            self._ended = True
+            _name_place(error, "iterating over the dataset", f", at sample {self._count}")
+            raise
+        self._count += 1
+        return sample
+
+
+def shown(indices: Any) -> str:
+    """The indices of a task as text, at most 64 of them."""
+    if not isinstance(indices, (list, tuple)) or len(indices) <= 64:
+        return str(indices)
+    return f"[{', '.join(map(repr, indices[:64]))}, ... {len(indices) - 64} more]"
+
+
+def _takes_rows(dataset: Any, collate_fn: Callable) -> bool:
+    return (
+        type(dataset) is TensorDataset
+        and collate_fn is default_collate
+        and all(type(tensor) is Tensor for tensor in dataset.tensors)
+    )
+
+
+def _collated(collate_fn: Callable, samples: Any, seed: int, number: int, what: str) -> Any:
+    if collate_fn is not default_collate and collate_fn is not default_convert:
+        seed_all(mix(mix(seed, _BATCH), number))
+    try:
+        return collate_fn(samples)
+    except (Exception, SystemExit) as error:
+        _name_place(error, "collate_fn", f" for batch {number} with {what}")
+        raise
+
+
+def _name_place(error: BaseException, place: str, batch: str) -> None:
+    if isinstance(error, StopIteration):  # it would end the loop over the loader without a word
+        raise LoaderError(
+            f"DataLoader: {place} raised StopIteration{batch}. For an index that does not exist, raise IndexError."
+        ) from error
+    error.add_note(f"DataLoader: raised by {place}{batch}")

@@ -1,0 +1,287 @@
+"""The loader's side of its workers: who has which task, what came back, who died, and that nobody is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from multiprocessing.connection import wait
+from typing import Any
+
+from dynograd.data.fetch import Task, shown
+from dynograd.data.transport import BatchReceiver
+from dynograd.data.worker import Setup, rebuild, worker_loop
+from dynograd.errors import LoaderError
+
+__all__ = ["Crew", "Worker", "default_context"]
+
+_LOOK_AROUND = 1.0  # seconds between two looks whether all workers are alive
+_SLOW = 120.0  # seconds after which a batch that does not come is worth a warning
+_PATIENCE = 5.0  # seconds to end for a worker that was told to
+
+
+def default_context() -> Any:
+    """What the program chose by `set_start_method`; else fork on Linux, as PyTorch does, and Python's choice elsewhere."""
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    if chosen is None and sys.platform == "linux":
+        chosen = "fork"
+    return multiprocessing.get_context(chosen)
+
+
+class Worker:
+    """One worker process, as the loader sees it."""
+
+    def __init__(self, context: Any, setup: Setup, crew: Crew) -> None:
+        self.id = setup.worker_id
+        ours, theirs = context.Pipe(duplex=True)
+        self.receiver = BatchReceiver(ours)
+        crew.workers.append(self)  # known before the fork, so that the child closes the loader's end
+        self.pending: deque[Task] = deque()
+        self.stale = 0
+        self.exhausted = False
+        name = f"dynograd-loader-{self.id}"
+        self.process = context.Process(target=worker_loop, args=(setup, theirs), name=name, daemon=True)
+        try:
+            self.process.start()
+        except BaseException as error:
+            self.process = None
+            error.add_note(
+                f"DataLoader: worker {self.id} could not be started by {context.get_start_method()!r}. Unless workers are forked, the "
+                f"dataset, collate_fn and worker_init_fn must be picklable: defined at the top of a module, no lambda."
+            )
+            raise
+        finally:
+            theirs.close()
+
+    def __str__(self) -> str:
+        return f"DataLoader worker {self.id} (pid {self.process.pid})"
+
+    @property
+    def connection(self) -> Any:
+        return self.receiver.connection
+
+    def give(self, task: Task) -> None:
+        self.pending.append(task)
+        self._send(("task", task))
+
+    def start_epoch(self, seed: int, epoch: int | None) -> None:
+        """What is still under way belongs to the last epoch: its answers will be thrown away."""
+        self.stale += len(self.pending)
+        self.pending.clear()
+        self.exhausted = False
+        self._send(("epoch", (seed, epoch)))
+
+    def _send(self, message: tuple) -> None:
+        try:
+            self.connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it died; whoever waits for its answer finds out
+
+    def stack(self) -> str:
+        """Where its loop is at this moment, as text."""
+        self._send(("stack", None))
+        if self.connection.poll(1.0):
+            kind, text = self.receiver.receive()
+            if kind == "stack":
+                return text
+        return "(it did not answer: it is inside native code, or the whole process is stopped)\n"
+
+    def doing(self) -> str:
+        if self.stale or not self.pending:
+            return "while it had no batch of this epoch to make"
+        number, indices, _ = self.pending[0]
+        what = "samples of its stream" if _is_stream(indices) else f"indices {shown(indices)}"
+        return f"while it worked on batch {number} with {what}"
+
+    def death(self) -> LoaderError:
+        self.process.join(_PATIENCE)
+        code = self.process.exitcode
+        if code is None:
+            how, hint = "closed its pipe without ending", "Something in the dataset closes file descriptors that are not its own."
+        elif code < 0:
+            how = f"was killed by signal {-code} ({_signal_name(-code)})"
+            hint = {
+                signal.SIGKILL: "Nobody but the system's out-of-memory killer usually sends it: use fewer workers or smaller batches.",
+                signal.SIGBUS: "Shared memory could not be had: use fewer workers or smaller batches.",
+            }.get(-code, "Native code in the dataset or collate_fn crashed: num_workers=0 and faulthandler show where.")
+        else:
+            how = f"exited with code {code}"
+            hint = "Something in the dataset or collate_fn ended the process; num_workers=0 shows where."
+        return self.error(f"{self} {how} {self.doing()}. {hint}")
+
+    def error(self, text: str) -> LoaderError:
+        """A LoaderError that a program can ask, too: `worker_id`, `pid`, `exitcode`, `indices`."""
+        error = LoaderError(text)
+        error.worker_id, error.pid, error.exitcode = self.id, self.process.pid, self.process.exitcode  # type: ignore[attr-defined]
+        error.indices = self.pending[0][1] if self.pending and not self.stale else None  # type: ignore[attr-defined]
+        return error
+
+
+class Crew:
+    """The workers of one iterator, and the rules by which tasks are given and answers taken."""
+
+    def __init__(self, setups: list[Setup], context: Any, timeout: float, in_order: bool) -> None:
+        self.workers: list[Worker] = []
+        self.owner: int | None = os.getpid()
+        self.timeout = timeout
+        self.in_order = in_order
+        self.depth = setups[0].slots
+        self.tasks: Iterator[Task] = iter(())
+        self._tasks_error: BaseException | None = None
+        self._queue: deque[Worker] = deque()
+        self._warned = False
+        _crews.add(self)
+        try:
+            for setup in setups:
+                Worker(context, setup, self)
+        except BaseException:
+            self.shut_down(0)
+            raise
+
+    def start_epoch(self, tasks: Iterator[Task], seed: int, epoch: int | None) -> None:
+        self.tasks, self._tasks_error = tasks, None
+        self._queue.clear()
+        for worker in self.workers:
+            worker.start_epoch(seed, epoch)
+        for _ in range(self.depth):
+            for worker in self.workers:
+                self._give(worker)
+
+    def next(self) -> Any:
+        """The next batch.
+
+        Raises:
+            StopIteration: there are no more.
+            LoaderError: a worker died or took too long; the crew is then shut down.
+            Exception: what the dataset, collate_fn, worker_init_fn or the sampler raised.
+        """
+        while self._queue:
+            worker = self._queue.popleft() if self.in_order else self._first_ready()
+            kind, content = self._answer(worker)
+            worker.pending.popleft()
+            if kind == "end":
+                worker.exhausted = True  # the others go on with the tasks that they have and get
+                continue
+            self._give(worker)
+            if kind == "error":
+                raise rebuild(content, str(worker))
+            return content
+        if self._tasks_error is not None:
+            error, self._tasks_error = self._tasks_error, None
+            raise error
+        raise StopIteration
+
+    def _give(self, worker: Worker) -> None:
+        if worker.exhausted:
+            return
+        try:
+            task = next(self.tasks)
+        except StopIteration:
+            return
+        except Exception as error:  # of the sampler: raised when its turn comes, after the batches before it
+            self._tasks_error, self.tasks = error, iter(())
+            return
+        self._queue.append(worker)
+        worker.give(task)
+
+    def _first_ready(self) -> Worker:
+        deadline = time.monotonic() + (self.timeout or float("inf"))
+        asked = time.monotonic()
+        waiting = {worker.connection: worker for worker in self._queue}
+        while not (ready := wait(list(waiting), _LOOK_AROUND)):
+            self._look_around(self._queue[0], asked, deadline)
+        worker = waiting[ready[0]]
+        self._queue.remove(worker)
+        return worker
+
+    def _answer(self, worker: Worker) -> tuple[str, Any]:
+        asked = time.monotonic()
+        deadline = asked + (self.timeout or float("inf"))
+        while True:
+            try:
+                while not worker.connection.poll(max(0.0, min(_LOOK_AROUND, deadline - time.monotonic()))):
+                    self._look_around(worker, asked, deadline)
+                kind, content = worker.receiver.receive(wanted=worker.stale == 0)
+            except (EOFError, OSError):
+                raise self._fatal(worker.death()) from None
+            if kind == "stack":
+                continue  # an answer that came after nobody waited for it any more
+            if not worker.stale:
+                return kind, content
+            worker.stale -= 1
+
+    def _look_around(self, worker: Worker, asked: float, deadline: float) -> None:
+        now = time.monotonic()
+        if now >= deadline:
+            text = (
+                f"DataLoader timed out after {self.timeout} seconds: {worker} did not answer {worker.doing()}. "
+                f"Give it more time by timeout=, or look where it is:\n{worker.stack()}"
+            )
+            raise self._fatal(worker.error(text))
+        for other in self.workers:
+            if other.process.exitcode is not None and not other.connection.poll(0):
+                raise self._fatal(other.death())
+        if now - asked > _SLOW and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{worker} has been silent for {now - asked:.0f} s {worker.doing()}. It is at:\n{worker.stack()}"
+                f"DataLoader(..., timeout=seconds) would raise an error.",
+                stacklevel=5,
+            )
+
+    def _fatal(self, error: LoaderError) -> LoaderError:
+        self.shut_down(0)
+        return error
+
+    def shut_down(self, patience: float = _PATIENCE) -> None:
+        """Ends all workers and waits for them: first by closing their pipe, then by SIGTERM, then by SIGKILL."""
+        if self.owner != os.getpid():
+            return
+        self.owner = None
+        _crews.discard(self)
+        for worker in self.workers:
+            worker.receiver.close()
+        processes = [worker.process for worker in self.workers if worker.process is not None]
+        for ask in (None, "terminate", "kill"):
+            deadline = time.monotonic() + (patience if ask is None else _PATIENCE)
+            for process in processes:
+                if ask is not None and process.is_alive():
+                    getattr(process, ask)()
+            for process in processes:
+                process.join(max(0.0, deadline - time.monotonic()))
+
+    def abandon(self) -> None:
+        """In a child forked from the loader's process: these workers are not its own, and it must not keep their pipes open."""
+        self.owner = None
+        for worker in self.workers:
+            worker.receiver.close()
+
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for crew in list(_crews):
+        crew.abandon()
+    _crews.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _is_stream(indices: Any) -> bool:
+    return indices is None or (isinstance(indices, list) and len(indices) > 0 and indices[0] is None)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

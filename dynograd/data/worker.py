@@ -1,0 +1,283 @@
+"""What runs in a worker process: a plain loop that takes tasks from a pipe and sends batches back.
+
+A thread beside the loop listens to the pipe. It keeps the loader from ever waiting for a busy worker, answers when the loader
+asks where the loop is, and ends the process when the loader or its program is gone, even if a sample hangs.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynograd.data.seeding import make_seedable, seed_all
+from dynograd.random_streams import default_generator
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from queue import SimpleQueue
+
+__all__ = ["Setup", "WorkerInfo", "get_worker_info", "worker_loop"]
+
+GRACE = 5.0
+"""Seconds that a worker may finish the sample it is at, after the loader is gone."""
+
+_PARENT_CHECK = 2.0
+_info: WorkerInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """What a worker may want to know; `dataset` is its own copy, `seed` changes with the epoch."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker of a DataLoader: its id, num_workers, seed and copy of the dataset. Elsewhere None.
+
+    >>> get_worker_info() is None
+    True
+    """
+    return _info
+
+
+@dataclass
+class Setup:
+    """All that a worker is given when it starts."""
+
+    worker_id: int
+    num_workers: int
+    dataset: Any
+    collate_fn: Callable
+    batched: bool
+    drop_last: bool
+    worker_init_fn: Callable | None
+    slots: int
+    seed: int
+
+
+def worker_loop(setup: Setup, connection: Connection) -> None:
+    """Answers every task with one message, in order, until the pipe is closed.
+
+    It gets ("epoch", seed, epoch of the dataset) and ("task", task); it sends ("batch", batch), ("end", None) or
+    ("error", what `describe` gave).
+    """
+    from queue import SimpleQueue
+
+    from dynograd.data.fetch import END, Stopped, make_fetch
+    from dynograd.data.transport import BatchSender
+
+    _prepare_process()
+    sender = BatchSender(connection, setup.slots)
+    inbox: SimpleQueue = SimpleQueue()
+    running: list = []
+    threading.Thread(target=_listen, args=(connection, inbox, sender, running), daemon=True).start()
+    failure = _initialize(setup)
+    fetch: Any = None
+    while (message := inbox.get()) is not None:
+        kind, content = message
+        if kind == "epoch":
+            seed, epoch = content
+            fetch = make_fetch(setup.dataset, setup.collate_fn, setup.batched, setup.drop_last, seed, setup.worker_id)
+            running[:] = [fetch]
+            failure = failure or _start_epoch(setup, seed, epoch)
+            continue
+        try:
+            if kind == "broken":
+                raise content
+            answer = ("error", failure) if failure else ("batch", fetch(content))
+            if answer[1] is END:
+                answer = ("end", None)
+        except Stopped:
+            return
+        except BaseException as error:
+            answer = ("error", describe(error))
+        if not _sent(sender, *answer):
+            return
+
+
+def _sent(sender: Any, kind: str, value: Any) -> bool:
+    """Whether somebody was there to take the answer; one that cannot be pickled is answered by that error."""
+    try:
+        sender.send(kind, value)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    except Exception as error:
+        error.add_note("DataLoader: raised by pickling the batch that collate_fn returned, to send it to the program")
+        return _sent(sender, "error", describe(error))
+    return True
+
+
+def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, running: list) -> None:
+    parent, main = os.getppid(), threading.main_thread().ident
+    try:
+        while True:
+            while not connection.poll(_PARENT_CHECK):
+                if os.getppid() != parent:
+                    raise EOFError
+            try:
+                message = connection.recv()
+            except (EOFError, OSError):
+                raise
+            except BaseException as error:
+                message = ("broken", error)  # a task that cannot be unpickled here
+            if message[0] == "stack":
+                sender.say("stack", "".join(traceback.format_stack(sys._current_frames()[main])))
+            else:
+                inbox.put(message)
+    except (EOFError, OSError):
+        pass
+    inbox.put(None)
+    for fetch in running:
+        fetch.stopped = True
+    time.sleep(GRACE)
+    os._exit(1)
+
+
+def _prepare_process() -> None:
+    """Leaves interrupts to the program, ends by SIGTERM whatever the program does then, and computes in one thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()  # what was inherited is not walked again, so its pages stay shared
+    default_generator.__setstate__(("cpu", 0, 0))  # with a lock that no thread of the parent can have been holding
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    if "numba" not in sys.modules:
+        os.environ["NUMBA_NUM_THREADS"] = "1"
+    _limit_blas()
+
+
+def _limit_blas() -> None:
+    """One thread for the OpenBLAS that NumPy has loaded: its variable was read when the program started."""
+    import ctypes
+
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split()[-1] for line in maps if "openblas" in line}
+        for path in paths:
+            library = ctypes.CDLL(path)
+            for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads"):
+                if hasattr(library, name):
+                    getattr(library, name)(1)
+                    break
+    except OSError:  # another system, or a library that cannot be opened again: it then keeps its threads
+        pass
+
+
+def _initialize(setup: Setup) -> dict | None:
+    """Seeds, tells `get_worker_info`, and calls worker_init_fn; the failure of that, to be sent instead of batches."""
+    global _info
+    make_seedable()
+    seed_all(setup.seed + setup.worker_id)
+    _info = WorkerInfo(setup.worker_id, setup.num_workers, setup.seed + setup.worker_id, setup.dataset)
+    try:
+        if setup.worker_init_fn is not None:
+            setup.worker_init_fn(setup.worker_id)
+    except BaseException as error:
+        error.add_note("DataLoader: raised by worker_init_fn")
+        return describe(error)
+    return None
+
+
+def _start_epoch(setup: Setup, seed: int, epoch: int | None) -> dict | None:
+    """A persistent worker sees a new seed, and the epoch that `dataset.set_epoch` was told in the program's process."""
+    global _info
+    _info = WorkerInfo(setup.worker_id, setup.num_workers, seed + setup.worker_id, setup.dataset)
+    try:
+        if epoch is not None and setup.dataset.epoch != epoch:
+            setup.dataset.set_epoch(epoch)
+    except BaseException as error:
+        error.add_note("DataLoader: raised by dataset.set_epoch")
+        return describe(error)
+    return None
+
+
+def describe(error: BaseException) -> dict:
+    """An exception as plain data: its traceback as text, its notes, and what `rebuild` needs to make it again."""
+    notes = error.__dict__.pop("__notes__", [])
+    text = "".join(traceback.format_exception(error))
+    return {
+        "name": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": _text_of(error),
+        "notes": notes,
+        "traceback": text,
+        "pickle": _pickle_of(error),
+    }
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text could not be made)"
+
+
+def _pickle_of(error: BaseException) -> bytes | None:
+    """The exception as pickle proposes; else without its __init__; None if neither can be read back."""
+    import pickle
+
+    if not isinstance(error, Exception):  # SystemExit and the like would end the program
+        return None
+    for parts in (error, (type(error), error.args, _picklable(error.__dict__))):
+        try:
+            made = pickle.dumps(parts)
+            if type(_unpickle_error(made)) is type(error):
+                return made
+        except Exception:
+            continue
+    return None
+
+
+def _picklable(fields: dict) -> dict:
+    import pickle
+
+    kept = {}
+    for name, value in fields.items():
+        try:
+            pickle.loads(pickle.dumps(value))
+            kept[name] = value
+        except Exception:
+            continue
+    return kept
+
+
+def _unpickle_error(pickled: bytes) -> BaseException:
+    import pickle
+
+    made = pickle.loads(pickled)
+    if isinstance(made, tuple):
+        kind, args, fields = made
+        made = kind.__new__(kind, *args)
+        made.args = args
+        made.__dict__.update(fields)
+    return made
+
+
+def rebuild(failure: dict, worker: str) -> BaseException:
+    """The exception again, of its own type where that can be made, else a LoaderError; notes say where it came from."""
+    from dynograd.errors import LoaderError
+
+    error: BaseException | None = None
+    if failure["pickle"] is not None:
+        try:
+            error = _unpickle_error(failure["pickle"])
+        except Exception:
+            error = None
+    origin = f"{worker}, original traceback:\n{failure['traceback'].rstrip()}"
+    if error is None:
+        notes = "\n".join(failure["notes"])
+        return LoaderError(f"{failure['name']}: {failure['message']}\n{notes}\n{origin}")
+    for note in [*failure["notes"], origin]:
+        error.add_note(note)
+    return error

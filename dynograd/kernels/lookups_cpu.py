@@ -1,0 +1,84 @@
+"""Where values are, which there are and how often, on NumPy arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = [
+    "bincount",
+    "isin",
+    "nonzero",
+    "one_hot",
+    "searchsorted",
+    "unique",
+    "unique_consecutive",
+]
+
+
+def nonzero(x):
+    """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
+    return np.argwhere(x).astype(np.int64, copy=False)
+
+
+def one_hot(x, classes):
+    """int64 with a new last dim: 1 at the class, else 0."""
+    result = np.zeros((x.size, classes), np.int64)
+    result[np.arange(x.size), x.reshape(-1)] = 1
+    return result.reshape(*x.shape, classes)
+
+
+def bincount(x, weights, minlength):
+    """How often each of 0, 1, ... occurs, or the sum of its weights (added up in float64)."""
+    if weights is None:
+        return np.bincount(x, None, minlength)
+    kind = weights.dtype if weights.dtype.kind == "f" else np.dtype(np.float64)
+    return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
+
+
+def unique(x, dim):
+    """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`."""
+    if dim is None:
+        values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+        return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
+    moved = np.moveaxis(x, dim, 0)
+    order = np.lexsort(np.ascontiguousarray(moved.reshape(len(moved), -1)[:, ::-1]).T) if moved[0:1].size else np.arange(len(moved))
+    values, inverse, counts = _runs(moved[order])
+    back = np.empty(len(order), np.int64)
+    back[order] = inverse
+    return np.ascontiguousarray(np.moveaxis(values, 0, dim)), back, counts
+
+
+def unique_consecutive(x, dim):
+    """(values, inverse, counts): only the first of each run of equal elements (or slices along `dim`)."""
+    if dim is None:
+        values, inverse, counts = _runs(x.reshape(-1))
+        return values, inverse.reshape(x.shape), counts
+    values, inverse, counts = _runs(np.moveaxis(x, dim, 0))
+    return np.ascontiguousarray(np.moveaxis(values, 0, dim)), inverse, counts
+
+
+def _runs(rows):
+    """(first rows of the runs of equal rows, number of its run for each row, lengths)."""
+    if not len(rows):
+        return rows, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(1) if rows.ndim > 1 else rows[1:] != rows[:-1]
+    starts = np.flatnonzero(fresh)
+    return rows[fresh], np.cumsum(fresh) - 1, np.diff(starts, append=len(rows))
+
+
+def searchsorted(boundaries, values, side, sorter, dtype):
+    """Where each value belongs in its sorted row: the leading dims of the two agree, or `boundaries` is one row for all."""
+    if sorter is not None:
+        boundaries = np.take_along_axis(boundaries, sorter, -1)
+    if boundaries.ndim == 1:
+        return np.asarray(np.searchsorted(boundaries, values, side)).astype(dtype)
+    result = np.empty(values.shape, dtype)
+    for row in np.ndindex(boundaries.shape[:-1]):
+        result[row] = np.searchsorted(boundaries[row], values[row], side)
+    return result
+
+
+def isin(x, tested, invert):
+    """bool: whether each element occurs in `tested`."""
+    return np.asarray(np.isin(x, tested, invert=invert))

@@ -1,0 +1,60 @@
+"""The elements of NumPy arrays in another order, or several times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_runs"]
+
+
+def flip(x, dims):
+    """A copy with the order along `dims` reversed."""
+    index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
+    return np.array(x[index], order="C")
+
+
+def roll(x, shifts, dims):
+    """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other."""
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        cut = -shift % size if size else 0
+        lead = (slice(None),) * dim
+        x = np.concatenate((x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]), dim)
+    return np.array(x, order="C") if not dims else x
+
+
+def repeat(x, counts):
+    """Copies of `x` (whose dims are as many as `counts`) side by side."""
+    shape = tuple([side for count, size in zip(counts, x.shape, strict=True) for side in (count, size)])
+    spread = np.broadcast_to(x.reshape([side for size in x.shape for side in (1, size)]), shape)
+    result = np.empty([count * size for count, size in zip(counts, x.shape, strict=True)], x.dtype)
+    result.reshape(shape)[...] = spread
+    return result
+
+
+def repeat_backward(g, shape, counts):
+    """The sum of the copies that `repeat` made."""
+    kind = _sum_dtype(g)
+    split = g.reshape([side for count, size in zip(counts, shape, strict=True) for side in (count, size)])
+    return split.sum(tuple(range(0, 2 * len(shape), 2)), dtype=kind).astype(g.dtype, copy=False)
+
+
+def repeat_rows(x, counts, dim):
+    """Each slice of `x` along `dim` as often as `counts` says (a number, or one per slice)."""
+    return np.repeat(x, counts, dim)
+
+
+def sum_runs(g, counts, dim):
+    """The sum of each run of `counts[i]` slices along `dim`."""
+    moved = np.moveaxis(g, dim, 0)
+    result = np.zeros((len(counts), *moved.shape[1:]), _sum_dtype(g))
+    held = np.flatnonzero(counts)
+    if held.size and moved.size:
+        starts = np.cumsum(counts)[held] - counts[held]
+        result[held] = np.add.reduceat(moved, starts, 0, dtype=result.dtype)
+    return np.ascontiguousarray(np.moveaxis(result, 0, dim)).astype(g.dtype, copy=False)
+
+
+def _sum_dtype(g):
+    """float32 for half types, else the dtype itself."""
+    return np.dtype(np.float32) if g.dtype.itemsize == 2 and g.dtype.kind not in "iu" else g.dtype

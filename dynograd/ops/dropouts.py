@@ -1,0 +1,186 @@
+"""Dropout: of elements, of whole channels, and the variants for self-normalising networks.
+
+A mask is a place in the stream of the default generator, so backward computes it again instead of being told which elements were
+dropped, and gradients of every order see the same mask.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, op
+from dynograd.random_streams import default_generator
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+
+# What SELU tends to far left: -scale * alpha.
+_SELU_FLOOR = -1.7580993408473766
+
+
+@op(name="dropout", linear=True, extras="mask")
+def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, int]) -> Array:
+    """`input` times a mask that is 0 with probability p and 1 / (1 - p) otherwise; `key` is its place in the stream."""
+    mask = kernel("random", "dropout_mask", input)(*key, mask_shape, p, input.dtype)
+    return kernel("elementwise", "mul", input)(input, mask), mask
+
+
+@masked.backward
+def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+    return (masked(g, mask_shape, p, key),)
+
+
+@masked.fast_backward
+def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+    return (kernel("elementwise", "mul", g)(g, saved.mask),)
+
+
+@composed(covers="dropout")
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeroes elements with probability `p` and scales the others by 1 / (1 - p), so that the mean stays.
+
+    Args:
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012 (arXiv:1207.0580).
+
+    >>> dynograd.nn.functional.dropout(tensor([1.0, 2.0]), 0.5, training=False)
+    tensor([1., 2.])
+    """
+    _check_probability("dropout", p)
+    return _dropped(input, tuple(input.shape), p, training, inplace)
+
+
+@composed()
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeroes whole channels of (N, C, L) or (C, L) with probability `p` and scales the others by 1 / (1 - p).
+
+    Raises:
+        ShapeError: `input` is neither 2-D nor 3-D.
+
+    >>> dynograd.nn.functional.dropout1d(dynograd.ones(1, 2, 3), 1.0).sum()
+    tensor(0.)
+    """
+    _check_probability("dropout1d", p)
+    rank = len(input.shape)
+    if rank not in (2, 3):
+        raise ShapeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {rank}D input: shape {tuple(input.shape)}. Note that dropout1d exists "
+            f"to drop whole channels; for elements use dropout."
+        )
+    return _dropped(input, _channels(input, rank == 3), p, training, inplace)
+
+
+@composed()
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeroes whole channels of (N, C, H, W) with probability `p` and scales the others by 1 / (1 - p).
+
+    The first two dims are always taken for batch and channel, as in PyTorch: (N, C, L) works too, and (C, H, W) does not.
+
+    Source: Tompson et al., Efficient object localization using convolutional networks, 2015 (arXiv:1411.4280).
+
+    >>> dynograd.nn.functional.dropout2d(dynograd.ones(1, 2, 2, 2), 1.0).sum()
+    tensor(0.)
+    """
+    _check_probability("dropout2d", p)
+    _warn_rank("dropout2d", input, (3, 4))
+    return _dropped(input, _channels(input, True), p, training, inplace)
+
+
+@composed()
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p` and scales the others by 1 / (1 - p).
+
+    >>> dynograd.nn.functional.dropout3d(dynograd.ones(2, 1, 1, 2), 1.0).sum()
+    tensor(0.)
+    """
+    _check_probability("dropout3d", p)
+    _warn_rank("dropout3d", input, (4, 5))
+    return _dropped(input, _channels(input, len(input.shape) != 4), p, training, inplace)
+
+
+@composed()
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Dropout for SELU networks: dropped elements become SELU's floor, and the result keeps mean 0 and variance 1.
+
+    Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
+
+    >>> dynograd.nn.functional.alpha_dropout(tensor([1.0, 2.0]), 0.5)
+    tensor([1., 2.])
+    """
+    _check_probability("alpha_dropout", p)
+    return _alpha_dropped(input, tuple(input.shape), p, training, inplace)
+
+
+@composed()
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`alpha_dropout` of whole channels of (N, C, ...).
+
+    >>> dynograd.nn.functional.feature_alpha_dropout(tensor([[1.0], [2.0]]), 1.0, training=True)
+    tensor([[0.],
+            [0.]])
+    """
+    _check_probability("feature_alpha_dropout", p)
+    if len(input.shape) < 2:
+        raise ShapeError(
+            f"feature_alpha_dropout: expected an input of at least 2 dims (N, C, ...), got shape {tuple(input.shape)}. Use alpha_dropout."
+        )
+    return _alpha_dropped(input, _channels(input, True), p, training, inplace)
+
+
+def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+    if p == 0 or not training or 0 in mask_shape:
+        return input
+    key = _key("dropout_mask", mask_shape)
+    if inplace:
+        array = getattr(input, "array", input)
+        return input.mul_(kernel("random", "dropout_mask", array)(*key, mask_shape, p, array.dtype))
+    return masked(input, mask_shape, p, key)
+
+
+def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+    if p == 0 or not training or 0 in mask_shape:
+        return input
+    if p == 1:
+        return input.mul_(0) if inplace else input * 0
+    array = getattr(input, "array", input)
+    dropped = kernel("random", "bernoulli", array)(*_key("bernoulli", mask_shape), p, mask_shape, array.dtype)
+    a = 1 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
+    factor, summand = (1 - dropped) * a, (dropped - p) * (a * _SELU_FLOOR)
+    return input.mul_(factor).add_(summand) if inplace else input * factor + summand
+
+
+def _key(kind: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    return default_generator.key(kernel("random", "blocks_needed", 0)(kind, math.prod(shape)))
+
+
+def _channels(input: Any, batched: bool) -> tuple[int, ...]:
+    """The shape of a mask with one number for each channel."""
+    lead = 2 if batched else 1
+    return (*input.shape[:lead], *(1,) * (len(input.shape) - lead))
+
+
+def _check_probability(who: str, p: Any) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{who}: dropout probability has to be between 0 and 1, but got {p}.")
+
+
+def _warn_rank(who: str, input: Any, ranks: tuple[int, int]) -> None:
+    rank = len(input.shape)
+    if rank < 2:
+        raise ShapeError(f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {tuple(input.shape)}. Use dropout.")
+    if rank not in ranks:
+        warnings.warn(
+            f"{who}: Received a {rank}-D input to {who}, which is deprecated. To retain the behavior and silence this warning, please "
+            f"use dropout instead. Note that {who} exists to drop whole channels.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,346 @@
+"""Recurrent layers and cells: one layer, one direction, over whole padded sequences.
+
+A layer runs as one fused kernel (`kernels/recurrent_cpu.py`); its `decomposition` is the same thing step by step, from which
+gradients of any order and forward mode come. Shapes: T time, B batch, I inputs, H hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, op, registry
+from dynograd.ops.exponentials import tanh
+from dynograd.ops.indexing import get_basic
+from dynograd.ops.joins import stack
+from dynograd.ops.matmuls import linear
+from dynograd.ops.views import reshaped
+
+__all__ = ["gru_cell", "gru_layer", "lstm_cell", "lstm_layer", "rnn_layer", "rnn_relu_cell", "rnn_tanh_cell"]
+
+
+@op(outputs="output h_n c_n", extras="reserve")
+def lstm_layer(
+    input: Array,
+    h_0: Array,
+    c_0: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    lengths: Array | None = None,
+    reverse: bool = False,
+) -> Array:
+    """One direction of one LSTM layer: c' = f * c + i * g, h' = o * tanh(c').
+
+    i, f, o are sigmoids and g a tanh of the four blocks of `input @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh`, in this
+    order. A row keeps its states after its last step, and its outputs beyond are 0; padding costs nothing.
+
+    Args:
+        input (T, B, I): whatever lies beyond a row's length is not read.
+        h_0, c_0 (B, H): states before the first step.
+        weight_ih (4 H, I), weight_hh (4 H, H), bias_ih (4 H,), bias_hh (4 H,): biases may be None.
+        lengths (B,): steps of each row, in any order, 0 allowed; None: all T.
+        reverse: each row runs from its own last step to its first.
+    Returns:
+        output (T, B, H), h_n (B, H), c_n (B, H).
+    Raises:
+        ShapeError: sizes that do not fit each other.
+        IndexRangeError: a length outside 0 to T.
+
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; forget gates: Gers et al., Learning to forget, 2000.
+
+    >>> ops = dynograd.zeros(3, 2, 5), dynograd.zeros(2, 4), dynograd.zeros(2, 4), dynograd.ones(16, 5), dynograd.ones(16, 4)
+    >>> output, h, c = dynograd.lstm_layer(*ops)
+    >>> output.shape, c.shape
+    (dynograd.Size([3, 2, 4]), dynograd.Size([2, 4]))
+    """
+    _check("lstm_layer", 4, input, (h_0, c_0), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    found = kernel("recurrent", "lstm_forward", input)(
+        input, h_0, c_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse
+    )
+    return found[:3], found[3]
+
+
+@lstm_layer.fast_backward
+def lstm_fast_backward(g: Any, saved: Any, reverse: Any) -> Any:
+    arrays = saved.input, saved.h_0, saved.c_0, saved.weight_ih, saved.weight_hh
+    found = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
+    return (*found, None)
+
+
+@lstm_layer.decomposition
+def lstm_decomposition(
+    input: Any,
+    h_0: Any,
+    c_0: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any = None,
+    bias_hh: Any = None,
+    lengths: Any = None,
+    reverse: bool = False,
+) -> Any:
+    width = weight_hh.shape[1]
+
+    def step(gates: Any, states: tuple) -> tuple:
+        i, f, g, o = _blocks(gates + linear(states[0], weight_hh, bias_hh), 4, width)
+        c = _sigmoid(f) * states[1] + _sigmoid(i) * tanh(g)
+        return _sigmoid(o) * tanh(c), c
+
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
+
+
+@op(outputs="output h_n", extras="reserve")
+def gru_layer(
+    input: Array,
+    h_0: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    lengths: Array | None = None,
+    reverse: bool = False,
+) -> Array:
+    """One direction of one GRU layer: h' = (1 - z) * n + z * h with n = tanh(x_n + r * h_n).
+
+    r and z are sigmoids of the first two blocks of `input @ weight_ih.T + bias_ih` plus `h @ weight_hh.T + bias_hh`; x_n and h_n
+    are the third block of either, so the reset gate r acts after the product. Arguments as in `lstm_layer`, with 3 H rows.
+
+    Returns:
+        output (T, B, H), h_n (B, H).
+
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078), in cuDNN's variant.
+
+    >>> ops = dynograd.zeros(3, 2, 5), dynograd.ones(2, 4), dynograd.zeros(12, 5), dynograd.zeros(12, 4)
+    >>> dynograd.gru_layer(*ops).h_n[0]
+    tensor([0.1250, 0.1250, 0.1250, 0.1250])
+    """
+    _check("gru_layer", 3, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    found = kernel("recurrent", "gru_forward", input)(
+        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse
+    )
+    return found[:2], found[2]
+
+
+@gru_layer.fast_backward
+def gru_fast_backward(g: Any, saved: Any, reverse: Any) -> Any:
+    arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
+    return (*kernel("recurrent", "gru_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
+
+
+@gru_layer.decomposition
+def gru_decomposition(
+    input: Any,
+    h_0: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any = None,
+    bias_hh: Any = None,
+    lengths: Any = None,
+    reverse: bool = False,
+) -> Any:
+    width = weight_hh.shape[1]
+
+    def step(gates: Any, states: tuple) -> tuple:
+        h = states[0]
+        x_r, x_z, x_n = _blocks(gates, 3, width)
+        h_r, h_z, h_n = _blocks(linear(h, weight_hh, bias_hh), 3, width)
+        z = _sigmoid(x_z + h_z)
+        n = tanh(x_n + _sigmoid(x_r + h_r) * h_n)
+        return (n + z * (h - n),)
+
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
+
+
+@op(outputs="output h_n", extras="reserve")
+def rnn_layer(
+    input: Array,
+    h_0: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    lengths: Array | None = None,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> Array:
+    """One direction of one Elman layer: h' = tanh(input @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh), or relu.
+
+    Arguments as in `lstm_layer`, with H rows.
+
+    Args:
+        nonlinearity: "tanh" or "relu".
+    Returns:
+        output (T, B, H), h_n (B, H).
+
+    Source: Elman, Finding structure in time, 1990.
+
+    >>> ops = dynograd.ones(3, 1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1)
+    >>> dynograd.rnn_layer(*ops, nonlinearity="relu").output.flatten()
+    tensor([1., 2., 3.])
+    """
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f"rnn_layer: Unknown nonlinearity: expected 'tanh' or 'relu', got {nonlinearity!r}.")
+    _check("rnn_layer", 1, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    found = kernel("recurrent", "rnn_forward", input)(
+        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, nonlinearity, lengths, reverse
+    )
+    return found[:2], found[2]
+
+
+@rnn_layer.fast_backward
+def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any) -> Any:
+    arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
+    return (*kernel("recurrent", "rnn_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
+
+
+@rnn_layer.decomposition
+def rnn_decomposition(
+    input: Any,
+    h_0: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any = None,
+    bias_hh: Any = None,
+    lengths: Any = None,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> Any:
+    bend = tanh if nonlinearity == "tanh" else registry["relu"].function
+
+    def step(gates: Any, states: tuple) -> tuple:
+        return (bend(gates + linear(states[0], weight_hh, bias_hh)),)
+
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
+
+
+@composed()
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
+
+    >>> h, c = dynograd.lstm_cell(dynograd.ones(1, 3), (dynograd.zeros(1, 2), dynograd.ones(1, 2)), dynograd.zeros(8, 3), dynograd.zeros(8, 2))
+    >>> c
+    tensor([[0.5000, 0.5000]])
+    """
+    h, c = hx
+    found = lstm_layer(_as_step("lstm_cell", input), h, c, w_ih, w_hh, b_ih, b_hh)
+    return found.h_n, found.c_n
+
+
+@composed()
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
+
+    >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
+    tensor([[0.5000, 0.5000]])
+    """
+    return gru_layer(_as_step("gru_cell", input), hx, w_ih, w_hh, b_ih, b_hh).h_n
+
+
+@composed()
+def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
+
+    >>> dynograd.rnn_tanh_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
+    tensor([[0.7616]])
+    """
+    return tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
+
+
+@composed()
+def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
+
+    >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
+    tensor([[1.]])
+    """
+    return registry["relu"].function(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
+
+
+# --- the layers, step by step ------------------------------------------------------------------------------------------------
+
+
+def _sigmoid(input: Any) -> Any:
+    return registry["sigmoid"].function(input)
+
+
+def _where(condition: Any, input: Any, other: Any) -> Any:
+    return registry["where"].function(condition, input, other)
+
+
+def _blocks(gates: Any, count: int, width: int) -> list[Any]:
+    """The columns of (B, count * width) in `count` parts."""
+    return [get_basic(gates, (Ellipsis, slice(part * width, (part + 1) * width))) for part in range(count)]
+
+
+def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
+    """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
+    if lengths is not None:
+        input = _where(_alive(lengths, input.shape[0]), input, input * 0)
+    return linear(input, weight, bias)
+
+
+def _alive(lengths: Any, steps: int) -> Any:
+    """(T, B, 1): whether a row still runs in a step."""
+    mask = kernel("masks", "length_mask", 0)(steps, getattr(lengths, "array", lengths))
+    return reshaped(mask, (*mask.shape, 1))
+
+
+def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
+    alive = None if lengths is None else _alive(lengths, gates.shape[0])
+    times = range(gates.shape[0])
+    outputs: list[Any] = [None] * len(times)
+    for time in reversed(times) if reverse else times:
+        new = step(get_basic(gates, (time,)), states)
+        if alive is not None:
+            new = tuple([_where(alive[time], one, old) for one, old in zip(new, states, strict=True)])
+            outputs[time] = _where(alive[time], new[0], new[0] * 0)
+        else:
+            outputs[time] = new[0]
+        states = new
+    return (stack(outputs), *states)
+
+
+# --- checks ------------------------------------------------------------------------------------------------------------------
+
+
+def _as_step(who: str, input: Any) -> Any:
+    if len(input.shape) != 2:
+        raise ShapeError(f"{who}: expected input (B, I), got shape {tuple(input.shape)}. Use unsqueeze(0) for a single example.")
+    return reshaped(input, (1, *input.shape))
+
+
+def _check(
+    who: str, blocks: int, input: Any, states: tuple, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, lengths: Any
+) -> None:
+    if input.ndim != 3:
+        raise ShapeError(f"{who}: expected input (T, B, I), got shape {input.shape}. Use unsqueeze for a single sequence.")
+    steps, batch, features = input.shape
+    width = w_hh.shape[-1]
+    rows = blocks * width
+    wanted = [("weight_ih", w_ih, (rows, features)), ("weight_hh", w_hh, (rows, width))]
+    wanted += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]  # noqa: B905
+    wanted += [("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)), ("lengths", lengths, (batch,))]
+    for name, array, shape in wanted:
+        if array is None:
+            continue
+        if array.shape != shape:
+            raise ShapeError(
+                f"{who}: {name} has shape {array.shape}, expected {shape} for input of shape {input.shape} (T, B, I) and hidden size "
+                f"{width}. Give input the layer's input size as last dim, and states the batch size as first."
+            )
+        if name != "lengths" and array.dtype != input.dtype:
+            raise DtypeError(
+                f"{who}: expected {name} to have the dtype of input, {input.dtype}, got {array.dtype}. Convert one of them, e.g. "
+                f"input.to(weight.dtype)."
+            )
+    if lengths is not None:
+        found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1)
+        if found is not None:
+            raise IndexRangeError(
+                f"{who}: length {found[0]} at position {found[1][0]} of lengths is out of range: input of shape {input.shape} has "
+                f"{steps} steps."
+            )

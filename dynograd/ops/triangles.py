@@ -1,0 +1,150 @@
+"""Triangles and diagonals of matrices: `tril`, `triu`, `diag`, `diag_embed`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.arrays import Array
+from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, op
+from dynograd.ops.strides import diagonal, fill_diagonal_of
+from dynograd.ops.views import ravel
+from dynograd.shapes import check_sizes, normalize_dim
+
+__all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
+
+
+@op(method=True, inplace=True, linear=True)
+def tril(input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of the last two dims, zeros elsewhere.
+
+    Args:
+        diagonal: the highest one kept; 0 is the main diagonal, 1 the next one above it.
+    Raises:
+        ShapeError: fewer than two dims.
+
+    >>> dynograd.tril(dynograd.ones(2, 3))
+    tensor([[1., 0., 0.],
+            [1., 1., 0.]])
+    """
+    _check_matrix("tril", input)
+    return kernel("triangles", "tril", input)(input, diagonal)
+
+
+@tril.backward
+def tril_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (tril(g, diagonal),)
+
+
+@op(method=True, inplace=True, linear=True)
+def triu(input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of the last two dims, zeros elsewhere.
+
+    Args:
+        diagonal: the lowest one kept; 0 is the main diagonal, 1 the next one above it.
+    Raises:
+        ShapeError: fewer than two dims.
+
+    >>> dynograd.triu(dynograd.ones(2, 3), 1)
+    tensor([[0., 1., 1.],
+            [0., 0., 1.]])
+    """
+    _check_matrix("triu", input)
+    return kernel("triangles", "triu", input)(input, diagonal)
+
+
+@triu.backward
+def triu_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (triu(g, diagonal),)
+
+
+def _check_matrix(who: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise ShapeError(f"{who}: input tensor must have at least 2 dimensions, got shape {tuple(input.shape)}.")
+
+
+@composed(method=True)
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector.
+
+    Raises:
+        ShapeError: neither a vector nor a matrix.
+
+    >>> dynograd.diag(tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim == 2:
+        return _diagonal(input, diagonal)
+    raise ShapeError(f"diag: Supports 1D or 2D tensors. Got {input.ndim}D (shape {tuple(input.shape)}). Use diagonal or diag_embed.")
+
+
+_diagonal = diagonal
+
+
+@composed(method=True)
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
+
+    >>> dynograd.diag_embed(tensor([1, 2]), offset=1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
+    if not input.ndim:
+        raise ShapeError("diag_embed: expected a tensor of at least 1 dim, got a 0-d one. Use unsqueeze(0).")
+    rank = input.ndim + 1
+    one, two = normalize_dim("diag_embed", dim1, rank), normalize_dim("diag_embed", dim2, rank)
+    if one == two:
+        raise ShapeError(f"diag_embed: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
+    if one > two:
+        one, two, offset = two, one, -offset
+    side = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    shape.insert(one, side)
+    shape.insert(two, side)
+    return fill_diagonal_of(input, tuple(shape), offset, one, two)
+
+
+@composed(method=True)
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements of `input` on a diagonal.
+
+    >>> dynograd.diagflat(tensor([[1, 2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(ravel(input), offset)
+
+
+@op(differentiable=False)
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Array:
+    """(2, N) row and column numbers of the lower triangle of a `row` x `col` matrix, row by row.
+
+    >>> dynograd.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _indices("tril_indices", row, col, offset, dtype, device, True)
+
+
+@op(differentiable=False)
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Array:
+    """(2, N) row and column numbers of the upper triangle of a `row` x `col` matrix, row by row.
+
+    >>> dynograd.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _indices("triu_indices", row, col, offset, dtype, device, False)
+
+
+def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
+    arrays.check_device(who, device)
+    check_sizes(who, (row, col))
+    found = kernel("triangles", "triangle_indices", 0)(row, col, offset, lower)
+    return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

@@ -1,0 +1,318 @@
+"""Module: registration, iteration, state_dict, modes, hooks, text."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import dynograd as dg
+from dynograd import nn
+from dynograd.errors import StateDictError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.second = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+        self.scale = nn.Parameter(dg.ones(3))
+        self.register_buffer("seen", dg.zeros(1))
+        self.register_buffer("scratch", dg.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.scale
+
+
+NAMES = ["scale", "first.weight", "first.bias", "second.0.weight", "second.0.bias"]
+
+
+def test_parameters_and_buffers_are_listed_by_name():
+    net = Net()
+    assert [name for name, _ in net.named_parameters()] == NAMES
+    assert [name for name, _ in net.named_buffers()] == ["seen", "scratch"]
+    assert [name for name, _ in net.named_modules()] == ["", "first", "second", "second.0", "second.1"]
+    assert [name for name, _ in net.named_children()] == ["first", "second"]
+    assert len(list(net.parameters(recurse=False))) == 1
+
+
+def test_shared_parameters_are_listed_once():
+    net = Net()
+    net.second[0].weight = nn.Parameter(dg.ones(3, 3))
+    net.tied = net.second[0]
+    names = [name for name, _ in net.named_parameters()]
+    assert names == NAMES
+    assert "tied.weight" in dict(net.named_parameters(remove_duplicate=False))
+
+
+def test_attributes_move_between_kinds():
+    net = Net()
+    net.scale = None
+    assert "scale" not in dict(net.named_parameters())
+    net.extra = nn.Parameter(dg.ones(1))
+    del net.extra
+    assert not hasattr(net, "extra")
+    net.thing = 3
+    net.thing = nn.Linear(1, 1)
+    assert "thing.weight" in net.state_dict()
+    net.seen = dg.ones(1)
+    assert net.state_dict()["seen"].item() == 1
+
+
+def test_wrong_registrations_are_told():
+    net = Net()
+    with pytest.raises(TypeError, match=r"cannot assign 'Tensor' as parameter 'scale'.*nn.Parameter\(value\)"):
+        net.scale = dg.ones(3)
+    with pytest.raises(TypeError, match=r"cannot assign 'int' as child module 'first'"):
+        net.first = 3
+    with pytest.raises(TypeError, match=r"cannot assign 'int' as buffer 'seen'"):
+        net.seen = 3
+    with pytest.raises(KeyError, match="already exists"):
+        net.register_parameter("forward", None)
+    with pytest.raises(KeyError, match="can't contain"):
+        net.register_buffer("a.b", None)
+    with pytest.raises(KeyError, match="empty string"):
+        net.add_module("", nn.Identity())
+    with pytest.raises(TypeError, match="not a Module subclass"):
+        net.add_module("x", 3)
+    with pytest.raises(TypeError, match="name should be a string"):
+        net.register_buffer(3, None)
+    with pytest.raises(ValueError, match="non-leaf"):
+        net.register_parameter("y", _non_leaf())
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        net.nothing  # noqa: B018
+
+
+def _non_leaf():
+    made = nn.Parameter(dg.ones(1))
+    made.requires_grad_(False)
+    made.node, made._requires_grad = (dg.ones(1, requires_grad=True) * 2).node, True
+    return made
+
+
+def test_forgotten_super_init_is_told():
+    class Bad(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
+        Bad()
+
+
+def test_a_missing_forward_is_told():
+    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
+        nn.Module()(1)
+
+
+def test_train_and_eval_reach_every_module():
+    net = Net().eval()
+    assert not any(module.training for module in net.modules())
+    assert net.train().second[0].training
+    with pytest.raises(ValueError, match="boolean"):
+        net.train("yes")
+
+
+def test_paths_lead_to_parts():
+    net = Net()
+    assert net.get_submodule("second.0") is net.second[0]
+    assert net.get_parameter("second.0.weight") is net.second[0].weight
+    assert net.get_buffer("seen") is net.seen
+    for call in (net.get_submodule, net.get_parameter, net.get_buffer):
+        with pytest.raises(AttributeError, match="second.9"):
+            call("second.9.x" if call != net.get_submodule else "second.9")
+
+
+def test_apply_visits_children_first():
+    order = []
+    Net().apply(lambda module: order.append(type(module).__name__))
+    assert order == ["Linear", "Linear", "Tanh", "Sequential", "Net"]
+
+
+def test_state_dict_shares_memory_and_loads_back():
+    net, other = Net(), Net()
+    state = net.state_dict()
+    assert list(state) == [*NAMES[:1], "seen", *NAMES[1:]]
+    assert not state["scale"].requires_grad
+    assert repr(other.load_state_dict(state)) == "<All keys matched successfully>"
+    x = dg.ones(1, 2)
+    assert other(x).tolist() == net(x).tolist()
+    state["scale"].zero_()
+    assert net.scale.sum().item() == 0
+
+
+def test_missing_unexpected_and_misshapen_keys_are_all_named():
+    net = Net()
+    state = net.state_dict()
+    before = net.first.bias.tolist()
+    state["frist.bias"] = state.pop("first.bias")
+    state["scale"] = dg.ones(4)
+    with pytest.raises(StateDictError) as caught:
+        net.load_state_dict(state)
+    text = str(caught.value)
+    for words in (
+        "Missing key(s) in state_dict: 'first.bias'",
+        "Unexpected key(s) in state_dict: 'frist.bias'",
+        "size mismatch for scale",
+        "[4]",
+        "[3]",
+        "strict=False",
+    ):
+        assert words in text
+    assert net.first.bias.tolist() == before
+    state.pop("scale")
+    found = net.load_state_dict(state, strict=False)
+    assert found.unexpected_keys == []
+    with pytest.raises(TypeError, match="dict-like"):
+        net.load_state_dict([1])
+
+
+def test_assign_takes_the_given_tensors():
+    net = Net()
+    state = {name: dg.zeros(tuple(value.shape)) for name, value in net.state_dict().items()}
+    net.load_state_dict(state, assign=True)
+    assert isinstance(net.scale, nn.Parameter) and net.scale.array is state["scale"].array
+
+
+def test_extra_state_is_saved_and_loaded():
+    class Counter(nn.Module):
+        count = 0
+
+        def get_extra_state(self):
+            return {"count": self.count}
+
+        def set_extra_state(self, state):
+            self.count = state["count"]
+
+    one, two = Counter(), Counter()
+    one.count = 5
+    two.load_state_dict(one.state_dict())
+    assert two.count == 5
+
+
+def test_deepcopy_and_pickle_keep_values_and_sharing():
+    net = Net()
+    net.tied = net.first
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert other.tied is other.first
+        assert other.scale is not net.scale and other.scale.tolist() == net.scale.tolist()
+        assert isinstance(other.scale, nn.Parameter) and other.scale.requires_grad
+        assert other(dg.ones(1, 2)).tolist() == net(dg.ones(1, 2)).tolist()
+
+
+def test_conversion_reaches_parameters_and_floating_buffers():
+    net = Net()
+    weight = net.first.weight
+    net.register_buffer("count", dg.tensor(3))
+    net.double()
+    assert net.first.weight is weight and weight.dtype is dg.float64
+    assert net.seen.dtype is dg.float64 and net.count.dtype is dg.int64
+    assert net.to(dg.float32).scale.dtype is dg.float32
+    assert net.to("cpu", dtype=dg.float16).scale.dtype is dg.float16
+    with pytest.raises(RuntimeError, match=r"only accepts floating point.*int64"):
+        net.to(dg.int64)
+    with pytest.raises(RuntimeError, match="no CUDA device"):
+        net.to("cuda")
+
+
+def test_zero_grad_drops_or_zeroes():
+    net = Net()
+    net(dg.ones(1, 2)).sum().backward()
+    net.zero_grad(set_to_none=False)
+    assert net.scale.grad.tolist() == [0.0] * 3
+    net.zero_grad()
+    assert net.scale.grad is None
+
+
+def test_requires_grad_can_be_frozen():
+    net = Net().requires_grad_(False)
+    assert not net(dg.ones(1, 2)).requires_grad
+
+
+def test_text_shows_the_tree():
+    assert repr(Net()) == (
+        "Net(\n"
+        "  (first): Linear(in_features=2, out_features=3, bias=True)\n"
+        "  (second): Sequential(\n"
+        "    (0): Linear(in_features=3, out_features=3, bias=True)\n"
+        "    (1): Tanh()\n"
+        "  )\n"
+        ")"
+    )
+
+
+# --- hooks -----------------------------------------------------------------------------------------------------------------
+
+
+def test_forward_hooks_see_and_replace():
+    layer, seen = nn.Linear(1, 1, bias=False), []
+    nn.init.ones_(layer.weight)
+    pre = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    post = layer.register_forward_hook(lambda module, args, output: seen.append(args[0].item()) or output * 10)
+    assert layer(dg.ones(1)).item() == 20 and seen == [2.0]
+    pre.remove()
+    post.remove()
+    assert layer(dg.ones(1)).item() == 1 and not layer._hooked
+
+
+def test_forward_hooks_with_kwargs_and_prepend():
+    class Add(nn.Module):
+        def forward(self, x, *, by=0):
+            return x + by
+
+    layer, order = Add(), []
+    layer.register_forward_hook(lambda *args: order.append("first"))
+    layer.register_forward_hook(lambda *args: order.append("second"), prepend=True)
+    layer.register_forward_pre_hook(lambda module, args, kwargs: (args, {"by": 5}), with_kwargs=True)
+    assert layer(dg.ones(1), by=1).item() == 6 and order == ["second", "first"]
+
+
+def test_full_backward_hooks_get_both_sides_and_may_replace():
+    layer, seen = nn.Linear(1, 1, bias=False), []
+    nn.init.constant_(layer.weight, 3.0)
+
+    def hook(module, grad_input, grad_output):
+        seen.append((grad_input[0].item(), grad_output[0].item()))
+        return (grad_input[0] * 100,)
+
+    handle = layer.register_full_backward_hook(hook)
+    x = dg.ones(1, requires_grad=True)
+    (layer(x) * 2).sum().backward()
+    assert seen == [(6.0, 2.0)] and x.grad.tolist() == [600.0]
+    handle.remove()
+    layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 0,))
+    x.grad = None
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [0.0]
+
+
+def test_backward_hooks_survive_in_place_ops_inside():
+    class InPlace(nn.Module):
+        def forward(self, x):
+            return (x * 1).mul_(2)
+
+    layer, seen = InPlace(), []
+    layer.register_full_backward_hook(lambda module, gi, go: seen.append(gi[0].item()))
+    layer(dg.ones(1, requires_grad=True)).sum().backward()
+    assert seen == [2.0]
+
+
+def test_global_hooks_run_for_every_module():
+    seen = []
+    handle = nn.module.hooks.register_module_forward_hook(lambda module, args, out: seen.append(type(module).__name__))
+    Net()(dg.ones(1, 2))
+    handle.remove()
+    Net()(dg.ones(1, 2))
+    assert seen == ["Linear", "Linear", "Tanh", "Sequential", "Net"]
+
+
+def test_state_dict_hooks():
+    net = Net()
+    net.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop(prefix + "seen"))
+    state = net.state_dict()
+    assert "seen" not in state
+    net.register_load_state_dict_pre_hook(lambda module, state, prefix, *rest: state.setdefault(prefix + "seen", dg.ones(1)))
+    seen = []
+    net.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys.missing_keys))
+    net.load_state_dict(state)
+    assert net.seen.item() == 1 and seen == [[]]

@@ -1,0 +1,117 @@
+"""Writes docs/support.md: what each op in the table can do, read from the registry. `python tools/make_support.py`, or `make docs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from dynograd import ops  # noqa: E402
+from dynograd.ops.op import Op, registry  # noqa: E402
+
+PAGE = ROOT / "docs" / "support.md"
+
+HEAD = """\
+# What is supported
+
+This page is written by `make docs` from the table of ops; do not edit it. A test keeps it up to date.
+
+Every op below computes on the CPU, and every row of this page is held by tests against NumPy, against differences of the function's
+values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
+
+- **gradient**: `rule` is a backward written for the op; `derivative` is generated from its formula; `parts` means that the op is made
+  of other ops and has what they have; `none` means that its result is not differentiable (integers, comparisons, positions).
+- **second order**: whether `create_graph=True` works through it, and with it gradients of any order.
+- **jvp**: forward mode (`func.jvp`): by a rule of its own, `linear` (the op applied to the tangents), from its `derivative`, through
+  its `parts`, or by two `backwards`.
+- **method**, **in place**: the names on `Tensor`.
+
+{absent}
+"""
+# Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
+READERS = {
+    "vmap": "transforms/vmap.py",
+    "ragged tensors": "ragged",
+    "automatic batching": "transforms/autobatch.py",
+    "compile": "transforms/compile.py",
+    "ONNX export": "onnx",
+    "GPU kernels": "kernels/elementwise_triton.py",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    missing = [name for name, place in READERS.items() if not (ROOT / "dynograd" / place).exists()]
+    absent = f"Not there yet, for any op: {', '.join(missing)}." if missing else ""
+    return "\n".join([HEAD.format(absent=absent).rstrip(), *_sections(), ""])
+
+
+def _sections() -> Iterator[str]:
+    by_family: dict[str, list[str]] = {}
+    for name in {key.removesuffix(".public") for key in registry}:
+        entry = registry.get(name, registry.get(f"{name}.public"))
+        assert entry is not None
+        by_family.setdefault(entry.forward.__module__.removeprefix("dynograd."), []).append(name)
+    for family in sorted(by_family):
+        yield ""
+        yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
+        yield ""
+        yield "| op | gradient | second order | jvp | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- |"
+        for name in sorted(by_family[family]):
+            yield _row(name)
+
+
+def _row(name: str) -> str:
+    inner = registry.get(name)
+    face = registry.get(f"{name}.public")
+    entry = inner or face
+    assert entry is not None
+    named = next((one.method for one in (face, inner) if one is not None and one.method), False)
+    method = f"`{named if isinstance(named, str) else name}`" if named else ""
+    inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else ""
+    return f"| `{name}` | {gradient(entry)} | {second(entry)} | {forward_mode(entry)} | {method} | {inplace} |"
+
+
+def gradient(entry: Op) -> str:
+    if entry.kind == "composed":
+        return "parts"
+    if not entry.differentiable:
+        return "none"
+    if entry.kind == "elementwise":
+        return "derivative"
+    return "rule" if entry.backward_rule or entry.fast_backward_rule else "parts"
+
+
+def second(entry: Op) -> str:
+    if entry.kind == "composed":
+        return "parts"
+    if not entry.differentiable:
+        return "none"
+    return "yes" if entry.derivative or entry.backward_rule or entry.decomposition else "no"
+
+
+def forward_mode(entry: Op) -> str:
+    if entry.kind == "composed":
+        return "parts"
+    if not entry.differentiable:
+        return "none"
+    if entry.jvp_rule:
+        return "rule"
+    if entry.decomposition:
+        return "parts"
+    if entry.linear:
+        return "linear"
+    return "derivative" if entry.kind == "elementwise" else "backwards"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(ops.families)} families, {len(registry)} entries")
+
+
+if __name__ == "__main__":
+    main()
