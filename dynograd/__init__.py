@@ -65,6 +65,20 @@ for _name, _value in {
     setattr(autograd, _name, _value)
 autograd.function = _custom_function  # type: ignore[attr-defined]
 
+
+
+def _imported_when_called(module: str, name: str) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"See `{module}.{name}`."
+    return call
+
+
+for _name in ("gradcheck", "gradgradcheck"):
+    setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
+
 _LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
 _LAZY_NAMES = {"save": "serialization", "load": "serialization"}
 __all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "nn", "optim", "utils"})

@@ -124,9 +124,12 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
         if made.dtype.byteorder == ">":
             made = made.astype(made.dtype.newbyteorder("="))
         return made if dtype is None else cast(made, dtype)
-    made = numpy.array(data)
+    try:
+        made = numpy.array(data)
+    except ValueError:
+        raise _ragged_error(data) from None
     if made.dtype == object or made.dtype.kind in "US":
-        raise _ragged_error(data, made)
+        raise _ragged_error(data)
     if dtype is None:
         kind = made.dtype.kind
         if kind == "f" and not _holds_numpy(data):
@@ -149,7 +152,7 @@ def _holds_numpy(data: Any) -> bool:
     return isinstance(data, (numpy.ndarray, numpy.generic))
 
 
-def _ragged_error(data: Any, made: Any) -> Exception:
+def _ragged_error(data: Any) -> Exception:
     if isinstance(data, (list, tuple)):
         sizes = [len(row) for row in data if isinstance(row, (list, tuple))]
         if len(set(sizes)) > 1:

@@ -1,11 +1,14 @@
-"""Data sets, samplers, collation and the DataLoader, named as in `torch.utils.data`; BucketBatchSampler and collate_pad for variable length.
+"""Data sets, samplers, collation and the DataLoader, named as in `torch.utils.data`.
+
+For samples of variable length: `BucketBatchSampler` puts similar lengths in a batch, `collate_pad` pads it.
 
 >>> dataset = TensorDataset(tensor([[0.0, 1.0], [2.0, 3.0]]), tensor([0, 1]))
 >>> for x, y in DataLoader(dataset, batch_size=2):
-...     print(x.shape, y.tolist())
-torch.Size([2, 2]) [0, 1]
+...     print(tuple(x.shape), y.tolist())
+(2, 2) [0, 1]
 """
 
+from dynograd.data.buckets import BucketBatchSampler
 from dynograd.data.collate import collate_pad, default_collate, default_convert
 from dynograd.data.dataset import (
     ChainDataset,
@@ -20,7 +23,6 @@ from dynograd.data.dataset import (
 from dynograd.data.loader import DataLoader
 from dynograd.data.sampler import (
     BatchSampler,
-    BucketBatchSampler,
     DistributedSampler,
     RandomSampler,
     Sampler,

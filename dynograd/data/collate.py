@@ -182,7 +182,9 @@ class _Padding:
             ) from None
 
     def __repr__(self) -> str:
-        return f"collate_pad(padding_value={self.padding_value!r}, batch_first={self.batch_first}, fields={self.fields!r})"
+        return (
+            f"collate_pad(padding_value={self.padding_value!r}, batch_first={self.batch_first}, fields={self.fields!r})"
+        )
 
 
 def _is_sequence(value: Any) -> bool:

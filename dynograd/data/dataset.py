@@ -46,7 +46,9 @@ class Dataset(Generic[T_co]):
     """
 
     def __getitem__(self, index: Any) -> T_co:
-        raise NotImplementedError(f"{type(self).__name__}: a Dataset needs __getitem__(self, index). Define it in your class.")
+        raise NotImplementedError(
+            f"{type(self).__name__}: a Dataset needs __getitem__(self, index). Define it in your class."
+        )
 
     def __add__(self, other: Dataset) -> ConcatDataset:
         return ConcatDataset([self, other])
@@ -66,7 +68,9 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError(f"{type(self).__name__}: an IterableDataset needs __iter__(self). Define it in your class.")
+        raise NotImplementedError(
+            f"{type(self).__name__}: an IterableDataset needs __iter__(self). Define it in your class."
+        )
 
     def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
@@ -112,13 +116,17 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError("StackDataset: expected data sets by position (tuple) or by name (dict), got both. Choose one.")
+            raise ValueError(
+                "StackDataset: expected data sets by position (tuple) or by name (dict), got both. Choose one."
+            )
         if not args and not kwargs:
             raise ValueError("StackDataset: expected at least one data set, got none.")
         self.datasets: tuple | dict = args or kwargs
         sizes = [len(dataset) for dataset in self._members()]
         if len(set(sizes)) > 1:
-            raise ValueError(f"StackDataset: Size mismatch between datasets: their lengths are {', '.join(map(str, sizes))}.")
+            raise ValueError(
+                f"StackDataset: Size mismatch between datasets: their lengths are {', '.join(map(str, sizes))}."
+            )
         self._length = sizes[0]
 
     def _members(self) -> list:
@@ -267,7 +275,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     [8, 2]
     """
     size = len(dataset)
-    counts = list(lengths)
+    counts: Any = list(lengths)
     if math.isclose(sum(counts), 1) and sum(counts) <= 1:
         counts = _counts(size, counts)
     if sum(counts) != size:
@@ -279,7 +287,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     return [Subset(dataset, order[end - count : end]) for end, count in zip(itertools.accumulate(counts), counts)]
 
 
-def _counts(size: int, fractions: list[float]) -> list[int]:
+def _counts(size: int, fractions: Sequence[float]) -> list[int]:
     for number, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise ValueError(f"random_split: Fraction at index {number} is not between 0 and 1, got {fraction}.")

@@ -12,7 +12,7 @@ from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import IterableDataset
 from dynograd.data.fetch import END, Task, make_fetch
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from dynograd.data.seeding import Undisturbed, draw_seed, make_seedable
+from dynograd.data.seeding import Undisturbed, draw_seed
 from dynograd.data.worker import Setup
 from dynograd.errors import LoaderError
 from dynograd.random_streams import Generator
@@ -174,7 +174,8 @@ class _Iteration:
         self._start(loader)
 
     def _start(self, loader: DataLoader) -> None:
-        self._tasks = _tasks(loader._index_sampler, self._batched)
+        self._index_sampler = loader._index_sampler
+        self._tasks = _tasks(self._index_sampler, self._batched)
         self._seed = draw_seed(loader.generator)
         self._reported = loader._reported_length if self._iterable else None
         self._batch_size = loader.batch_size or 1
@@ -182,6 +183,9 @@ class _Iteration:
 
     def __iter__(self) -> Iterator[Any]:
         return self
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
 
     def __next__(self) -> Any:
         batch = self._next()
@@ -236,7 +240,7 @@ class _ManyProcesses(_Iteration):
                 batched=self._batched,
                 drop_last=loader.drop_last,
                 worker_init_fn=loader.worker_init_fn,
-                slots=loader.prefetch_factor,
+                slots=loader.prefetch_factor or 1,
                 seed=self._seed,
             )
             for worker_id in range(loader.num_workers)
@@ -261,7 +265,8 @@ class _ManyProcesses(_Iteration):
             if self._failure is None:
                 raise StopIteration
             raise LoaderError(
-                f"DataLoader: this iteration ended with {type(self._failure).__name__}, its workers are gone. Start a new one by iter(loader)."
+                f"DataLoader: this iteration ended with {type(self._failure).__name__}, its workers are gone. "
+                f"Start a new one by iter(loader)."
             )
         try:
             return self._crew.next()
@@ -275,9 +280,6 @@ class _ManyProcesses(_Iteration):
                 self._failure = error
                 self._end()
             raise
-
-    def __len__(self) -> int:
-        return len(self._index_sampler)
 
 
 class _Endless(Sampler):
@@ -340,7 +342,9 @@ def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
 
 def _check_exclusive(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:
     if sampler is not None and shuffle:
-        raise ValueError(f"DataLoader: sampler option is mutually exclusive with shuffle, got sampler={sampler} and shuffle={shuffle}.")
+        raise ValueError(
+            f"DataLoader: sampler option is mutually exclusive with shuffle, got sampler={sampler} and shuffle={shuffle}."
+        )
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ValueError(
             f"DataLoader: batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last, got "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -14,9 +15,10 @@ from collections.abc import Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
+from dynograd.data.failures import rebuild
 from dynograd.data.fetch import Task, shown
 from dynograd.data.transport import BatchReceiver
-from dynograd.data.worker import Setup, rebuild, worker_loop
+from dynograd.data.worker import Setup, worker_loop
 from dynograd.errors import LoaderError
 
 __all__ = ["Crew", "Worker", "default_context"]
@@ -78,10 +80,8 @@ class Worker:
         self._send(("epoch", (seed, epoch)))
 
     def _send(self, message: tuple) -> None:
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: whoever waits for its answer finds out
             self.connection.send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it died; whoever waits for its answer finds out
 
     def stack(self) -> str:
         """Where its loop is at this moment, as text."""
@@ -103,7 +103,8 @@ class Worker:
         self.process.join(_PATIENCE)
         code = self.process.exitcode
         if code is None:
-            how, hint = "closed its pipe without ending", "Something in the dataset closes file descriptors that are not its own."
+            how = "closed its pipe without ending"
+            hint = "Something in the dataset closes file descriptors that are not its own."
         elif code < 0:
             how = f"was killed by signal {-code} ({_signal_name(-code)})"
             hint = {

@@ -20,7 +20,7 @@ import numpy
 
 __all__ = ["BatchReceiver", "BatchSender"]
 
-_SMALLEST = 1 << 13  # bytes of an array below which the pipe is quicker than the slot (16-core and 2-core machines alike)
+_SMALLEST = 1 << 13  # bytes of an array; below, the pipe is as quick as the slot
 _ALIGNMENT = 64
 _HEADER_LIMIT = 1 << 15  # a longer pickle goes to the slot, so that a worker never waits for room in the pipe
 _PLACE = pickle.PickleBuffer(bytearray())

@@ -6,6 +6,7 @@ asks where the loop is, and ends the process when the loader or its program is g
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynograd.data.failures import describe
 from dynograd.data.seeding import make_seedable, seed_all
 from dynograd.random_streams import default_generator
 
@@ -120,7 +122,7 @@ def _sent(sender: Any, kind: str, value: Any) -> bool:
 
 
 def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, running: list) -> None:
-    parent, main = os.getppid(), threading.main_thread().ident
+    parent, main = os.getppid(), threading.main_thread().ident or 0
     try:
         while True:
             while not connection.poll(_PARENT_CHECK):
@@ -162,17 +164,17 @@ def _limit_blas() -> None:
     """One thread for the OpenBLAS that NumPy has loaded: its variable was read when the program started."""
     import ctypes
 
-    try:
-        with open("/proc/self/maps") as maps:
-            paths = {line.split()[-1] for line in maps if "openblas" in line}
-        for path in paths:
+    # OSError: another system, or a library that cannot be opened again; it then keeps its threads.
+    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
+        for path in {line.split()[-1] for line in maps if "openblas" in line}:
             library = ctypes.CDLL(path)
-            for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads"):
+            for name in (
+                "scipy_openblas_set_num_threads64_",
+                "scipy_openblas_set_num_threads",
+                "openblas_set_num_threads",
+            ):
                 if hasattr(library, name):
                     getattr(library, name)(1)
-                    break
-    except OSError:  # another system, or a library that cannot be opened again: it then keeps its threads
-        pass
 
 
 def _initialize(setup: Setup) -> dict | None:
@@ -201,83 +203,3 @@ def _start_epoch(setup: Setup, seed: int, epoch: int | None) -> dict | None:
         error.add_note("DataLoader: raised by dataset.set_epoch")
         return describe(error)
     return None
-
-
-def describe(error: BaseException) -> dict:
-    """An exception as plain data: its traceback as text, its notes, and what `rebuild` needs to make it again."""
-    notes = error.__dict__.pop("__notes__", [])
-    text = "".join(traceback.format_exception(error))
-    return {
-        "name": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": _text_of(error),
-        "notes": notes,
-        "traceback": text,
-        "pickle": _pickle_of(error),
-    }
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "(its text could not be made)"
-
-
-def _pickle_of(error: BaseException) -> bytes | None:
-    """The exception as pickle proposes; else without its __init__; None if neither can be read back."""
-    import pickle
-
-    if not isinstance(error, Exception):  # SystemExit and the like would end the program
-        return None
-    for parts in (error, (type(error), error.args, _picklable(error.__dict__))):
-        try:
-            made = pickle.dumps(parts)
-            if type(_unpickle_error(made)) is type(error):
-                return made
-        except Exception:
-            continue
-    return None
-
-
-def _picklable(fields: dict) -> dict:
-    import pickle
-
-    kept = {}
-    for name, value in fields.items():
-        try:
-            pickle.loads(pickle.dumps(value))
-            kept[name] = value
-        except Exception:
-            continue
-    return kept
-
-
-def _unpickle_error(pickled: bytes) -> BaseException:
-    import pickle
-
-    made = pickle.loads(pickled)
-    if isinstance(made, tuple):
-        kind, args, fields = made
-        made = kind.__new__(kind, *args)
-        made.args = args
-        made.__dict__.update(fields)
-    return made
-
-
-def rebuild(failure: dict, worker: str) -> BaseException:
-    """The exception again, of its own type where that can be made, else a LoaderError; notes say where it came from."""
-    from dynograd.errors import LoaderError
-
-    error: BaseException | None = None
-    if failure["pickle"] is not None:
-        try:
-            error = _unpickle_error(failure["pickle"])
-        except Exception:
-            error = None
-    origin = f"{worker}, original traceback:\n{failure['traceback'].rstrip()}"
-    if error is None:
-        notes = "\n".join(failure["notes"])
-        return LoaderError(f"{failure['name']}: {failure['message']}\n{notes}\n{origin}")
-    for note in [*failure["notes"], origin]:
-        error.add_note(note)
-    return error

@@ -1,4 +1,7 @@
-"""Elementwise kernels by op name, on NumPy arrays: `name(input, ..., out=None)`. Where NumPy has the ufunc, that is the kernel."""
+"""Elementwise kernels by op name, on NumPy arrays of one dtype: `name(input, ..., *statics)`.
+
+Where NumPy has the ufunc, that is the kernel. Half types come here as float32, integers as floats where the result is one.
+"""
 
 from __future__ import annotations
 
@@ -6,71 +9,262 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.activations_cpu import (
+    celu,
+    elu,
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    sigmoid,
+    silu,
+    silu_backward,
+    softplus,
+    softshrink,
+    threshold,
+)
+from dynograd.kernels.special_functions_cpu import digamma, erf, erfc, erfinv, lgamma, polygamma
+from dynograd.kernels.ufuncs import gate, select
+
 add = numpy.add
 sub = numpy.subtract
 mul = numpy.multiply
 div = numpy.true_divide
-remainder = numpy.remainder
-fmod = numpy.fmod
 neg = numpy.negative
 square = numpy.square
 abs = numpy.absolute
-sign = numpy.sign
 conj = numpy.conjugate
 maximum = numpy.maximum
 minimum = numpy.minimum
+fmax = numpy.fmax
+fmin = numpy.fmin
+copysign = numpy.copysign
+hypot = numpy.hypot
 exp = numpy.exp
+exp2 = numpy.exp2
+expm1 = numpy.expm1
 log = numpy.log
+log2 = numpy.log2
+log10 = numpy.log10
+log1p = numpy.log1p
+logaddexp = numpy.logaddexp
+logaddexp2 = numpy.logaddexp2
 sqrt = numpy.sqrt
+sin = numpy.sin
+cos = numpy.cos
+tan = numpy.tan
+asin = numpy.arcsin
+acos = numpy.arccos
+atan = numpy.arctan
+atan2 = numpy.arctan2
+sinh = numpy.sinh
+cosh = numpy.cosh
 tanh = numpy.tanh
+asinh = numpy.arcsinh
+acosh = numpy.arccosh
+atanh = numpy.arctanh
+eq = numpy.equal
+ne = numpy.not_equal
+lt = numpy.less
+le = numpy.less_equal
+gt = numpy.greater
+ge = numpy.greater_equal
+isnan = numpy.isnan
+isinf = numpy.isinf
+isfinite = numpy.isfinite
+logical_and = numpy.logical_and
+logical_or = numpy.logical_or
+logical_xor = numpy.logical_xor
+logical_not = numpy.logical_not
+bitwise_and = numpy.bitwise_and
+bitwise_or = numpy.bitwise_or
+bitwise_xor = numpy.bitwise_xor
+bitwise_not = numpy.invert
+bitwise_left_shift = numpy.left_shift
+bitwise_right_shift = numpy.right_shift
+gcd = numpy.gcd
+lcm = numpy.lcm
+where = select
+zeroed = numpy.zeros_like
 
 
-def _same_dtype(function: Any) -> Any:
+# --- rounding ----------------------------------------------------------------------------------------------------------------
+
+
+def _leaving_integers(function: Any) -> Any:
     """Rounding functions leave integers as they are."""
 
-    def rounded(input: Any, out: Any = None) -> Any:
-        if input.dtype.kind in "iub":
-            return input.copy() if out is None else out
-        return function(input, out=out)
+    def rounded(input: Any) -> Any:
+        return input.copy() if input.dtype.kind in "iub" else function(input)
 
     return rounded
 
 
-floor = _same_dtype(numpy.floor)
-ceil = _same_dtype(numpy.ceil)
-trunc = _same_dtype(numpy.trunc)
-round = _same_dtype(numpy.rint)
+floor = _leaving_integers(numpy.floor)
+ceil = _leaving_integers(numpy.ceil)
+trunc = _leaving_integers(numpy.trunc)
+round = _leaving_integers(numpy.rint)
 
 
-def pow(input: Any, other: Any, out: Any = None) -> Any:
-    return numpy.power(input, other, out=out)
+def frac(input: Any) -> Any:
+    return input - numpy.trunc(input)
 
 
-def scalar_power(input: Any, exponent: float, out: Any = None) -> Any:
+# --- division ----------------------------------------------------------------------------------------------------------------
+
+
+def reciprocal(input: Any) -> Any:
+    return numpy.true_divide(input.dtype.type(1), input)
+
+
+def floor_divide(input: Any, other: Any) -> Any:
+    return numpy.floor_divide(input, _divisor("floor_divide", input, other))
+
+
+def trunc_divide(input: Any, other: Any) -> Any:
+    if input.dtype.kind == "f":
+        return numpy.trunc(input / other)
+    quotient = numpy.floor_divide(input, _divisor("div", input, other))
+    return quotient + ((quotient < 0) & (quotient * other != input)).astype(input.dtype)
+
+
+def remainder(input: Any, other: Any) -> Any:
+    return numpy.remainder(input, _divisor("remainder", input, other))
+
+
+def fmod(input: Any, other: Any) -> Any:
+    return numpy.fmod(input, _divisor("fmod", input, other))
+
+
+def _divisor(who: str, input: Any, other: Any) -> Any:
+    """`other`, when no integer is divided by 0. NumPy would give 0 there; only the values can tell."""
+    if input.dtype.kind in "iu" and not other.all():
+        raise RuntimeError(f"{who}: ZeroDivisionError: integer division by 0. Use floating-point tensors, which give inf or nan.")
+    return other
+
+
+# --- powers and products -------------------------------------------------------------------------------------------------------
+
+
+def pow(input: Any, other: Any) -> Any:
+    if other.dtype.kind == "i" and (other < 0).any():
+        # 1 / input**-other, rounded towards zero.
+        found = numpy.power(input, numpy.abs(other))
+        return numpy.where(other < 0, numpy.where(numpy.abs(found) == 1, found, found.dtype.type(0)), found)
+    return numpy.power(input, other)
+
+
+def scalar_power(input: Any, exponent: float) -> Any:
     if exponent == 3:
-        return numpy.multiply(input * input, input, out=out)
+        return input * input * input
     if exponent == -1:
-        return reciprocal(input, out=out)
-    return numpy.power(input, numpy.asarray(exponent, input.dtype), out=out)
+        return reciprocal(input)
+    if exponent == -2:
+        return reciprocal(input * input)
+    if exponent == -0.5:
+        return rsqrt(input)
+    return numpy.power(input, numpy.asarray(exponent, input.dtype))
 
 
-def reciprocal(input: Any, out: Any = None) -> Any:
-    return numpy.true_divide(input.dtype.type(1), input, out=out)
+def rsqrt(input: Any) -> Any:
+    return numpy.true_divide(input.dtype.type(1), numpy.sqrt(input))
 
 
-def floor_divide(input: Any, other: Any, out: Any = None) -> Any:
-    if input.dtype.kind == "f":
-        return numpy.floor(input / other, out=out)
-    return numpy.floor_divide(input, other, out=out)
+def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    scaled = tensor1 * tensor2 if value == 1 else _number(value, input) * tensor1 * tensor2
+    return input + scaled
 
 
-def trunc_divide(input: Any, other: Any, out: Any = None) -> Any:
-    if input.dtype.kind == "f":
-        return numpy.trunc(input / other, out=out)
-    quotient = numpy.floor_divide(input, other)
-    quotient += ((quotient < 0) & (quotient * other != input)).astype(quotient.dtype)
-    return quotient
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    scaled = tensor1 / tensor2 if value == 1 else _number(value, input) * tensor1 / tensor2
+    return input + scaled
+
+
+def _number(value: Any, like: Any) -> Any:
+    return numpy.asarray(value).astype(like.dtype)
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
+    way = end - input
+    if weight.ndim == 0:
+        return input + weight * way if numpy.abs(weight) < 0.5 else end - way * (1 - weight)
+    return select(numpy.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+
+
+def xlogy(input: Any, other: Any) -> Any:
+    found = input * numpy.log(other)
+    return select((input == 0) & ~numpy.isnan(other), found.dtype.type(0), found)
+
+
+# --- signs and special values ------------------------------------------------------------------------------------------------
+
+
+def sign(input: Any) -> Any:
+    """0 for NaN, as in PyTorch."""
+    if input.dtype.kind != "f":
+        return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
+    return numpy.subtract(input > 0, input < 0, dtype=input.dtype)
 
 
 def ge_half(input: Any, other: Any) -> Any:
-    return (input > other).astype(input.dtype) + (input == other).astype(input.dtype) * input.dtype.type(0.5)
+    """1 for NaN too."""
+    less = (input < other).astype(input.dtype)
+    same = (input == other).astype(input.dtype)
+    return input.dtype.type(1) - less - same * input.dtype.type(0.5)
+
+
+def heaviside(input: Any, values: Any) -> Any:
+    """0 for NaN, as in PyTorch."""
+    return select(input == 0, values, (input > 0).astype(input.dtype))
+
+
+def nan_to_num(input: Any, nan: float, posinf: float, neginf: float) -> Any:
+    if input.dtype.kind != "f":
+        return input.copy()
+    return numpy.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def isposinf(input: Any) -> Any:
+    return numpy.equal(input, numpy.inf)
+
+
+def isneginf(input: Any) -> Any:
+    return numpy.equal(input, -numpy.inf)
+
+
+def signbit(input: Any) -> Any:
+    return numpy.signbit(input) if input.dtype.kind == "f" else input < 0
+
+
+def sinc(input: Any) -> Any:
+    return numpy.sinc(input).astype(input.dtype, copy=False)
+
+
+# --- bounds ------------------------------------------------------------------------------------------------------------------
+
+
+def clamp(input: Any, min: Any, max: Any) -> Any:
+    """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
+    if min is not None:
+        input = numpy.maximum(input, _number(min, input))
+    if max is not None:
+        input = numpy.minimum(input, _number(max, input))
+    return input
+
+
+clamp_min = numpy.maximum
+clamp_max = numpy.minimum
+
+
+def clamp_between(input: Any, min: Any, max: Any) -> Any:
+    return numpy.minimum(numpy.maximum(input, min), max)

@@ -41,7 +41,11 @@ def unique(x, dim):
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
-    order = np.lexsort(np.ascontiguousarray(moved.reshape(len(moved), -1)[:, ::-1]).T) if moved[0:1].size else np.arange(len(moved))
+    order = (
+        np.lexsort(np.ascontiguousarray(moved.reshape(len(moved), -1)[:, ::-1]).T)
+        if moved[0:1].size
+        else np.arange(len(moved))
+    )
     values, inverse, counts = _runs(moved[order])
     back = np.empty(len(order), np.int64)
     back[order] = inverse

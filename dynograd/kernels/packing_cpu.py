@@ -9,7 +9,7 @@ __all__ = ["pack", "unpack"]
 
 def pack(pieces, flat):
     """Writes the elements of all `pieces`, one after another, into `flat`, which has exactly their number."""
-    np.concatenate(pieces, axis=None, out=flat)
+    np.concatenate([piece.reshape(-1) for piece in pieces], out=flat)
 
 
 def unpack(views, pieces):

@@ -94,7 +94,9 @@ class _Memory:
 
     def __init__(self, address, owner):
         interface = dict(owner.__array_interface__)
-        interface.update(data=(address, not owner.flags.writeable), shape=(owner.dtype.itemsize,), strides=None, typestr="|u1")
+        interface.update(
+            data=(address, not owner.flags.writeable), shape=(owner.dtype.itemsize,), strides=None, typestr="|u1"
+        )
         interface.pop("descr", None)
         self.__array_interface__ = interface
         self.base = owner

@@ -11,7 +11,8 @@ from dynograd.arrays import Arrays
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
-from dynograd.ops.indexing import FULL, get_advanced, get_basic, put_basic
+from dynograd.ops.indexing import get_advanced, get_basic, put_basic
+from dynograd.ops.indices import FULL
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
 from dynograd.shapes import normalize_dim
@@ -122,7 +123,9 @@ def concatenate(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None
 
 def _into(out: Any, made: Any) -> Any:
     if out.shape != made.shape:
-        raise ShapeError(f"out: expected a tensor of shape {tuple(made.shape)}, got {tuple(out.shape)}. Leave `out` away.")
+        raise ShapeError(
+            f"out: expected a tensor of shape {tuple(made.shape)}, got {tuple(out.shape)}. Leave `out` away."
+        )
     return out.copy_(made)
 
 
@@ -274,9 +277,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}.')
     for one in tensors:
         if one.ndim > 1:
-            raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {tuple(one.shape)}.")
+            raise ShapeError(
+                f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {tuple(one.shape)}."
+            )
         if one.dtype != tensors[0].dtype:
-            raise DtypeError(f"meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype} and {one.dtype}. Convert one.")
+            raise DtypeError(
+                f"meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype} and {one.dtype}. Convert one."
+            )
     counts = [1 if one.ndim == 0 else one.shape[0] for one in tensors]
     order = list(range(len(counts)))
     if indexing == "xy" and len(counts) > 1:

@@ -1,4 +1,4 @@
-"""Where values are, which there are and how often: `nonzero`, `unique`, `bincount`, `searchsorted`, `one_hot`. No gradients but weights'."""
+"""Where values are, which there are and how often: `nonzero`, `unique`, `bincount`, `searchsorted`, `one_hot`."""
 
 from __future__ import annotations
 
@@ -65,10 +65,14 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """
     array = getattr(tensor, "array", tensor)
     if array.dtype.num != dtypes.int64.num:
-        raise DtypeError(f"one_hot: one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}. Convert with .long().")
+        raise DtypeError(
+            f"one_hot: one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}. Convert with .long()."
+        )
     if not array.size:
         if num_classes <= 0:
-            raise ShapeError(f"one_hot: Can not infer total number of classes from empty tensor (shape {tuple(array.shape)}). Pass num_classes.")
+            raise ShapeError(
+                f"one_hot: Can not infer total number of classes from empty tensor (shape {tuple(array.shape)}). Pass num_classes."
+            )
         return classes_as_bits(tensor, num_classes)
     if array.min() < 0:
         raise ShapeError(f"one_hot: Class values must be non-negative, got {int(array.min())}.")
@@ -78,7 +82,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     elif num_classes < 1:
         raise ShapeError(f"one_hot: num_classes should be positive, got {num_classes}.")
     elif largest >= num_classes:
-        raise ShapeError(f"one_hot: Class values must be smaller than num_classes, got class {largest} with num_classes={num_classes}.")
+        raise ShapeError(
+            f"one_hot: Class values must be smaller than num_classes, got class {largest} with num_classes={num_classes}."
+        )
     return classes_as_bits(tensor, num_classes)
 
 
@@ -113,7 +119,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if array.size and array.min() < 0:
         raise ShapeError(f"bincount: bincount only supports 1-d non-negative integral inputs, got {int(array.min())}.")
     if weights is not None and tuple(weights.shape) != tuple(array.shape):
-        raise ShapeError(f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for {tuple(array.shape)}.")
+        raise ShapeError(
+            f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for {tuple(array.shape)}."
+        )
     if minlength < 0:
         raise ShapeError(f"bincount: minlength should be >= 0, got {minlength}.")
     return counted(input, weights, minlength)
@@ -142,7 +150,9 @@ def unique(
 
 
 @composed(method=True)
-def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The elements (or slices along `dim`) without those equal to the one before.
 
     >>> dynograd.unique_consecutive(tensor([1, 1, 2, 1]))
@@ -156,7 +166,9 @@ def _dim(who: str, input: Any, dim: int | None) -> int | None:
         return None
     place = normalize_dim(who, dim, input.ndim)
     if not prod(input.shape) and input.shape[place]:
-        raise ShapeError(f"{who}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied (shape {tuple(input.shape)}).")
+        raise ShapeError(
+            f"{who}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied (shape {tuple(input.shape)})."
+        )
     return place
 
 
@@ -169,12 +181,20 @@ def _chosen(found: Any, inverse: bool, counts: bool) -> Any:
 def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, right: bool, out_int32: bool) -> Array:
     """Where values belong in sorted rows; checked."""
     kind = dtypes.int32 if out_int32 else dtypes.int64
-    return kernel("lookups", "searchsorted", input)(sorted_sequence, input, "right" if right else "left", sorter, kind.numpy)
+    return kernel("lookups", "searchsorted", input)(
+        sorted_sequence, input, "right" if right else "left", sorter, kind.numpy
+    )
 
 
 @composed(covers="searchsorted")
 def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
 ) -> Any:
     """Where in the last dim of `sorted_sequence` each value would be inserted to keep it sorted.
 
@@ -192,7 +212,9 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}.")
     if side == "left" and right:
-        raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True.")
+        raise RuntimeError(
+            "searchsorted: side and right can't be set to opposites, got side of left while right was True."
+        )
     if not hasattr(input, "shape"):
         input = arrays.from_python(input, None)
     rows, values = tuple(sorted_sequence.shape), tuple(input.shape)
@@ -200,11 +222,13 @@ def searchsorted(
         raise ShapeError("searchsorted: boundaries tensor should have positive dimension, got a 0-d tensor.")
     if len(rows) > 1 and rows[:-1] != values[:-1]:
         raise ShapeError(
-            f"searchsorted: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor "
-            f"must match, but we got boundaries tensor {list(rows)} and input value tensor {list(values)}."
+            f"searchsorted: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+            f"tensor must match, but we got boundaries tensor {list(rows)} and input value tensor {list(values)}."
         )
     if sorter is not None and tuple(sorter.shape) != rows:
-        raise ShapeError(f"searchsorted: boundary and sorter must have the same size, but got {list(rows)} and {list(sorter.shape)}.")
+        raise ShapeError(
+            f"searchsorted: boundary and sorter must have the same size, but got {list(rows)} and {list(sorter.shape)}."
+        )
     return inserted_at(sorted_sequence, input, sorter, bool(right or side == "right"), bool(out_int32))
 
 
@@ -236,5 +260,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))
     tensor([ True, False,  True])
     """
-    one, two = [value if hasattr(value, "shape") else arrays.from_python(value, None) for value in (elements, test_elements)]
+    one, two = [
+        value if hasattr(value, "shape") else arrays.from_python(value, None) for value in (elements, test_elements)
+    ]
     return found_in(one, two, bool(invert))

@@ -178,8 +178,7 @@ def composed(*, method: bool | str = False, inplace: bool = False, covers: str |
         made = Op(covers or function.__name__, "composed", function, method=method, inplace=inplace)
         made.function = function
         key = made.name if covers is None else f"{made.name}.public"
-        if key in registry:
-            raise AssertionError(f"op {key!r} is registered twice")
+        _check_new(key, function)
         registry[key] = made
         function.op = made  # type: ignore[attr-defined]
         return function
@@ -187,10 +186,16 @@ def composed(*, method: bool | str = False, inplace: bool = False, covers: str |
     return register
 
 
+def _check_new(key: str, function: Function) -> None:
+    """One name, one op. The same file imported again (after an error in a later one) may register its ops again."""
+    held = registry.get(key)
+    if held is not None and held.forward.__module__ != function.__module__:
+        raise AssertionError(f"op {key!r} is registered twice: in {held.forward.__module__} and {function.__module__}")
+
+
 def _publish(made: Op) -> Any:
     """Makes the public function of an op: a stub that turns into the interpreter's code when it is first called."""
-    if made.name in registry:
-        raise AssertionError(f"op {made.name!r} is registered twice")
+    _check_new(made.name, made.forward)
     registry[made.name] = made
 
     def specialise(args: Any, kwargs: Any) -> Any:

@@ -25,7 +25,9 @@ def outer(input: Any, vec2: Any) -> Any:
     """
     for name, one in (("self", input), ("vec2", vec2)):
         if one.ndim != 1:
-            raise ShapeError(f"outer: Expected 1-D argument {name}, but got {one.ndim}-D (shape {tuple(one.shape)}). Use ravel().")
+            raise ShapeError(
+                f"outer: Expected 1-D argument {name}, but got {one.ndim}-D (shape {tuple(one.shape)}). Use ravel()."
+            )
     return mul(reshaped(input, (input.shape[0], 1)), vec2)
 
 

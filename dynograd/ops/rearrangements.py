@@ -103,7 +103,9 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     _check_rank("rot90", input, 2)
     one, two = [normalize_dim("rot90", dim, input.ndim) for dim in dims]
     if one == two:
-        raise ShapeError(f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}.")
+        raise ShapeError(
+            f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}."
+        )
     turns = k % 4
     if turns == 1:
         return transpose(flipped(input, (two,)), one, two)
@@ -205,7 +207,9 @@ def sum_runs_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="repeat_interleave", method=True)
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
     """Each slice along `dim` repeated in place; without `dim`, each element of the flattened tensor.
 
     Args:
@@ -233,7 +237,9 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
             return repeated_rows(input, checked, place)
         repeats = int(checked)
     if isinstance(repeats, (tuple, list)):
-        return repeated_rows(input, _checked_repeats(arrays.from_python(list(repeats), None), input.shape[place]), place)
+        return repeated_rows(
+            input, _checked_repeats(arrays.from_python(list(repeats), None), input.shape[place]), place
+        )
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {repeats}.")
     return interleaved(input, repeats.__index__(), place)

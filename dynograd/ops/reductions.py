@@ -94,16 +94,16 @@ def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 @mean_dims.backward
 def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     shape = saved.input_shape
-    return (stretch(kept(g / (_count(shape, dim) or 1), shape, dim, keepdim), shape),)
+    return (stretch(kept(g / (count_of(shape, dim) or 1), shape, dim, keepdim), shape),)
 
 
 @mean_dims.fast_backward
 def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     shape = saved.input_shape
-    return (kernel("reductions", "spread", g)(g / (_count(shape, dim) or 1), shape, dim, keepdim),)
+    return (kernel("reductions", "spread", g)(g / (count_of(shape, dim) or 1), shape, dim, keepdim),)
 
 
-def _count(shape: tuple[int, ...], dim: Any) -> int:
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
     """How many elements each result is made of."""
     count = 1
     for place in range(len(shape)) if dim is None else dim if type(dim) is tuple else (dim,):

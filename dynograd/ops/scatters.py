@@ -10,7 +10,8 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import divide, floor_divide
 from dynograd.ops.broadcasting import stretch
-from dynograd.ops.indexing import check_range, get_basic
+from dynograd.ops.indexing import get_basic
+from dynograd.ops.indices import check_range
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import ravel, reshaped
 from dynograd.shapes import broadcast_shapes, normalize_dim
@@ -110,9 +111,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
             f"and {array.ndim} dimensions for indices."
         )
     if array.dtype.kind not in "iu":
-        raise DtypeError(f"take_along_dim: dtype of indices should be Long but got {indices.dtype}. Convert with .long().")
+        raise DtypeError(
+            f"take_along_dim: dtype of indices should be Long but got {indices.dtype}. Convert with .long()."
+        )
     shape, picks = tuple(input.shape), tuple(array.shape)
-    common = broadcast_shapes("take_along_dim", (*shape[:place], 1, *shape[place + 1 :]), (*picks[:place], 1, *picks[place + 1 :]))
+    common = broadcast_shapes(
+        "take_along_dim", (*shape[:place], 1, *shape[place + 1 :]), (*picks[:place], 1, *picks[place + 1 :])
+    )
     check_range("take_along_dim", array, place, shape)
     stretched = stretch(input, (*common[:place], shape[place], *common[place + 1 :]))
     positive = kernel("scatters", "wrapped", array)(array, shape[place])
@@ -166,7 +171,9 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
             [1., 0., 0.]])
     """
     if reduce not in (None, "add", "multiply"):
-        raise RuntimeError(f"scatter: reduce argument must be either add or multiply, got {reduce!r}. Use scatter_reduce.")
+        raise RuntimeError(
+            f"scatter: reduce argument must be either add or multiply, got {reduce!r}. Use scatter_reduce."
+        )
     if reduce is not None:
         combine = scatter_add if reduce == "add" else _scatter_multiply
         return combine(input, dim, index, _source("scatter", input, index, src, value))
@@ -196,7 +203,9 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
     place = _check_index(who, input, dim, index)
     kinds = [getattr(one, "array", one).dtype for one in (input, src)]
     if kinds[0] != kinds[1]:
-        raise DtypeError(f"{who}(): Expected self.dtype to be equal to src.dtype, got {kinds[0]} and {kinds[1]}. Convert src with .to().")
+        raise DtypeError(
+            f"{who}(): Expected self.dtype to be equal to src.dtype, got {kinds[0]} and {kinds[1]}. Convert src with .to()."
+        )
     wanted, held = tuple(index.shape), tuple(src.shape)
     if wanted != held:
         if len(wanted) != len(held) or any([own > size for own, size in zip(wanted, held, strict=True)]):
@@ -287,7 +296,9 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     tensor([3., 2.])
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+        raise RuntimeError(
+            f"scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
+        )
     if reduce in ("prod", "amax", "amin"):
         return _scattered("scatter_reduce", reduced, input, dim, index, src, reduce, bool(include_self))
     return _scattered("scatter_reduce", _sum_or_mean, input, dim, index, src, reduce, include_self)

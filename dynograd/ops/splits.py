@@ -6,7 +6,8 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.errors import IndexRangeError, ShapeError
-from dynograd.ops.indexing import FULL, get_basic, put_basic
+from dynograd.ops.indexing import get_basic, put_basic
+from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined, stacked
 from dynograd.ops.op import composed, op
 from dynograd.shapes import normalize_dim
@@ -25,7 +26,9 @@ def unbind(input: Array, dim: int = 0) -> Any:
     (tensor([1, 2]), tensor([3, 4]))
     """
     if not input.ndim:
-        raise IndexRangeError("unbind: Dimension specified as 0 but tensor has no dimensions. Use item() for its value.")
+        raise IndexRangeError(
+            "unbind: Dimension specified as 0 but tensor has no dimensions. Use item() for its value."
+        )
     lead = (FULL,) * normalize_dim("unbind", dim, input.ndim)
     return tuple([input[(*lead, number, ...)] for number in range(input.shape[len(lead)])])
 
@@ -110,7 +113,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
 
 
 @composed(method=True)
-def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None) -> Any:
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> Any:
     """Views along `dim`: that many parts of nearly equal size, or cut at the given indices.
 
     >>> dynograd.tensor_split(tensor([1, 2, 3, 4, 5]), 3)
@@ -133,7 +138,9 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
     bounds = [slice(None, cut).indices(size)[1] for cut in cuts]
     lead = (FULL,) * place
     starts, stops = [0, *bounds], [*bounds, size]
-    return tuple([get_basic(input, (*lead, slice(start, max(start, stop)))) for start, stop in zip(starts, stops, strict=True)])
+    return tuple(
+        [get_basic(input, (*lead, slice(start, max(start, stop)))) for start, stop in zip(starts, stops, strict=True)]
+    )
 
 
 @composed(method=True)
@@ -188,11 +195,15 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     size = input.shape[place]
     first = start.__index__()
     if not -size <= first <= size:
-        raise IndexRangeError(f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {first}).")
+        raise IndexRangeError(
+            f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {first})."
+        )
     if first < 0:
         first += size
     if length < 0 or first + length > size:
-        raise ShapeError(f"narrow: start ({first}) + length ({length}) exceeds dimension size ({size}), or length is negative.")
+        raise ShapeError(
+            f"narrow: start ({first}) + length ({length}) exceeds dimension size ({size}), or length is negative."
+        )
     return get_basic(input, (*(FULL,) * place, slice(first, first + length.__index__())))
 
 
@@ -246,5 +257,7 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
 def _put(who: str, input: Any, src: Any, index: tuple) -> Any:
     region = tuple(get_basic(getattr(input, "array", input), index).shape)
     if tuple(src.shape) != region:
-        raise ShapeError(f"{who}: expected src to have a size equal to the slice of input, {region}, got {tuple(src.shape)}.")
+        raise ShapeError(
+            f"{who}: expected src to have a size equal to the slice of input, {region}, got {tuple(src.shape)}."
+        )
     return put_basic(input, src, index)

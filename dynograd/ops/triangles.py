@@ -80,7 +80,9 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         return diag_embed(input, diagonal)
     if input.ndim == 2:
         return _diagonal(input, diagonal)
-    raise ShapeError(f"diag: Supports 1D or 2D tensors. Got {input.ndim}D (shape {tuple(input.shape)}). Use diagonal or diag_embed.")
+    raise ShapeError(
+        f"diag: Supports 1D or 2D tensors. Got {input.ndim}D (shape {tuple(input.shape)}). Use diagonal or diag_embed."
+    )
 
 
 _diagonal = diagonal
@@ -122,7 +124,9 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 @op(differentiable=False)
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Array:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Array:
     """(2, N) row and column numbers of the lower triangle of a `row` x `col` matrix, row by row.
 
     >>> dynograd.tril_indices(2, 2)
@@ -133,7 +137,9 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 @op(differentiable=False)
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Array:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Array:
     """(2, N) row and column numbers of the upper triangle of a `row` x `col` matrix, row by row.
 
     >>> dynograd.triu_indices(2, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from math import prod
 from typing import Any
 
@@ -11,11 +10,10 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.arithmetic import conj
 from dynograd.ops.op import composed, op
 from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
-__all__ = ["flatten", "movedim", "permute", "reshape", "squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"]
+__all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 
 
 @op(name="view", linear=True, view=True, saves="input.shape")
@@ -87,7 +85,7 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
 def _sizes(sizes: tuple) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)`; -2 and below, which NumPy would take for -1, are refused."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = sizes[0]
+        sizes = tuple(sizes[0])
     shape = tuple(map(operator.index, sizes))
     if shape and min(shape) < -1:
         raise ValueError
@@ -110,7 +108,9 @@ def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
     old, new = array.dtype.itemsize, dtype.numpy.itemsize
     if old != new:
         if not array.ndim:
-            raise ShapeError(f"view: self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes). Unsqueeze first.")
+            raise ShapeError(
+                f"view: self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes). Unsqueeze first."
+            )
         last = array.shape[-1]
         if (last * old) % new or not arrays.is_contiguous(array):
             raise ShapeError(
@@ -147,7 +147,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if not shape:
         return reshaped(input, (1,))
     if start > end:
-        raise ShapeError(f"flatten: flatten() has invalid args: start_dim {start_dim} cannot come after end_dim {end_dim}.")
+        raise ShapeError(
+            f"flatten: flatten() has invalid args: start_dim {start_dim} cannot come after end_dim {end_dim}."
+        )
     if start == end:
         return input
     return reshaped(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
@@ -259,9 +261,8 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
             [3]])
     """
     rank = input.ndim
-    dims = _COUNTED.get(rank) or range(rank)
+    dims = [*(_COUNTED.get(rank) or range(rank))]
     try:
-        dims = [*dims]
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
     except (IndexError, TypeError):
         normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
@@ -269,120 +270,6 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 _COUNTED = {rank: tuple(range(rank)) for rank in range(1, 9)}
-
-
-@composed(method=True)
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """Another name of `transpose`."""
-    return transpose(input, axis0, axis1)
-
-
-@composed(method=True)
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Another name of `transpose`."""
-    return transpose(input, dim0, dim1)
-
-
-@composed(method=True)
-def t(input: Any) -> Any:
-    """The transpose of a matrix; tensors of fewer dims come back as they are.
-
-    Raises:
-        ShapeError: more than two dims.
-    """
-    if input.ndim > 2:
-        raise ShapeError(
-            f"t: t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D (shape {tuple(input.shape)}). "
-            f"Use transpose(dim0, dim1) or .mT."
-        )
-    return permuted(input, (1, 0)) if input.ndim == 2 else view(input, tuple(input.shape))
-
-
-@composed(method=True)
-def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
-
-    Raises:
-        ShapeError: `source` and `destination` differ in length or name a dim twice.
-
-    >>> dynograd.movedim(dynograd.zeros(2, 3, 5), 0, -1).shape
-    dynograd.Size([3, 5, 2])
-    """
-    rank = input.ndim
-    sources, destinations = _places(source, "source", rank), _places(destination, "destination", rank)
-    if len(sources) != len(destinations):
-        raise ShapeError(
-            f"movedim: Invalid source or destination dims: source ({source}) should contain the same number of dims as "
-            f"destination ({destination})."
-        )
-    if not rank:
-        return input
-    order = [dim for dim in range(rank) if dim not in sources]
-    for place, dim in sorted(zip(destinations, sources, strict=True)):
-        order.insert(place, dim)
-    return permuted(input, tuple(order))
-
-
-def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
-    listed = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
-    places = tuple([normalize_dim("movedim", dim, rank) for dim in listed])
-    if len(set(places)) != len(places):
-        raise ShapeError(f"movedim: repeated dim in `{what}` ({list(listed)}). Name each dim once.")
-    return places
-
-
-@composed(method=True)
-def moveaxis(input: Any, source: Any, destination: Any) -> Any:
-    """Another name of `movedim`."""
-    return movedim(input, source, destination)
-
-
-def _reversed_dims(input: Any) -> Any:
-    """The tensor with its dims in reverse order; for a matrix, its transpose."""
-    if input.ndim > 2:
-        warnings.warn(
-            "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
-            UserWarning,
-            stacklevel=2,
-        )
-    return permuted(input, tuple(range(input.ndim - 1, -1, -1)))
-
-
-def _matrix_transpose(input: Any) -> Any:
-    """The tensor with its last two dims exchanged."""
-    _check_matrix("mT", input)
-    return transpose(input, -2, -1)
-
-
-def _adjoint(input: Any) -> Any:
-    """The conjugate transpose of a matrix."""
-    if input.ndim != 2:
-        raise ShapeError(
-            f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
-        )
-    return conj(permuted(input, (1, 0)))
-
-
-def _matrix_adjoint(input: Any) -> Any:
-    """The tensor with its last two dims exchanged, conjugated."""
-    _check_matrix("mH", input)
-    return conj(transpose(input, -2, -1))
-
-
-def _check_matrix(who: str, input: Any) -> None:
-    if input.ndim < 2:
-        raise ShapeError(
-            f"{who}: tensor.{who} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor. Unsqueeze first."
-        )
-
-
-@composed(method=True)
-def adjoint(input: Any) -> Any:
-    """The tensor with its last two dims exchanged, conjugated: `.mH`."""
-    return _matrix_adjoint(input)
-
-
-PROPERTIES = {"H": _adjoint, "T": _reversed_dims, "mH": _matrix_adjoint, "mT": _matrix_transpose}
 
 
 @composed()

@@ -8,6 +8,7 @@ from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.op import op
 from dynograd.ops.reductions import kept
+from dynograd.ops.views import reshaped
 
 __all__: list[str] = []
 
@@ -15,7 +16,7 @@ __all__: list[str] = []
 @op(linear=True, saves="input.shape index")
 def take_along(input: Array, index: Array, dim: int, distinct: bool) -> Array:
     """The elements of `input` at `index` along `dim`; sizes of the other dims are equal. `distinct`: none is picked twice."""
-    return kernel("selections", "take_along", input)(input, index, dim)
+    return kernel("selections_along", "take_along", input)(input, index, dim)
 
 
 @take_along.backward
@@ -26,7 +27,7 @@ def take_along_backward(g: Any, saved: Any, dim: Any, distinct: Any) -> Any:
 @op(linear=True, saves="index")
 def put_along(g: Array, index: Array, dim: int, size: int, distinct: bool) -> Array:
     """Zeros with `size` elements along `dim` to which `g` is added at `index`."""
-    return kernel("selections", "put_along", g)(g, index, dim, size, distinct)
+    return kernel("selections_along", "put_along", g)(g, index, dim, size, distinct)
 
 
 @put_along.backward
@@ -39,7 +40,7 @@ def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bo
     if not shape:
         return input * 1
     found = take_along(input, kept(index, shape, dim, keepdim), dim, True)
-    return found if keepdim else kept_out(found, dim)
+    return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
 
 
 def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:

@@ -1,0 +1,135 @@
+"""Batches of similar length: what a padded batch pads is then little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from dynograd.data.sampler import Sampler, batch_count, check_count
+from dynograd.data.seeding import draw_seed, mix
+from dynograd.random_streams import Generator
+from dynograd.randomness import randperm
+from dynograd.tensor import Tensor
+
+__all__ = ["BucketBatchSampler"]
+
+
+class BucketBatchSampler(Sampler[list]):
+    """Batches of samples of similar length, so that little of a padded batch is padding.
+
+    The (shuffled) indices are cut into pools, each pool is sorted by length and cut into batches, and the batches of all pools
+    are shuffled. Give it as `DataLoader(dataset, batch_sampler=...)`.
+
+    Args:
+        lengths: the length of each sample: numbers, an array or a tensor.
+        batch_size: samples per batch; with `max_tokens` the most there may be.
+        shuffle: without it pools are taken and batches are given in order.
+        drop_last: leave out the last pool's shorter batch.
+        pool: samples per pool, `100 * batch_size` by default. Larger pools pad less, smaller ones mix better.
+        generator: where the order comes from; by default one seeded from the default generator, each epoch anew.
+        max_tokens: the most that (samples in a batch) x (its longest length) may be; batches then vary in size.
+            A single sample that is longer makes a batch of its own.
+    Raises:
+        ValueError: a number that must be positive and is not, lengths that are not one row of numbers >= 0, or no lengths.
+
+    >>> sampler = BucketBatchSampler([5, 1, 5, 1], batch_size=2, shuffle=False)
+    >>> list(sampler)
+    [[1, 3], [0, 2]]
+    """
+
+    may_repeat = False
+
+    def __init__(
+        self,
+        lengths: Any,
+        batch_size: int,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        pool: int | None = None,
+        generator: Generator | None = None,
+        *,
+        max_tokens: int | None = None,
+    ) -> None:
+        check_count("BucketBatchSampler", "batch_size", batch_size)
+        if pool is not None:
+            check_count("BucketBatchSampler", "pool", pool)
+        if max_tokens is not None:
+            check_count("BucketBatchSampler", "max_tokens", max_tokens)
+            if drop_last:
+                raise ValueError(
+                    f"BucketBatchSampler: with max_tokens={max_tokens} batches vary in size and none is the short last one, "
+                    f"but got drop_last=True. Leave out one of the two."
+                )
+        self.lengths = _as_lengths(lengths)
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        # A pool of whole batches leaves no short batch in the middle of an epoch.
+        self.pool = math.ceil((pool or 100 * batch_size) / batch_size) * batch_size
+        self.generator = generator
+        self.max_tokens = max_tokens
+        self._epoch: int | None = None
+        self._seed: int | None = None
+        self._planned: list[list[int]] | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """From now on the order depends on the first seed drawn and on `epoch` alone: the same epoch gives the same order."""
+        self._epoch = epoch
+        self._planned = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches, self._planned = self._planned or self._plan(), None
+        return iter(batches)
+
+    def __len__(self) -> int:
+        if self.max_tokens is None:
+            return batch_count(len(self.lengths), self.batch_size, self.drop_last)
+        if self._planned is None:
+            self._planned = self._plan()  # how many batches fit depends on the order, so this is the next epoch's
+        return len(self._planned)
+
+    def _plan(self) -> list[list[int]]:
+        size = len(self.lengths)
+        generator = self._epoch_generator()
+        order = randperm(size, generator=generator).array if self.shuffle else numpy.arange(size)
+        batches: list[list[int]] = []
+        for start in range(0, size, self.pool):
+            pool = order[start : start + self.pool]
+            batches += self._cut(pool[numpy.argsort(self.lengths[pool], kind="stable")])
+        if self.drop_last:
+            batches = [batch for batch in batches if len(batch) == self.batch_size]
+        if self.shuffle:
+            batches = [batches[place] for place in randperm(len(batches), generator=generator).tolist()]
+        return batches
+
+    def _cut(self, pool: Any) -> list[list[int]]:
+        indices = pool.tolist()
+        if self.max_tokens is None:
+            return [indices[start : start + self.batch_size] for start in range(0, len(indices), self.batch_size)]
+        batches: list[list[int]] = [[]]
+        for index, length in zip(indices, self.lengths[pool].tolist()):
+            count = len(batches[-1])
+            if count == self.batch_size or (count and (count + 1) * length > self.max_tokens):
+                batches.append([])
+            batches[-1].append(index)
+        return batches
+
+    def _epoch_generator(self) -> Generator:
+        if self._epoch is None:
+            return Generator().manual_seed(draw_seed(self.generator))
+        if self._seed is None:
+            self._seed = draw_seed(self.generator)
+        return Generator().manual_seed(mix(self._seed, self._epoch))
+
+
+def _as_lengths(lengths: Any) -> Any:
+    made = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
+    if made.ndim != 1 or made.size == 0 or made.dtype.kind not in "iuf" or not bool((made >= 0).all()):
+        raise ValueError(
+            f"BucketBatchSampler: lengths should be one number >= 0 per sample, and at least one, got shape {made.shape} of "
+            f"{made.dtype}. Pass e.g. [len(sample) for sample in dataset]."
+        )
+    return made

@@ -1,0 +1,153 @@
+"""Kernels of the activation functions. Those with exponentials of float32 are compiled; the rest is NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.ufuncs import compiled, select
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "gelu_backward",
+    "gelu_tanh",
+    "gelu_tanh_backward",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "sigmoid",
+    "silu",
+    "silu_backward",
+    "softplus",
+    "softshrink",
+    "threshold",
+]
+
+_ROOT_HALF = math.sqrt(0.5)
+_ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+_DENSITY_0 = 1.0 / math.sqrt(2.0 * math.pi)
+_CUBE = 0.044715
+
+
+def relu(input: Any) -> Any:
+    return numpy.maximum(input, input.dtype.type(0))
+
+
+def sigmoid(input: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("sigmoid_f")(input)
+    return 1 / (1 + numpy.exp(-input))
+
+
+def silu(input: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("silu_f")(input)
+    return input * sigmoid(input)
+
+
+def silu_backward(input: Any, other: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("silu_backward_f")(_unit(input), other)
+    s = sigmoid(other)
+    return input * (s + other * s * (1 - s))
+
+
+def gelu(input: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("gelu_f")(input)
+    return 0.5 * input * (1 + compiled("erf")(input * _ROOT_HALF))
+
+
+def gelu_backward(input: Any, other: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("gelu_backward_f")(_unit(input), other)
+    below = 0.5 * (1 + compiled("erf")(other * _ROOT_HALF))
+    return input * (below + other * _DENSITY_0 * numpy.exp(-0.5 * other * other))
+
+
+def gelu_tanh(input: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("gelu_tanh_f")(input)
+    return 0.5 * input * (1 + numpy.tanh(_ROOT_2_OVER_PI * (input + _CUBE * input * input * input)))
+
+
+def gelu_tanh_backward(input: Any, other: Any) -> Any:
+    if input.dtype.char == "f":
+        return compiled("gelu_tanh_backward_f")(_unit(input), other)
+    bent = numpy.tanh(_ROOT_2_OVER_PI * (other + _CUBE * other * other * other))
+    slope = _ROOT_2_OVER_PI * (1 + 3 * _CUBE * other * other)
+    return 0.5 * input * (1 + bent + other * (1 - bent * bent) * slope)
+
+
+def _unit(array: Any) -> Any:
+    """A copy of an array that repeats along its last dim (the gradient of a sum): compiled loops want unit strides."""
+    return array.copy() if array.ndim and not array.strides[-1] else array
+
+
+def elu(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    bent = numpy.expm1(numpy.minimum(input, 0) * input_scale) * (alpha * scale)
+    return select(input > 0, input * scale, bent)
+
+
+def celu(input: Any, alpha: float) -> Any:
+    return elu(input, alpha, 1.0, 1.0 / alpha)
+
+
+def leaky_relu(input: Any, negative_slope: float) -> Any:
+    if 0 < negative_slope <= 1:
+        return numpy.maximum(input, input * negative_slope)
+    return select(input > 0, input, input * negative_slope)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    return select(input > 0, input, input * weight)
+
+
+def softplus(input: Any, beta: float, threshold: float) -> Any:
+    scaled = input * beta
+    bent = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold))) / beta
+    return select(scaled > threshold, input, bent)
+
+
+def logsigmoid(input: Any) -> Any:
+    return numpy.minimum(input, 0) - numpy.log1p(numpy.exp(-numpy.abs(input)))
+
+
+def mish(input: Any) -> Any:
+    return input * numpy.tanh(softplus(input, 1.0, 20.0))
+
+
+def hardtanh(input: Any, min_val: float, max_val: float) -> Any:
+    kind = input.dtype
+    return numpy.minimum(numpy.maximum(input, numpy.asarray(min_val).astype(kind)), numpy.asarray(max_val).astype(kind))
+
+
+def hardsigmoid(input: Any) -> Any:
+    return numpy.minimum(numpy.maximum(input + 3, 0), 6) / 6
+
+
+def hardswish(input: Any) -> Any:
+    return input * numpy.minimum(numpy.maximum(input + 3, 0), 6) / 6
+
+
+def hardshrink(input: Any, lambd: float) -> Any:
+    return select((input >= -lambd) & (input <= lambd), input.dtype.type(0), input)
+
+
+def softshrink(input: Any, lambd: float) -> Any:
+    """`input - clamp(input, -lambd, lambd)`; NaN stays, infinities too."""
+    return input - numpy.minimum(numpy.maximum(input, -lambd), lambd)
+
+
+def threshold(input: Any, threshold: float, value: float) -> Any:
+    return select(input <= threshold, numpy.asarray(value).astype(input.dtype), input)

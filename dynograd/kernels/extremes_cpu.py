@@ -1,0 +1,58 @@
+"""Largest and smallest elements of NumPy arrays. NaN counts as larger than everything, and as smaller; of equals the first counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.reductions_cpu import widened, with_kept
+
+
+def amax(input: Any, dim: Any, keepdim: bool) -> Any:
+    return _extreme(numpy.maximum, input, dim, keepdim)
+
+
+def amin(input: Any, dim: Any, keepdim: bool) -> Any:
+    return _extreme(numpy.minimum, input, dim, keepdim)
+
+
+def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    if input.dtype.kind == "V":
+        return function.reduce(widened(input), dim, None, None, keepdim).astype(input.dtype)
+    return function.reduce(input, dim, None, None, keepdim)
+
+
+def argmax(input: Any, dim: int | None, keepdim: bool) -> Any:
+    return widened(input).argmax(dim, keepdims=keepdim) if input.ndim else numpy.zeros((), numpy.int64)
+
+
+def argmin(input: Any, dim: int | None, keepdim: bool) -> Any:
+    return widened(input).argmin(dim, keepdims=keepdim) if input.ndim else numpy.zeros((), numpy.int64)
+
+
+def max_along(input: Any, dim: int, keepdim: bool) -> Any:
+    """(values, indices) of the largest along `dim`."""
+    return _with_index(argmax, input, dim, keepdim)
+
+
+def min_along(input: Any, dim: int, keepdim: bool) -> Any:
+    """(values, indices) of the smallest along `dim`."""
+    return _with_index(argmin, input, dim, keepdim)
+
+
+def _with_index(function: Any, input: Any, dim: int, keepdim: bool) -> Any:
+    if not input.ndim:
+        return input.copy(), numpy.zeros((), numpy.int64)
+    index = function(input, dim, True)
+    values = numpy.take_along_axis(input, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim).copy(), index.squeeze(dim).copy())
+
+
+def tie_shares(input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
+    """1 / n where `input` equals the extreme `output` of its row, n the number of such places, and 0 elsewhere."""
+    hits = input == with_kept(output, dim, keepdim)
+    counts = numpy.add.reduce(hits, dim, numpy.int64, None, True)
+    wide = numpy.float64 if input.dtype.itemsize == 8 else numpy.float32
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return numpy.true_divide(hits, counts.astype(wide), dtype=wide).astype(input.dtype, copy=False)

@@ -1,0 +1,43 @@
+"""Kernels of the error function, the gamma function and their relatives, computed in float64 (erf of float32 in float32).
+
+Largest errors, relative: erf and erfc that of libm, erfinv and polygamma 1e-14, digamma 1e-14 (absolute near its zeros);
+erf of float32 4e-7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.kernels.ufuncs import compiled
+
+__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]
+
+
+def erf(input: Any) -> Any:
+    return compiled("erf_f" if input.dtype.char == "f" else "erf")(input)
+
+
+def erfc(input: Any) -> Any:
+    return _in_double("erfc", input)
+
+
+def erfinv(input: Any) -> Any:
+    return _in_double("erfinv", input)
+
+
+def lgamma(input: Any) -> Any:
+    return _in_double("lgamma", input)
+
+
+def digamma(input: Any) -> Any:
+    return _in_double("digamma", input)
+
+
+def polygamma(input: Any, n: int) -> Any:
+    if n == 0:
+        return digamma(input)
+    return compiled("polygamma")(float(n), input).astype(input.dtype, copy=False)
+
+
+def _in_double(name: str, input: Any) -> Any:
+    return compiled(name)(input).astype(input.dtype, copy=False)

@@ -1,0 +1,177 @@
+"""Norms and distances. Their gradients are 0 where the norm is 0, and at zeros of a norm with p < 1."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.arrays import Array
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.arithmetic import abs, conj, maximum, minimum
+from dynograd.ops.broadcasting import convert
+from dynograd.ops.extremes import tie_shares
+from dynograd.ops.matmuls import matmul
+from dynograd.ops.op import composed, op
+from dynograd.ops.reductions import kept, reduced_dims, sum_dims
+from dynograd.ops.views import permuted, reshaped
+from dynograd.shapes import normalize_dim
+
+__all__ = ["cdist", "dist", "norm", "renorm"]
+
+
+@op(name="vector_norm", saves="input output")
+def norm_dims(input: Array, p: float, dim: Any, keepdim: bool) -> Array:
+    """The p-norm over `dim` (an int or a tuple, counted from the front; None: all)."""
+    return kernel("norms", "vector_norm_forward", input)(input, p, dim, keepdim)
+
+
+@norm_dims.backward
+def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Any:
+    x, y = saved.input, saved.output
+    shape = tuple(x.shape)
+    if p == 0:
+        return (x * 0,)
+    if p in (inf, -inf):
+        shares = tie_shares(abs(x), y, dim, keepdim)
+        return (kept(g, shape, dim, keepdim) * shares * signed_power(x, 0),)
+    if p == 1:
+        return (kept(g, shape, dim, keepdim) * signed_power(x, 0),)
+    return (kept(g * absolute_power(y, 1 - p), shape, dim, keepdim) * (x if p == 2 else signed_power(x, p - 1)),)
+
+
+@op(saves="input")
+def absolute_power(input: Array, exponent: float) -> Array:
+    """|input| ** exponent; where input is 0, 0 (and 1 when the exponent is 0)."""
+    return kernel("norms", "absolute_power", input)(input, exponent)
+
+
+@absolute_power.backward
+def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+    return (g * exponent * signed_power(saved.input, exponent - 1),)
+
+
+@op(saves="input")
+def signed_power(input: Array, exponent: float) -> Array:
+    """The sign (for complex numbers: the direction) of `input` times |input| ** exponent; where input is 0, 0."""
+    return kernel("norms", "signed_power", input)(input, exponent)
+
+
+@signed_power.backward
+def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+    x = saved.input
+    if getattr(x, "array", x).dtype.kind != "c":
+        return (g * exponent * absolute_power(x, exponent - 1),)
+    overlap = conj(g) * x
+    across = x * (overlap + conj(overlap)) * absolute_power(x, exponent - 3)
+    return (g * absolute_power(x, exponent - 1) + across * (exponent - 1) / 2,)
+
+
+def vector_norm(input: Any, p: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, who: str = "norm") -> Any:
+    """The p-norm over `dim` as one vector; `who` asks."""
+    if dtype is not None:
+        input = convert(input, dtypes.as_dtype(dtype))
+    if getattr(input, "array", input).dtype.kind in "iub":
+        raise DtypeError(f"{who}: Expected a floating point or complex tensor as input. Got {input.dtype}. Use input.float().")
+    p = int(p) if p == p and p not in (inf, -inf) and p == int(p) else float(p)
+    shape = tuple(input.shape)
+    dims = None if dim is None else reduced_dims(who, dim, len(shape))
+    if p < 0 or p == inf:
+        sizes = shape if dims is None else [shape[place] for place in ((dims,) if type(dims) is int else dims)]
+        if 0 in sizes:
+            raise ShapeError(f"{who}: cannot compute the {p} norm on an empty tensor (shape {shape}, dim {dim}): it has no identity.")
+    return norm_dims(input, p, dims, bool(keepdim))
+
+
+@composed(method=True)
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
+
+    Args:
+        p: a number, inf or -inf; 0 counts the elements that are not 0; "fro" is 2.
+        dtype: converts `input` first.
+    Raises:
+        DtypeError: an integer input without `dtype`.
+        ShapeError: no elements and a p that has no value for them.
+
+    >>> dynograd.norm(tensor([3.0, -4.0]))
+    tensor(5.)
+    >>> dynograd.norm(tensor([[3.0, -4.0], [1.0, 0.0]]), p=1, dim=1)
+    tensor([7., 1.])
+    """
+    if p is None or p == "fro":
+        p = 2
+    if isinstance(p, str):
+        raise RuntimeError(f"norm: expected p to be a number, inf, -inf or 'fro', got {p!r}. Norms of singular values are in linalg.")
+    return vector_norm(input, p, dim, keepdim, dtype)
+
+
+@composed(method=True)
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of `input - other`, which broadcast.
+
+    >>> dynograd.dist(tensor([1.0, 1.0]), tensor([4.0, 5.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p, who="dist")
+
+
+@composed(method=True, inplace=True)
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """`input` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    >>> dynograd.renorm(tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    rank = len(input.shape)
+    if rank < 2:
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {rank} (shape {tuple(input.shape)}). Unsqueeze it first.")
+    place = normalize_dim("renorm", dim, rank)
+    sizes = vector_norm(input, p, tuple([other for other in range(rank) if other != place]), True, who="renorm")
+    return input * minimum(maxnorm / (sizes + 1e-7), 1.0)
+
+
+_DIRECT, _PRODUCT = "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist"
+
+
+@composed()
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Any:
+    """The p-norm distance between each row of `x1` and each row of `x2`.
+
+    Args:
+        x1 (*, P, M): points; leading dims broadcast.
+        x2 (*, R, M): points.
+        compute_mode: whether |a|^2 + |b|^2 - 2ab may be used for p = 2: faster, but distances far below |a| lose digits. By
+            default it is, from more than 25 rows on.
+    Returns:
+        (*, P, R).
+
+    >>> dynograd.cdist(tensor([[0.0, 0.0], [3.0, 0.0]]), tensor([[0.0, 4.0]]))
+    tensor([[4.],
+            [5.]])
+    """
+    one, two = tuple(x1.shape), tuple(x2.shape)
+    if len(one) < 2 or len(two) < 2 or one[-1] != two[-1]:
+        raise ShapeError(
+            f"cdist: x1 and x2 must have at least 2 dimensions and the same number of columns, got shapes {one} and {two}. Their last "
+            f"dims are the coordinates."
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist: only supports non-negative p values, got {p}.")
+    if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", _DIRECT, _PRODUCT):
+        raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode. Use {_PRODUCT!r} or {_DIRECT!r}.")
+    large = one[-2] > 25 or two[-2] > 25
+    if p == 2 and (compute_mode == _PRODUCT or (large and compute_mode != _DIRECT)):
+        return _euclidean_by_product(x1, x2)
+    apart = reshaped(x1, (*one[:-1], 1, one[-1])) - reshaped(x2, (*two[:-2], 1, *two[-2:]))
+    return vector_norm(apart, p, -1, who="cdist")
+
+
+def _euclidean_by_product(x1: Any, x2: Any) -> Any:
+    rank = len(x2.shape)
+    squares1 = sum_dims(x1 * x1, len(x1.shape) - 1, True)
+    squares2 = reshaped(sum_dims(x2 * x2, rank - 1, False), (*x2.shape[:-2], 1, x2.shape[-2]))
+    product = matmul(x1, permuted(x2, (*range(rank - 2), rank - 1, rank - 2)))
+    return absolute_power(maximum(squares1 + squares2 - product - product, 0.0), 0.5)

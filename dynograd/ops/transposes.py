@@ -1,0 +1,128 @@
+"""Other ways to say `permute`: `t`, `movedim`, and the properties `T`, `mT`, `H`, `mH`, which `PROPERTIES` lists for Tensor."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.ops.arithmetic import conj
+from dynograd.ops.op import composed
+from dynograd.ops.views import permuted, transpose, view
+from dynograd.shapes import normalize_dim
+
+__all__ = ["adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t"]
+
+
+@composed(method=True)
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
+@composed(method=True)
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, dim0, dim1)
+
+
+@composed(method=True)
+def t(input: Any) -> Any:
+    """The transpose of a matrix; tensors of fewer dims come back as they are.
+
+    Raises:
+        ShapeError: more than two dims.
+    """
+    if input.ndim > 2:
+        raise ShapeError(
+            f"t: t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D (shape {tuple(input.shape)}). "
+            f"Use transpose(dim0, dim1) or .mT."
+        )
+    return permuted(input, (1, 0)) if input.ndim == 2 else view(input, tuple(input.shape))
+
+
+@composed(method=True)
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
+
+    Raises:
+        ShapeError: `source` and `destination` differ in length or name a dim twice.
+
+    >>> dynograd.movedim(dynograd.zeros(2, 3, 5), 0, -1).shape
+    dynograd.Size([3, 5, 2])
+    """
+    rank = input.ndim
+    sources, destinations = _places(source, "source", rank), _places(destination, "destination", rank)
+    if len(sources) != len(destinations):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({source}) should contain the same number of dims as "
+            f"destination ({destination})."
+        )
+    if not rank:
+        return input
+    order = [dim for dim in range(rank) if dim not in sources]
+    for place, dim in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, dim)
+    return permuted(input, tuple(order))
+
+
+def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
+    listed = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    places = tuple([normalize_dim("movedim", dim, rank) for dim in listed])
+    if len(set(places)) != len(places):
+        raise ShapeError(f"movedim: repeated dim in `{what}` ({list(listed)}). Name each dim once.")
+    return places
+
+
+@composed(method=True)
+def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+    """Another name of `movedim`."""
+    return movedim(input, source, destination)
+
+
+def _reversed_dims(input: Any) -> Any:
+    """The tensor with its dims in reverse order; for a matrix, its transpose."""
+    if input.ndim > 2:
+        warnings.warn(
+            "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
+            UserWarning,
+            stacklevel=2,
+        )
+    return permuted(input, tuple(range(input.ndim - 1, -1, -1)))
+
+
+def _matrix_transpose(input: Any) -> Any:
+    """The tensor with its last two dims exchanged."""
+    _check_matrix("mT", input)
+    return transpose(input, -2, -1)
+
+
+def _adjoint(input: Any) -> Any:
+    """The conjugate transpose of a matrix."""
+    if input.ndim != 2:
+        raise ShapeError(
+            f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
+        )
+    return conj(permuted(input, (1, 0)))
+
+
+def _matrix_adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated."""
+    _check_matrix("mH", input)
+    return conj(transpose(input, -2, -1))
+
+
+def _check_matrix(who: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise ShapeError(
+            f"{who}: tensor.{who} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor. Unsqueeze first."
+        )
+
+
+@composed(method=True)
+def adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated: `.mH`."""
+    return _matrix_adjoint(input)
+
+
+PROPERTIES = {"H": _adjoint, "T": _reversed_dims, "mH": _matrix_adjoint, "mT": _matrix_transpose}

@@ -1,0 +1,162 @@
+"""Adam and its variant AMSGrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.errors import StateDictError
+from dynograd.kernels import kernel
+from dynograd.optim.optimizer import Optimizer, ParamsT
+from dynograd.optim.options import check_flags, check_range, check_single
+from dynograd.optim.states import new_step
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["Adam"]
+
+
+class Adam(Optimizer):
+    """Steps of about `lr` in each element, by running means of the gradient and of its square.
+
+    g = gradient + weight_decay * p; m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2; then at step t
+    p = p - lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps).
+
+    Args:
+        lr: the learning rate, a number or a tensor of one element.
+        betas: how much of the means is kept at each step.
+        eps: added to the root.
+        weight_decay: the L2 penalty, added to the gradient.
+        amsgrad: divide by the root of the largest v so far.
+        decoupled_weight_decay: shrink p by lr * weight_decay instead (see AdamW).
+        maximize: go up instead of down.
+        foreach, fused, capturable: accepted; the step is fused anyway.
+        differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 1; Reddi et al., On the
+        Convergence of Adam and Beyond, 2018 (arXiv 1904.09237), algorithm 2, with Adam's bias correction as in PyTorch.
+
+    >>> w = tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.9000, -1.9000], requires_grad=True)
+    """
+
+    elementwise = True
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        who = type(self).__name__
+        for what, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            check_single(who, what, value, foreach, capturable)
+        check_range(who, "learning rate", lr)
+        check_range(who, "epsilon value", eps)
+        check_range(who, "beta parameter at index 0", betas[0], below=1)
+        check_range(who, "beta parameter at index 1", betas[1], below=1)
+        check_range(who, "weight_decay value", weight_decay)
+        check_flags(who, fused, foreach, differentiable)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": (betas[0], betas[1]),
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for option in ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay"):
+                group.setdefault(option, False)
+            for option in ("foreach", "fused"):
+                group.setdefault(option, None)
+            for p in group["params"]:
+                held = self.state.get(p)
+                if held and not isinstance(held["step"], Tensor):
+                    step = new_step(group)
+                    arrays.write(step.array, float(held["step"]))
+                    held["step"] = step
+
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+        return {"step": new_step(group)} | {name: wrap(arrays.zeros_like(p.array)) for name in names}
+
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        beta1, beta2 = group["betas"]
+        count = state["step"].array
+        step = count.item() + 1
+        arrays.fill(count, step)
+        highest = _highest(state) if group["amsgrad"] else None
+        used = [p, g, state["exp_avg"], state["exp_avg_sq"], highest]
+        kernel("optimizers", "adam_step", p.array)(
+            *[None if one is None else _real(one.array) for one in used],
+            step,
+            float(group["lr"]),
+            float(beta1),
+            float(beta2),
+            group["eps"],
+            group["weight_decay"],
+            group["decoupled_weight_decay"],
+            group["maximize"],
+        )
+
+    def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        beta1, beta2 = group["betas"]
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        if p.is_complex():
+            raise RuntimeError(f"{type(self).__name__}: differentiable=True does not take complex parameters. Optimize their real view.")
+        step = state["step"].array.item() + 1
+        arrays.fill(state["step"].array, step)
+        if group["maximize"]:
+            g = -g
+        if isinstance(weight_decay, Tensor) or weight_decay:
+            if group["decoupled_weight_decay"]:
+                p.mul_(1 - lr * weight_decay)  # type: ignore[attr-defined]
+            else:
+                g = g + weight_decay * p
+        mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (g - state["exp_avg"])
+        square = state["exp_avg_sq"] = beta2 * state["exp_avg_sq"] + (1 - beta2) * (g * g)
+        if group["amsgrad"]:
+            square = state["max_exp_avg_sq"] = _highest(state).maximum(square)  # type: ignore[attr-defined]
+        root = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
+        p.sub_(lr / (1 - beta1**step) * mean / root)  # type: ignore[attr-defined]
+
+
+def _highest(state: dict[str, Any]) -> Tensor:
+    found = state.get("max_exp_avg_sq")
+    if found is None:
+        raise StateDictError(
+            "Adam: amsgrad=True was set, but the state has no max_exp_avg_sq: it was made or saved without amsgrad. "
+            "Set amsgrad before the first step, or drop the state (optimizer.state.clear())."
+        )
+    return found
+
+
+def _real(array: Any) -> Any:
+    """Complex arrays as (real, imaginary) in a last dimension: Adam treats the two as numbers of their own."""
+    return array if array.dtype.kind != "c" else arrays.real_view(array)
+
+

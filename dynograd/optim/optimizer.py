@@ -1,0 +1,318 @@
+"""Optimizer: parameter groups, the step over them, and saving. An optimizer adds `init_state` and `update` for one parameter.
+
+Small parameters of an elementwise optimizer are updated together: see `packs.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from dynograd import arrays
+from dynograd.autograd.modes import enable_grad, set_grad_enabled
+from dynograd.autograd.nodes import user_line
+from dynograd.autograd.writes import stamp
+from dynograd.errors import ShapeError
+from dynograd.optim import states
+from dynograd.optim.hooks import (
+    HookMethods,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_step_hooks,
+)
+from dynograd.optim.packs import Packs
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "Optimizer",
+    "ParamsT",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+
+class _Required:
+    """Stands in `defaults` for an option that each parameter group must give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+    def __reduce__(self) -> str:
+        return "required"
+
+
+required = _Required()
+
+
+class Optimizer(HookMethods):
+    """Base of all optimizers.
+
+    A subclass either overrides `step`, as in PyTorch, or writes `init_state` and `update` for one parameter and leaves groups
+    and closures to `step` here.
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one per parameter group.
+        defaults: the options of groups that do not give them.
+
+    >>> class SignDescent(dynograd.optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1):
+    ...         super().__init__(params, {"lr": lr})
+    ...
+    ...     def update(self, p, g, state, group):
+    ...         p.sub_(group["lr"] * g.sign())
+    >>> w = tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = SignDescent([w])
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    elementwise = False
+    """Whether `update` treats each element by itself, so that small parameters may be updated as one."""
+
+    defaults: dict[str, Any]
+    state: defaultdict[Any, dict[str, Any]]
+    param_groups: list[dict[str, Any]]
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._init_hooks()
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups: list[Any] = _listed(params)
+        if not groups:
+            raise ValueError(
+                "optimizer got an empty parameter list. A generator such as model.parameters() can be read only once: pass a new one, "
+                "or a list."
+            )
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    # --- one parameter: what a subclass writes --------------------------------------------------------------------------
+
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """What is kept for `p` from step to step, before its first one: tensors by name."""
+        return {}
+
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """One step of one parameter: writes into `p` and `state`. Runs without recording the tape.
+
+        Args:
+            p: the parameter; several flattened into one where `elementwise` is set.
+            g: its gradient.
+            state: what `init_state` made; values are replaced or written in place.
+            group: the options.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step: override step(closure=None), or update(p, g, state, group).")
+
+    def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """`update` with ops, for `differentiable=True`: the new `p` has a history through `g`, `state` and tensor options."""
+        raise RuntimeError(
+            f"{type(self).__name__}: differentiable=True is not supported, because its step is not made of recorded ops. "
+            f"Write the update yourself, e.g. p = p - lr * g."
+        )
+
+    # --- all parameters -------------------------------------------------------------------------------------------------
+
+    @with_step_hooks
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss again and calls backward; run first, with recording on.
+        Returns:
+            What the closure returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        line = user_line()
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            for group in self.param_groups:
+                self._step_group(group, line)
+        return loss
+
+    def _step_group(self, group: dict[str, Any], line: str) -> None:
+        recorded = group.get("differentiable", False)
+        packs = self._packs() if self.elementwise and not recorded else None
+        states_by_parameter = self.state
+        for p in group["params"]:
+            g = p._grad
+            if g is None:
+                continue
+            shape = p.array.shape
+            if g.array.shape != shape:
+                raise _shape_error(type(self).__name__, "gradient", g.array.shape, shape)
+            state = states_by_parameter[p]
+            if not state:
+                state.update(self.init_state(p, group))
+            elif self.elementwise:
+                for name, value in state.items():
+                    if name != "step" and value.array.shape != shape:
+                        raise _shape_error(type(self).__name__, name, value.array.shape, shape)
+            if recorded:
+                self.update_recorded(p, g, state, group)
+            elif packs is None or not packs.add(p, g, state):
+                self.update(p, g, state, group)
+                stamp(p.array, line)
+        if packs is not None:
+            packs.run(self, group, line)
+
+    def _packs(self) -> Packs:
+        packs = self.__dict__.get("_packed")
+        if packs is None:
+            packs = self.__dict__["_packed"] = Packs()
+        return packs
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drops the gradients of all parameters, or fills them with zeros when `set_to_none` is False."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    grad = p.grad
+                    grad.detach_()
+                    arrays.write(grad.array, 0)
+                    stamp(grad.array)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters, with options of their own: `{"params": tensors, "lr": 0.1}`.
+
+        Raises:
+            TypeError: not a dict, not tensors, or a set, whose order changes from run to run.
+            ValueError: a tensor that is no leaf, is in another group already, or has no name while others have.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"add_param_group: param_group must be a dict, but got {type(param_group)}. Pass {{'params': tensors}}.")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+                "between runs. Please use a list instead."
+            )
+        listed = [given] if isinstance(given, Tensor) else _listed(given)
+        names = [one[0] for one in listed if isinstance(one, tuple)]
+        if names and len(names) != len(listed):
+            raise ValueError(
+                f"all optimizer params should be with/without names. Some param names are missing: {len(names)} of {len(listed)} have one."
+            )
+        tensors = param_group["params"] = [one[1] if isinstance(one, tuple) else one for one in listed]
+        if names:
+            param_group["param_names"] = names
+        for position, one in enumerate(tensors):
+            self._check_parameter(one, position)
+        for option, value in self.defaults.items():
+            if value is required and option not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {option}")
+            param_group.setdefault(option, value)
+        self._check_overlap(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_parameter(self, one: Any, position: int) -> None:
+        if not isinstance(one, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(one).__name__} (number {position}: {one!r:.60})."
+            )
+        if not self.defaults.get("differentiable") and not (one.is_leaf or one.retains_grad):
+            raise ValueError(
+                f"can't optimize a non-leaf Tensor (number {position}, shape {tuple(one.shape)}): it was computed by "
+                f"{one.grad_fn}. Optimize what it was computed from, or x.detach().requires_grad_()."
+            )
+
+    def _check_overlap(self, group: dict[str, Any]) -> None:
+        mine = {id(p) for p in group["params"]}
+        if len(mine) != len(group["params"]):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error. Each is updated "
+                "once for every time it is listed.",
+                stacklevel=4,
+            )
+        for other in self.param_groups:
+            if ("param_names" in group) != ("param_names" in other):
+                text = "with names" if "param_names" in group else "without names"
+                raise ValueError(
+                    f"all optimizer param groups should be with/without names. cannot add param group {text} to the optimizer, "
+                    f"whose groups are the other kind."
+                )
+            if not mine.isdisjoint(map(id, other["params"])):
+                raise ValueError("some parameters appear in more than one parameter group")
+
+    # --- saving ---------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{"state": {number: {name: tensor}}, "param_groups": [{option: value, "params": [numbers]}]}`, as PyTorch lays it out.
+
+        Tensors are the optimizer's own, so later steps change them; save or deepcopy to keep them.
+        """
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        packed = states.packed(self)
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            changed = hook(self, packed)
+            if changed is not None:
+                packed = changed
+        return packed
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over state and options from `state_dict()`, of this library or PyTorch, by the position of the parameters.
+
+        Tensors are copied; floating ones take the dtype of their parameter, except `step`.
+
+        Raises:
+            ValueError: another number of groups or parameters, or state of another shape.
+        """
+        loaded = dict(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, loaded)
+            if changed is not None:
+                loaded = changed
+        state, groups = states.unpacked(self, loaded)
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._init_hooks()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {option}: {group[option]}" for option in sorted(group) if option != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _listed(params: Any) -> list[Any]:
+    """The parameters or groups as a list, or an error that says what was passed instead."""
+    if isinstance(params, Tensor):
+        raise TypeError(
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got dynograd.Tensor. Pass [tensor]."
+        )
+    if callable(getattr(params, "parameters", None)):
+        raise TypeError(
+            f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got the module "
+            f"{type(params).__name__}. Pass its parameters()."
+        )
+    return list(params)
+
+
+def _shape_error(who: str, name: str, found: Any, expected: Any) -> ShapeError:
+    return ShapeError(
+        f"{who}.step: {name} has shape {tuple(found)}, but its parameter has shape {tuple(expected)}. After replacing a "
+        f"parameter's data, drop its gradient (zero_grad) and its state (del optimizer.state[p])."
+    )

@@ -1,0 +1,34 @@
+"""Checks of the options that optimizers share, and their values as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.tensor import Tensor
+
+__all__ = ["check_flags", "check_range", "check_single"]
+
+
+def check_range(who: str, what: str, value: Any, below: float | None = None) -> None:
+    """`value` is at least 0 and, where given, less than `below`."""
+    if not value >= 0.0 or (below is not None and not value < below):
+        wanted = "at least 0" if below is None else f"in [0, {below:g})"
+        raise ValueError(f"{who}: Invalid {what}: {value}. Expected a number {wanted}.")
+
+
+def check_single(who: str, what: str, value: Any, foreach: Any, capturable: Any) -> None:
+    """A tensor option has one element, and goes with `foreach` only under `capturable`."""
+    if not isinstance(value, Tensor):
+        return
+    if foreach and not capturable:
+        raise ValueError(f"{who}: {what} as a Tensor is not supported for capturable=False and foreach=True. Pass a float.")
+    if value.numel() != 1:
+        raise ValueError(f"{who}: Tensor {what} must be 1-element, got shape {tuple(value.shape)}.")
+
+
+def check_flags(who: str, fused: Any, foreach: Any, differentiable: Any) -> None:
+    """`fused`, `foreach` and `differentiable` exclude each other where PyTorch says so; nothing else depends on the first two."""
+    if fused and differentiable:
+        raise RuntimeError(f"{who}: `fused` does not support `differentiable`.")
+    if fused and foreach:
+        raise RuntimeError(f"{who}: `fused` and `foreach` cannot be `True` together.")

@@ -1,0 +1,119 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.kernels import kernel
+from dynograd.optim.optimizer import Optimizer, ParamsT
+from dynograd.optim.options import check_flags, check_range, check_single
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["SGD"]
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum when `momentum` is not 0.
+
+    g = gradient + weight_decay * p; b = momentum * b + (1 - dampening) * g, where the first b is g; then p = p - lr * b, or
+    p - lr * (g + momentum * b) with `nesterov`, or p - lr * g without momentum.
+
+    Args:
+        lr: the learning rate, a number or a tensor of one element.
+        momentum, dampening, nesterov: as in the formula; Nesterov needs momentum and no dampening.
+        weight_decay: the L2 penalty, added to the gradient.
+        maximize: go up instead of down.
+        foreach, fused: accepted; the step is fused anyway.
+        differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, eq. 1-4; as in PyTorch the
+        learning rate is outside the momentum.
+
+    >>> w = tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.SGD([w], lr=0.1, momentum=0.9)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
+
+    elementwise = True
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_single("SGD", "lr", lr, None, None)
+        check_range("SGD", "learning rate", lr)
+        check_range("SGD", "momentum value", momentum)
+        check_range("SGD", "weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(
+                f"SGD: Nesterov momentum requires a momentum and zero dampening, got momentum={momentum} and dampening={dampening}."
+            )
+        check_flags("SGD", fused, foreach, differentiable)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for option in ("nesterov", "maximize", "differentiable", "fused"):
+                group.setdefault(option, False)
+            group.setdefault("foreach", None)
+        for held in self.state.values():
+            if "momentum_buffer" in held and held["momentum_buffer"] is None:
+                del held["momentum_buffer"]
+
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        momentum = float(group["momentum"])
+        buffer, first = state.get("momentum_buffer"), False
+        if momentum and buffer is None:
+            buffer, first = wrap(arrays.zeros_like(p.array)), True
+            state["momentum_buffer"] = buffer
+        kernel("optimizers", "sgd_step", p.array)(
+            p.array,
+            g.array,
+            buffer.array if momentum else None,
+            float(group["lr"]),
+            momentum,
+            float(group["dampening"]),
+            float(group["weight_decay"]),
+            group["nesterov"],
+            group["maximize"],
+            first,
+        )
+
+    def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        momentum, weight_decay = group["momentum"], group["weight_decay"]
+        if group["maximize"]:
+            g = -g
+        if isinstance(weight_decay, Tensor) or weight_decay:
+            g = g + weight_decay * p
+        if momentum:
+            held = state.get("momentum_buffer")
+            buffer = state["momentum_buffer"] = g if held is None else momentum * held + (1 - group["dampening"]) * g
+            g = g + momentum * buffer if group["nesterov"] else buffer
+        p.sub_(group["lr"] * g)  # type: ignore[attr-defined]

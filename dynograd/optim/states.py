@@ -1,0 +1,99 @@
+"""The state of an optimizer as PyTorch lays it out: parameters are numbers, counted through the groups."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from copy import deepcopy
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.errors import ShapeError, StateDictError
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["new_step", "packed", "unpacked"]
+
+
+def new_step(group: dict[str, Any]) -> Tensor:
+    """A step counter at 0, in the dtype that PyTorch gives it."""
+    wide = dtypes.get_default_dtype() is dtypes.float64 and not (group.get("fused") or group.get("capturable"))
+    return wrap(arrays.zeros((), dtypes.float64 if wide else dtypes.float32))
+
+
+def packed(optimizer: Any) -> dict[str, Any]:
+    """State and groups with numbers in the parameters' place."""
+    numbers: dict[int, int] = {}
+    groups = []
+    start = 0
+    for group in optimizer.param_groups:
+        for number, p in enumerate(group["params"], start):
+            numbers.setdefault(id(p), number)
+        start += len(group["params"])
+        made = {option: value for option, value in group.items() if option != "params"}
+        groups.append(made | {"params": [numbers[id(p)] for p in group["params"]]})
+    state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in optimizer.state.items()}
+    return {"state": state, "param_groups": groups}
+
+
+def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[dict[str, Any]]]:
+    """The state by parameter and the groups with parameters, checked against the optimizer's."""
+    if "state" not in loaded or "param_groups" not in loaded:
+        raise StateDictError(
+            f"load_state_dict: expected a dict with 'state' and 'param_groups', got the keys {[*loaded][:6]}. "
+            f"Pass what optimizer.state_dict() returned."
+        )
+    groups, saved = optimizer.param_groups, deepcopy(loaded["param_groups"])
+    if len(groups) != len(saved):
+        raise ValueError(
+            f"load_state_dict: loaded state dict has a different number of parameter groups: expected {len(groups)}, got {len(saved)}. "
+            f"Build the optimizer with the same groups."
+        )
+    by_number: dict[Any, tuple[Tensor, dict[str, Any]]] = {}
+    for position, (group, other) in enumerate(zip(groups, saved)):
+        if len(group["params"]) != len(other["params"]):
+            raise ValueError(
+                f"load_state_dict: loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                f"group {position} has {len(group['params'])} parameters, the loaded one {len(other['params'])}."
+            )
+        by_number |= {number: (p, other) for number, p in zip(other["params"], group["params"])}
+    state: defaultdict[Any, Any] = defaultdict(dict)
+    for number, held in loaded["state"].items():
+        if number not in by_number:
+            state[number] = held
+            continue
+        p, group = by_number[number]
+        state[p] = _fitted(p, held, group, None)
+        if optimizer.elementwise:
+            _check_shapes(number, p, state[p])
+    for group, other in zip(groups, saved):
+        other["params"] = group["params"]
+        if "param_names" in group:
+            other.setdefault("param_names", group["param_names"])
+    return state, saved
+
+
+def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any) -> Any:
+    """A copy of a state's value, its tensors in the dtype that `p` wants."""
+    if isinstance(value, Tensor):
+        return wrap(_in_dtype(p, arrays.copy(value.array), group, name))
+    if arrays.is_array(value):
+        return wrap(_in_dtype(p, arrays.copy(value), group, name))
+    if isinstance(value, dict):
+        return {key: _fitted(p, inner, group, key) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return type(value)(_fitted(p, inner, group, None) for inner in value)
+    return value
+
+
+def _in_dtype(p: Tensor, array: Any, group: dict[str, Any], name: Any) -> Any:
+    if name == "step":
+        return arrays.cast(array, dtypes.float32) if group.get("fused") or group.get("capturable") else array
+    return arrays.cast(array, p.dtype) if p.is_floating_point() else array
+
+
+def _check_shapes(number: Any, p: Tensor, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        if name != "step" and isinstance(value, Tensor) and value.array.shape != p.array.shape:
+            raise ShapeError(
+                f"load_state_dict: {name} of parameter {number} has shape {tuple(value.array.shape)}, but the parameter has shape "
+                f"{tuple(p.array.shape)}. Is the state of another model, or are the parameters in another order?"
+            )

@@ -1,0 +1,118 @@
+"""Making tensors."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd as dg
+from dynograd.errors import DeviceError, ShapeError
+
+
+def test_tensor_takes_numbers_lists_arrays_and_tensors():
+    assert dg.tensor(3).dtype is dg.int64 and dg.tensor(3.0).dtype is dg.float32 and dg.tensor(True).dtype is dg.bool
+    assert dg.tensor([[1, 2.5]]).tolist() == [[1.0, 2.5]] and dg.tensor([]).dtype is dg.float32
+    assert dg.tensor(numpy.float64(1)).dtype is dg.float64
+    assert dg.tensor([dg.tensor(1.0), dg.tensor(2.0)]).tolist() == [1.0, 2.0]
+    assert dg.tensor(1j).dtype is dg.complex64
+    assert dg.tensor([1.9], dtype=dg.int64).tolist() == [1]
+
+
+def test_tensor_copies_and_from_numpy_shares():
+    array = numpy.zeros(2)
+    copied, shared, same = dg.tensor(array), dg.from_numpy(array), dg.as_tensor(array)
+    array[0] = 5
+    assert copied.tolist() == [0, 0] and shared.tolist() == [5, 0] and same.tolist() == [5, 0]
+    shared.numpy()[1] = 7
+    assert array[1] == 7
+    made = dg.ones(1)
+    assert dg.as_tensor(made) is made and dg.as_tensor(made, dtype=dg.float64).dtype is dg.float64
+
+
+def test_ragged_and_wrong_data_are_told():
+    with pytest.raises(ValueError, match=r"different lengths \(2, 1\).*pad_sequence"):
+        dg.tensor([[1, 2], [3]])
+    with pytest.raises(TypeError, match="expected numbers, got str"):
+        dg.tensor("abc")
+    with pytest.raises(TypeError, match="expected numbers"):
+        dg.tensor([None])
+    with pytest.raises(TypeError, match=r"expected np.ndarray \(got list\)"):
+        dg.from_numpy([1])
+
+
+def test_asarray_copies_on_demand():
+    array = numpy.zeros(2)
+    assert not numpy.shares_memory(dg.asarray(array, copy=True).numpy(), array)
+    with pytest.raises(ValueError, match="can't alias"):
+        dg.asarray([1.0], copy=False)
+
+
+@pytest.mark.parametrize("make", [dg.zeros, dg.ones, dg.empty, dg.rand, dg.randn])
+def test_sizes_come_as_numbers_or_a_tuple(make):
+    assert make(2, 3).shape == make((2, 3)).shape == make([2, 3]).shape == make(dg.Size([2, 3])).shape == (2, 3)
+    assert make(2, dtype=dg.float64, requires_grad=True).requires_grad and make(()).ndim == 0
+    with pytest.raises(ShapeError, match=r"must not be negative, got \(-1,\)"):
+        make(-1)
+    with pytest.raises(TypeError, match="sizes must be ints"):
+        make(2.5)
+    with pytest.raises(DeviceError, match="no CUDA device is available"):
+        make(2, device="cuda")
+
+
+def test_full_takes_the_dtype_of_its_value():
+    assert dg.full((2,), 3).dtype is dg.int64 and dg.full((2,), 3.0).tolist() == [3.0, 3.0]
+    assert dg.full((2,), True).dtype is dg.bool and dg.full((), dg.tensor(2.0)).item() == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ((3,), [0, 1, 2]),
+        ((1, 4), [1, 2, 3]),
+        ((1, 6, 2), [1, 3, 5]),
+        ((5, 0, -2), [5, 3, 1]),
+        ((0, 1, 0.25), [0, 0.25, 0.5, 0.75]),
+        ((0.0, 0.3, 0.1), [0, 0.1, 0.2]),
+        ((2, 2), []),
+    ],
+)
+def test_arange(args, expected):
+    assert dg.arange(*args).tolist() == pytest.approx(expected)
+    whole = all(isinstance(one, int) for one in args)
+    assert dg.arange(*args).dtype is (dg.int64 if whole else dg.float32)
+
+
+def test_arange_and_linspace_errors():
+    with pytest.raises(RuntimeError, match="nonzero"):
+        dg.arange(0, 3, 0)
+    with pytest.raises(RuntimeError, match="inconsistent with step sign"):
+        dg.arange(3, 0)
+    with pytest.raises(RuntimeError, match="non-negative"):
+        dg.linspace(0, 1, -1)
+
+
+def test_linspace_logspace_eye():
+    numpy.testing.assert_allclose(dg.linspace(-1, 1, 5).numpy(), numpy.linspace(-1, 1, 5), rtol=1e-6)
+    numpy.testing.assert_allclose(dg.logspace(0, 2, 3).numpy(), [1, 10, 100], rtol=1e-6)
+    assert dg.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and dg.linspace(0, 1, 1).tolist() == [0.0]
+
+
+def test_like_and_new_forms():
+    x = dg.ones(2, 3, dtype=dg.float64)
+    for made in (dg.zeros_like(x), dg.ones_like(x), dg.empty_like(x), dg.full_like(x, 7), dg.rand_like(x), dg.randn_like(x)):
+        assert made.shape == (2, 3) and made.dtype is dg.float64
+    assert dg.zeros_like(x, dtype=dg.int64).dtype is dg.int64
+    assert x.new_zeros(4).dtype is dg.float64 and x.new_tensor([1, 2]).dtype is dg.float64
+    assert x.new_full((2,), 3).tolist() == [3.0, 3.0] and x.new(2, 2).shape == (2, 2)
+
+
+def test_legacy_constructors():
+    assert dg.Tensor(2, 3).shape == (2, 3) and dg.Tensor([1, 2]).dtype is dg.float32 and dg.Tensor().numel() == 0
+    assert dg.LongTensor([1, 2]).dtype is dg.int64 and dg.FloatTensor(2).shape == (2,)
+    assert isinstance(dg.ones(1), dg.FloatTensor) and not isinstance(dg.ones(1), dg.LongTensor)
+    assert dg.ones(1).type() == "dynograd.FloatTensor" and dg.ones(1).type("torch.LongTensor").dtype is dg.int64
+    assert dg.ones(1).type(dg.float64).dtype is dg.float64
+    x = dg.ones(1)
+    assert dg.autograd.Variable(x) is x and dg.autograd.Variable(x, requires_grad=True).requires_grad
+    with pytest.raises(TypeError, match="has to be a tensor"):
+        dg.autograd.Variable([1])

@@ -1,0 +1,101 @@
+"""Random tensors: reproducible, in range, and clear about bad arguments."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd as dg
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda g: dg.rand(5, generator=g),
+        lambda g: dg.randn(5, generator=g),
+        lambda g: dg.randint(10, (5,), generator=g),
+        lambda g: dg.randperm(5, generator=g),
+        lambda g: dg.bernoulli(dg.full((5,), 0.5), generator=g),
+        lambda g: dg.multinomial(dg.ones(5), 3, generator=g),
+        lambda g: dg.normal(0.0, 1.0, (5,), generator=g),
+        lambda g: dg.zeros(5).uniform_(generator=g),
+        lambda g: dg.zeros(5).normal_(generator=g),
+        lambda g: dg.zeros(5).random_(generator=g),
+        lambda g: dg.zeros(5).bernoulli_(0.5, generator=g),
+        lambda g: dg.zeros(5).exponential_(generator=g),
+    ],
+)
+def test_a_seed_gives_the_same_numbers_and_draws_differ(draw):
+    generator = dg.Generator().manual_seed(5)
+    first, second = draw(generator), draw(generator)
+    assert draw(dg.Generator().manual_seed(5)).tolist() == first.tolist()
+    again = [draw(generator).tolist() for _ in range(20)]
+    assert any(one != first.tolist() for one in [second.tolist(), *again])
+
+
+def test_state_can_be_put_back():
+    state = dg.get_rng_state()
+    first = dg.rand(3).tolist()
+    dg.set_rng_state(state)
+    assert dg.rand(3).tolist() == first and state.dtype is dg.uint8
+    generator = dg.Generator().manual_seed(1)
+    kept = generator.get_state()
+    one = dg.rand(2, generator=generator).tolist()
+    assert dg.rand(2, generator=generator.set_state(kept)).tolist() == one
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        generator.set_state(dg.zeros(3, dtype=dg.uint8))
+
+
+def test_ranges():
+    assert 0 <= dg.rand(1000).min().item() and dg.rand(1000).max().item() < 1
+    made = dg.randint(3, 6, (1000,))
+    assert sorted(set(made.tolist())) == [3, 4, 5] and dg.randint_like(made, 2).max().item() <= 1
+    assert sorted(dg.randperm(100).tolist()) == list(range(100))
+    x = dg.empty(1000).uniform_(-2, 3)
+    assert -2 <= x.min().item() and x.max().item() < 3
+    assert dg.empty(100, dtype=dg.uint8).random_().max().item() > 200
+    assert dg.empty(100).random_(5, 8).min().item() >= 5 and dg.empty(100).random_(3).max().item() <= 2
+
+
+def test_normal_takes_tensors():
+    made = dg.normal(dg.tensor([0.0, 100.0]), dg.tensor([1e-3, 1e-3]))
+    numpy.testing.assert_allclose(made.numpy(), [0, 100], atol=0.02)
+
+
+def test_multinomial_follows_the_weights():
+    made = dg.multinomial(dg.tensor([[0.0, 3.0, 1.0]]), 4000, replacement=True)
+    counts = numpy.bincount(made.numpy()[0], minlength=3) / 4000
+    numpy.testing.assert_allclose(counts, [0, 0.75, 0.25], atol=0.03)
+    assert sorted(dg.multinomial(dg.tensor([1.0, 0.0, 2.0]), 2).tolist()) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: dg.randint(5, 5, (1,)), "less than 'to'"),
+        (lambda: dg.randperm(-1), "non-negative"),
+        (lambda: dg.bernoulli(dg.tensor([1.5])), r"p_in >= 0 && p_in <= 1"),
+        (lambda: dg.multinomial(dg.tensor([-1.0, 2.0]), 1), "element < 0"),
+        (lambda: dg.multinomial(dg.zeros(2), 1), "sum of probabilities <= 0"),
+        (lambda: dg.multinomial(dg.ones(2), 3), r"without replacement: 3 > 2"),
+        (lambda: dg.multinomial(dg.ones(2), 0), "n_sample <= 0"),
+        (lambda: dg.multinomial(dg.ones(1, 1, 1), 1), "1 or 2 dim"),
+        (lambda: dg.normal(0.0, -1.0, (2,)), "std >= 0.0"),
+        (lambda: dg.rand(2, dtype=dg.int64), "expected a floating dtype"),
+        (lambda: dg.zeros(2).uniform_(1, 0), "from=1 > to=0"),
+        (lambda: dg.zeros(2).normal_(0, -1), "std >= 0.0"),
+        (lambda: dg.zeros(2).exponential_(0.0), "lambda > 0.0"),
+    ],
+)
+def test_bad_arguments_are_told(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_filling_in_place_is_recorded_as_a_write():
+    x = dg.ones(3, requires_grad=True)
+    y = x * 2
+    z = (y * y).sum()
+    y.normal_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
