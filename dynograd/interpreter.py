@@ -18,7 +18,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq, remember_line
 from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
-from dynograd.ops.broadcasting import fit
+from dynograd.ops.broadcasting import convert, fit
 from dynograd.ops.op import Op, registry
 from dynograd.shapes import broadcast_error, broadcast_shapes
 
@@ -513,7 +513,7 @@ def _write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             *_quietly(f"out = fast({only}_array{passed})", "        "),
             "    else:",
             f"        out = slow(({only}_array,), ({_tuple(statics)}))",
-            "    adapt = out.dtype.kind == 'c'" if op.differentiable else "",
+            "    adapt = out.dtype.kind == 'c' or out.dtype.itemsize == 2" if op.differentiable else "",
             f"    wants = {only}._requires_grad" if op.differentiable else "",
         ]
     else:
@@ -547,8 +547,10 @@ def _write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         slow=_slow_of(op),
         describe=_describe,
         FLOATS=_FLOATS,
-        scalar=_scalar32,
-        scalars=_scalars32,
+        scalar=_scalar,
+        scalars32=_scalars32,
+        scalars64=_scalars64,
+        BOOL=numpy.dtype(bool),
         broadcast_failure=_broadcast_failure,
         **_common(),
     )
@@ -560,78 +562,100 @@ def _tuple(names: list[str]) -> str:
 
 
 def _fast_dtype(op: Op) -> str:
+    if op.promote == "integer":
+        return "{array}.dtype.kind in 'biu'"
     return "({array}.dtype is F32 or {array}.dtype is F64)"
 
 
 def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) -> list[str]:
     """Operands of a binary (or wider) elementwise op: tensors of one dtype, or a tensor and a number, go the fast way."""
-    first = operands[0]
-    lines = []
     call = ", ".join(f"{name}_array" for name in operands)
-    same = " and ".join(f"{name}_array.dtype is kind" for name in operands[1:])
-    kinds = "kind is F32 or kind is F64" if op.promote in ("float", "arithmetic") else "True"
-    if op.promote == "compare":
-        kinds = "kind.num < 13"
-    if op.promote == "integer":
-        kinds = "kind.kind in 'biu'"
-    all_tensors = " and ".join(f"type({name}) in TENSORS" for name in operands)
-    lines += [f"    if {all_tensors}:"]
+    slow = f"out = slow(({call},), ({_tuple(statics)}))"
+    values = operands[1:] if op.promote == "select" else operands
+    same = " and ".join(f"{name}_array.dtype is kind" for name in values[1:])
+    kinds = {
+        "arithmetic": "(kind is F32 or kind is F64)",
+        "float": "(kind is F32 or kind is F64)",
+        "compare": "kind.num < 13",
+        "integer": "kind.kind in 'biu'",
+        "logical": "True",
+        "select": f"{operands[0]}_array.dtype is BOOL",
+    }[op.promote]
+    tensor = {name: f"type({name}) in TENSORS" for name in operands}
+    number = {name: f"type({name}) in NUMBERS" for name in values}
+
+    lines = [f"    if {' and '.join(tensor.values())}:"]
     lines += [f"        {name}_array = {name}.array" for name in operands]
-    lines += [f"        kind = {first}_array.dtype"]
-    lines += [f"        if {same} and ({kinds}) and type({first}_array) is ndarray:"]
+    lines += [f"        kind = {values[0]}_array.dtype"]
+    lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
     lines += _quietly(f"out = fast({call}{passed})", "            ")
     lines += ["            except ValueError as error:", f"                raise broadcast_failure(op, ({call},), error) from None"]
-    if op.differentiable:
-        lines += ["            adapt = None"]
-    lines += ["        else:", f"            out = slow(({call},), ({_tuple(statics)}))", "            adapt = True"]
-    if op.differentiable:
-        lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
-        lines += [f"        wants = {' or '.join(f'{name}_wants' for name in operands)}"]
+    lines += ["            adapt = None", "        else:", f"            {slow}", "            adapt = True"]
+    lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
+
     if len(operands) == 2 and op.promote != "integer":
-        second = operands[1]
-        for one, two in ((first, second), (second, first)):
+        for one, two in (operands, operands[::-1]):
             lines += [
-                f"    elif type({one}) in TENSORS and type({two}) in NUMBERS:",
+                f"    elif {tensor[one]} and {number[two]}:",
                 f"        {one}_array = {one}.array",
                 f"        kind = {one}_array.dtype",
-                "        if kind is F32:",
-                f"            {two}_array = scalars.get({two})",
+                "        if kind is F32 or kind is F64:",
+                f"            {two}_array = (scalars32 if kind is F32 else scalars64).get({two})",
                 f"            if {two}_array is None:",
-                f"                {two}_array = scalar({two})",
+                f"                {two}_array = scalar({two}, kind)",
                 *_quietly(f"out = fast({call}{passed})", "            "),
                 "            adapt = False",
                 "        else:",
                 f"            {two}_array = {two}",
-                f"            out = slow(({call},), ({_tuple(statics)}))",
+                f"            {slow}",
                 "            adapt = True",
+                f"        {one}_wants = {one}._requires_grad",
+                f"        {two}_wants = False",
             ]
-            if op.differentiable:
-                lines += [f"        wants = {one}_wants = {one}._requires_grad", f"        {two}_wants = False"]
-    raw = " and ".join(f"type({name}) is ndarray" for name in operands)
+    else:
+        either = [f"({tensor[name]} or {number[name]})" if name in number else tensor[name] for name in operands]
+        lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
+        for name in operands:
+            lines += [f"        {name}_array = {name}.array if {tensor[name]} else {name}"]
+            lines += [f"        {name}_wants = {tensor[name]} and {name}._requires_grad"]
+        lines += [f"        {slow}", "        adapt = True"]
+
+    raw = {name: f"type({name}) is ndarray" for name in operands}
+    same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
+    ready = f"{operands[0]}.dtype is BOOL" if op.promote == "select" else f"({values[0]}.dtype is F32 or {values[0]}.dtype is F64)"
+    if op.promote == "integer":
+        ready = f"{values[0]}.dtype.kind in 'biu'"
+    either = [f"({raw[name]} or {number[name]})" if name in number else raw[name] for name in operands]
     lines += [
-        f"    elif {raw}:",
-        f"        if {' and '.join(f'{name}.dtype is {first}.dtype' for name in operands[1:])} and ({first}.dtype is F32):",
+        f"    elif {' and '.join(raw.values())}:",
+        f"        if {same} and {ready}:",
         *_quietly(f"out = fast({', '.join(operands)}{passed})", "            "),
         "            return out",
+        f"        return slow(({_tuple(operands)}), ({_tuple(statics)}))",
+        f"    elif {' and '.join(either)} and ({' or '.join(raw.values())}):",
         f"        return slow(({_tuple(operands)}), ({_tuple(statics)}))",
         "    else:",
         f"        return other_types(op, {_arguments(op)})",
     ]
-    return lines
+    if not op.differentiable:
+        return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
+    return [*lines, f"    wants = {' or '.join(f'{name}_wants' for name in operands)}"]
 
 
 _scalars32: dict[Any, Any] = {}
+_scalars64: dict[Any, Any] = {}
 
 
-def _scalar32(number: Any) -> Any:
-    """A Python number as a 0-d float32 array (NumPy adds those faster than numbers); repeated numbers are remembered."""
+def _scalar(number: Any, kind: Any) -> Any:
+    """A Python number as a 0-d float array (NumPy adds those faster than numbers); repeated numbers are remembered."""
     try:
-        made = numpy.array(number, F32)
+        made = numpy.array(number, kind)
     except OverflowError:
-        made = numpy.array(float("inf") if number > 0 else float("-inf"), F32)
+        made = numpy.array(float("inf") if number > 0 else float("-inf"), kind)
     made.flags.writeable = False
-    if number and len(_scalars32) < 256:  # 0.0 and -0.0 are one key
-        _scalars32[number] = made
+    known = _scalars32 if kind is F32 else _scalars64
+    if number and len(known) < 256:  # 0.0 and -0.0 are one key
+        known[number] = made
     return made
 
 
@@ -654,14 +678,16 @@ def _slow_of(op: Op) -> Any:
     def slow(operands: tuple, statics: tuple) -> Any:
         shapes = [operand.shape for operand in operands if hasattr(operand, "shape")]
         shape = broadcast_shapes(op.name, *shapes)
-        kind = dtypes.result_dtype(*operands)
+        kind = dtypes.result_dtype(*(operands[1:] if op.promote == "select" else operands))
         if op.promote == "float" and kind.category < dtypes.FLOATING:
             kind = dtypes.get_default_dtype()
         if op.promote == "integer" and kind.category > dtypes.INTEGER:
             raise DtypeError(f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first.")
-        compute = dtypes.float32 if kind in (dtypes.float16, dtypes.bfloat16) else kind
+        compute = dtypes.float32 if kind in (dtypes.float16, dtypes.bfloat16) and op.promote != "select" else kind
         if op.promote == "logical":
             ready = [_as_array(operand, None) for operand in operands]
+        elif op.promote == "select":
+            ready = [_as_condition(op, operands[0]), *[_as_array(operand, kind) for operand in operands[1:]]]
         else:
             ready = [_as_array(operand, compute) for operand in operands]
         try:
@@ -688,6 +714,17 @@ def _as_array(operand: Any, kind: Any) -> Any:
     return arrays.from_python(operand, kind)
 
 
+def _as_condition(op: Op, condition: Any) -> Any:
+    if condition.dtype.kind == "b":
+        return arrays.as_result(condition)
+    if condition.dtype.num == dtypes.uint8.num:
+        return arrays.cast(condition, dtypes.bool)
+    raise DtypeError(
+        f"{op.name}: expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of_array(condition)}. "
+        f"Compare first, e.g. condition != 0, or use condition.bool()."
+    )
+
+
 def _elementwise_saves(op: Op) -> list[str]:
     texts = " ".join(text for text in op.derivative if text)  # type: ignore[union-attr]
     used = set(_names.findall(texts))
@@ -701,7 +738,8 @@ def _make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
     made = type(title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "op": op})
     made.release = _release_of(saves)  # type: ignore[method-assign]
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
-    space |= dict(finish=_finish, GraphSaved=GraphSaved)
+    space |= dict(finish=_finish, GraphSaved=GraphSaved, is_complex=_is_complex, is_half=_is_half, widened=_widened)
+    space["__name__"] = op.forward.__module__
     texts = op.derivative or ()
     for title, source in (("apply", "node"), ("apply_graph", "GraphSaved(node)")):
         lines = [f"def {title}(node, g):"]
@@ -713,7 +751,9 @@ def _make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
         lines += [f"    {name} = {holder}.{name}" for name in saves]
         if op.static_names:
             lines.append(f"    {_tuple(list(op.static_names))} = node.attrs")
-        lines += ["    adapt = node.adapt", "    if adapt is not None and g.dtype is not None and is_complex(g):", "        g = conj(g)"]
+        lines += ["    adapt = node.adapt", "    if adapt is not None:", "        if is_complex(g):", "            g = conj(g)"]
+        lines += ["        elif is_half(g):", "            g = widened(g)"]
+        lines += [f"            {name} = widened({name})" for name in saves]
         parts = []
         for number, text in enumerate(texts):
             if text is None:
@@ -725,7 +765,6 @@ def _make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
         lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
         lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
         filename = f"<dynograd backward {op.name}>"
-        space["is_complex"] = _is_complex
         exec(compile("\n".join(lines) + "\n", filename, "exec"), space)
         setattr(made, title, space[title])
     _node_classes[op.name] = made
@@ -734,6 +773,19 @@ def _make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
 
 def _is_complex(g: Any) -> bool:
     return getattr(g, "array", g).dtype.kind == "c"
+
+
+def _is_half(g: Any) -> bool:
+    return getattr(g, "array", g).dtype.num in _HALVES
+
+
+def _widened(value: Any) -> Any:
+    """Half types as float32: a derivative is computed in float32 and rounded once, as the forward is."""
+    kind = getattr(getattr(value, "array", value), "dtype", None)
+    return convert(value, dtypes.float32) if kind is not None and kind.num in _HALVES else value
+
+
+_HALVES = (dtypes.float16.num, dtypes.bfloat16.num)
 
 
 def _finish(parts: tuple, adapt: tuple, edges: tuple) -> tuple:
@@ -799,9 +851,9 @@ def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
             TENSORS.add(type(value))
         return value
     if op.kind == "elementwise" and isinstance(value, _NUMERIC) and not isinstance(value, numpy.generic):
-        if not has_tensor or type(value) in NUMBERS and op.promote != "integer" and len(op.array_names) == 2:
-            return value
-        return _number_tensor(value) if has_tensor else value
+        wanted = op.promote == "select" and name == op.array_names[0]
+        if not wanted and len(op.array_names) > 1:
+            return _number_tensor(value) if has_tensor and type(value) not in NUMBERS else value
     if arrays.is_array(value):
         if has_tensor and isinstance(value, numpy.generic):
             return _number_tensor(value.item()) if op.kind == "elementwise" else cls.wrap(as_result(value))

@@ -63,7 +63,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     >>> class Countdown(IterableDataset):
     ...     def __iter__(self):
     ...         return iter([3, 2, 1])
-    >>> [batch.tolist() for batch in DataLoader(Countdown(), batch_size=2)]
+    >>> [batch.tolist() for batch in dynograd.data.DataLoader(Countdown(), batch_size=2)]
     [[3, 2], [1]]
     """
 

@@ -11,7 +11,7 @@ from dynograd.data.seeding import mix, sample_seed, seed_all
 from dynograd.errors import LoaderError
 from dynograd.tensor import Tensor
 
-__all__ = ["END", "IterableFetch", "MapFetch", "Stopped", "Task", "make_fetch", "shown"]
+__all__ = ["END", "IterableFetch", "MapFetch", "Stop", "Stopped", "Task", "make_fetch", "shown"]
 
 Task = tuple[int, Any, int | None]
 
@@ -25,22 +25,30 @@ class Stopped(Exception):
     """The loader was closed while a batch was being made."""
 
 
-def make_fetch(dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, worker_id: int) -> Any:
+class Stop:
+    """Says between two samples whether to go on."""
+
+    requested = False
+
+
+def make_fetch(
+    dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, worker_id: int, stop: Stop
+) -> Any:
     """The fetch of one epoch, for either style of data set."""
     if isinstance(dataset, IterableDataset):
-        return IterableFetch(dataset, collate_fn, batched, drop_last, mix(mix(seed, _STREAM), worker_id))
-    return MapFetch(dataset, collate_fn, batched, seed)
+        return IterableFetch(dataset, collate_fn, batched, drop_last, mix(mix(seed, _STREAM), worker_id), stop)
+    return MapFetch(dataset, collate_fn, batched, seed, stop)
 
 
 class MapFetch:
     """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's."""
 
-    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int) -> None:
+    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int, stop: Stop) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
         self.seed = seed
-        self.stopped = False
+        self.stop = stop
         self.reads_batches = batched and reads_batches(dataset)
         self.takes_rows = batched and _takes_rows(dataset, collate_fn)
         """Rows of tensors, stacked again: one indexing per tensor does it, and nothing is random."""
@@ -62,7 +70,7 @@ class MapFetch:
         return _collated(self.collate_fn, samples, self.seed, number, f"indices {shown(indices)}")
 
     def _sample(self, index: Any, position: int | None, task: Task) -> Any:
-        if self.stopped:
+        if self.stop.requested:
             raise Stopped
         seed_all(sample_seed(self.seed, index, position))
         try:
@@ -83,13 +91,15 @@ class MapFetch:
 class IterableFetch:
     """Reads the next samples of a stream. The n-th sample of a worker has its own seed, whatever the batch size."""
 
-    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int) -> None:
+    def __init__(
+        self, dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, stop: Stop
+    ) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
         self.drop_last = drop_last
         self.seed = seed
-        self.stopped = False
+        self.stop = stop
         self.takes_rows = False
         self._count = 0
         self._samples: Iterator | None = None
@@ -111,7 +121,7 @@ class IterableFetch:
         return _collated(self.collate_fn, samples if self.batched else samples[0], self.seed, number, made)
 
     def _next(self) -> Any:
-        if self.stopped:
+        if self.stop.requested:
             raise Stopped
         seed_all(mix(self.seed, self._count))
         try:

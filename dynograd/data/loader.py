@@ -10,7 +10,7 @@ from typing import Any
 
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import IterableDataset
-from dynograd.data.fetch import END, Task, make_fetch
+from dynograd.data.fetch import END, Stop, Task, make_fetch
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from dynograd.data.seeding import Undisturbed, draw_seed
 from dynograd.data.worker import Setup
@@ -209,7 +209,8 @@ class _OneProcess(_Iteration):
 
     def _start(self, loader: DataLoader) -> None:
         super()._start(loader)
-        self._fetch = make_fetch(loader.dataset, loader.collate_fn, self._batched, loader.drop_last, self._seed, 0)
+        options = (loader.collate_fn, self._batched, loader.drop_last)
+        self._fetch = make_fetch(loader.dataset, *options, self._seed, 0, Stop())
 
     def _next(self) -> Any:
         task = next(self._tasks)
@@ -278,7 +279,8 @@ class _ManyProcesses(_Iteration):
             # An error of one sample leaves the workers at work; an interrupted or broken conversation cannot go on.
             if self._crew.owner is None or not isinstance(error, Exception):
                 self._failure = error
-                self._end()
+                self._end.detach()
+                self._crew.shut_down(1.0)
             raise
 
 

@@ -101,6 +101,7 @@ class Worker:
 
     def death(self) -> LoaderError:
         self.process.join(_PATIENCE)
+        self._take_what_was_done()
         code = self.process.exitcode
         if code is None:
             how = "closed its pipe without ending"
@@ -115,6 +116,18 @@ class Worker:
             how = f"exited with code {code}"
             hint = "Something in the dataset or collate_fn ended the process; num_workers=0 shows where."
         return self.error(f"{self} {how} {self.doing()}. {hint}")
+
+    def _take_what_was_done(self) -> None:
+        """Throws away what is left in the pipe, so that `pending` begins with what was not done."""
+        with contextlib.suppress(EOFError, OSError):
+            while self.connection.poll(0):
+                kind, _ = self.receiver.receive(wanted=False)
+                if kind == "stack":
+                    continue
+                if self.stale:
+                    self.stale -= 1
+                else:
+                    self.pending.popleft()
 
     def error(self, text: str) -> LoaderError:
         """A LoaderError that a program can ask, too: `worker_id`, `pid`, `exitcode`, `indices`."""
@@ -192,10 +205,10 @@ class Crew:
         worker.give(task)
 
     def _first_ready(self) -> Worker:
-        deadline = time.monotonic() + (self.timeout or float("inf"))
         asked = time.monotonic()
+        deadline = asked + (self.timeout or float("inf"))
         waiting = {worker.connection: worker for worker in self._queue}
-        while not (ready := wait(list(waiting), _LOOK_AROUND)):
+        while not (ready := wait(list(waiting), _until(deadline))):
             self._look_around(self._queue[0], asked, deadline)
         worker = waiting[ready[0]]
         self._queue.remove(worker)
@@ -206,7 +219,7 @@ class Crew:
         deadline = asked + (self.timeout or float("inf"))
         while True:
             try:
-                while not worker.connection.poll(max(0.0, min(_LOOK_AROUND, deadline - time.monotonic()))):
+                while not worker.connection.poll(_until(deadline)):
                     self._look_around(worker, asked, deadline)
                 kind, content = worker.receiver.receive(wanted=worker.stale == 0)
             except (EOFError, OSError):
@@ -226,7 +239,7 @@ class Crew:
             )
             raise self._fatal(worker.error(text))
         for other in self.workers:
-            if other.process.exitcode is not None and not other.connection.poll(0):
+            if other.process.exitcode is not None:
                 raise self._fatal(other.death())
         if now - asked > _SLOW and not self._warned:
             self._warned = True
@@ -249,8 +262,8 @@ class Crew:
         for worker in self.workers:
             worker.receiver.close()
         processes = [worker.process for worker in self.workers if worker.process is not None]
-        for ask in (None, "terminate", "kill"):
-            deadline = time.monotonic() + (patience if ask is None else _PATIENCE)
+        for ask, seconds in ((None, patience), ("terminate", 1.0), ("kill", _PATIENCE)):
+            deadline = time.monotonic() + seconds
             for process in processes:
                 if ask is not None and process.is_alive():
                     getattr(process, ask)()
@@ -275,6 +288,11 @@ def _abandon_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _until(deadline: float) -> float:
+    """Seconds to wait before the next look around."""
+    return max(0.0, min(_LOOK_AROUND, deadline - time.monotonic()))
 
 
 def _is_stream(indices: Any) -> bool:

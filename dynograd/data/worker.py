@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Setup", "WorkerInfo", "get_worker_info", "worker_loop"]
 
 GRACE = 5.0
-"""Seconds that a worker may finish the sample it is at, after the loader is gone."""
+"""Seconds in which a worker may finish the sample it is at after the loader was closed; none if the program died."""
 
 _PARENT_CHECK = 2.0
 _info: WorkerInfo | None = None
@@ -77,22 +77,22 @@ def worker_loop(setup: Setup, connection: Connection) -> None:
     """
     from queue import SimpleQueue
 
-    from dynograd.data.fetch import END, Stopped, make_fetch
+    from dynograd.data.fetch import END, Stop, Stopped, make_fetch
     from dynograd.data.transport import BatchSender
 
     _prepare_process()
     sender = BatchSender(connection, setup.slots)
     inbox: SimpleQueue = SimpleQueue()
-    running: list = []
-    threading.Thread(target=_listen, args=(connection, inbox, sender, running), daemon=True).start()
+    stop = Stop()
+    threading.Thread(target=_listen, args=(connection, inbox, sender, stop), daemon=True).start()
     failure = _initialize(setup)
     fetch: Any = None
     while (message := inbox.get()) is not None:
         kind, content = message
         if kind == "epoch":
             seed, epoch = content
-            fetch = make_fetch(setup.dataset, setup.collate_fn, setup.batched, setup.drop_last, seed, setup.worker_id)
-            running[:] = [fetch]
+            options = (setup.collate_fn, setup.batched, setup.drop_last)
+            fetch = make_fetch(setup.dataset, *options, seed, setup.worker_id, stop)
             failure = failure or _start_epoch(setup, seed, epoch)
             continue
         try:
@@ -121,7 +121,7 @@ def _sent(sender: Any, kind: str, value: Any) -> bool:
     return True
 
 
-def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, running: list) -> None:
+def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, stop: Any) -> None:
     parent, main = os.getppid(), threading.main_thread().ident or 0
     try:
         while True:
@@ -140,10 +140,11 @@ def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, running: li
                 inbox.put(message)
     except (EOFError, OSError):
         pass
+    stop.requested = True
     inbox.put(None)
-    for fetch in running:
-        fetch.stopped = True
-    time.sleep(GRACE)
+    deadline = time.monotonic() + GRACE
+    while time.monotonic() < deadline and os.getppid() == parent:
+        time.sleep(0.1)
     os._exit(1)
 
 

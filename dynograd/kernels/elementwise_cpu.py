@@ -9,31 +9,10 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.activations_cpu import (
-    celu,
-    elu,
-    gelu,
-    gelu_backward,
-    gelu_tanh,
-    gelu_tanh_backward,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    logsigmoid,
-    mish,
-    prelu,
-    relu,
-    sigmoid,
-    silu,
-    silu_backward,
-    softplus,
-    softshrink,
-    threshold,
-)
-from dynograd.kernels.special_functions_cpu import digamma, erf, erfc, erfinv, lgamma, polygamma
-from dynograd.kernels.ufuncs import gate, select
+from dynograd.kernels.activations_cpu import *  # noqa: F403
+from dynograd.kernels.special_functions_cpu import *  # noqa: F403
+from dynograd.kernels.ufuncs import gate as gate
+from dynograd.kernels.ufuncs import select
 
 add = numpy.add
 sub = numpy.subtract
@@ -148,7 +127,9 @@ def fmod(input: Any, other: Any) -> Any:
 def _divisor(who: str, input: Any, other: Any) -> Any:
     """`other`, when no integer is divided by 0. NumPy would give 0 there; only the values can tell."""
     if input.dtype.kind in "iu" and not other.all():
-        raise RuntimeError(f"{who}: ZeroDivisionError: integer division by 0. Use floating-point tensors, which give inf or nan.")
+        raise RuntimeError(
+            f"{who}: ZeroDivisionError: integer division by 0. Use floating-point tensors, which give inf or nan."
+        )
     return other
 
 
@@ -206,6 +187,12 @@ def xlogy(input: Any, other: Any) -> Any:
     return select((input == 0) & ~numpy.isnan(other), found.dtype.type(0), found)
 
 
+def log_odds(input: Any, eps: float) -> Any:
+    if eps >= 0:
+        input = clamp(input, eps, 1 - eps)
+    return numpy.log(input / (1 - input))
+
+
 # --- signs and special values ------------------------------------------------------------------------------------------------
 
 
@@ -256,10 +243,24 @@ def sinc(input: Any) -> Any:
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
     if min is not None:
-        input = numpy.maximum(input, _number(min, input))
+        input = numpy.maximum(input, _bound(min, input.dtype))
     if max is not None:
-        input = numpy.minimum(input, _number(max, input))
+        input = numpy.minimum(input, _bound(max, input.dtype))
     return input
+
+
+def _bound(value: Any, kind: Any) -> Any:
+    """A bound in the dtype; one outside the range of an integer dtype is as good as the range's own."""
+    if kind.kind in "iu":
+        limits = numpy.iinfo(kind)
+        value = limits.min if value < limits.min else limits.max if value > limits.max else value
+    return numpy.asarray(value).astype(kind)
+
+
+def within(input: Any, min: Any, max: Any) -> Any:
+    if min is None:
+        return input <= max
+    return input >= min if max is None else (input >= min) & (input <= max)
 
 
 clamp_min = numpy.maximum

@@ -190,7 +190,7 @@ def _digamma(x):
     if x < 0.0:
         if x == math.floor(x):
             return math.nan
-        total = -math.pi / math.tan(math.pi * math.fmod(x, 1.0))
+        total = -math.pi / math.tan(math.pi * (x - np.trunc(x)))
         x = 1.0 - x
     while x < 10.0:
         total -= 1.0 / x

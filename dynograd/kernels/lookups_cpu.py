@@ -31,7 +31,7 @@ def bincount(x, weights, minlength):
     """How often each of 0, 1, ... occurs, or the sum of its weights (added up in float64)."""
     if weights is None:
         return np.bincount(x, None, minlength)
-    kind = weights.dtype if weights.dtype.kind == "f" else np.dtype(np.float64)
+    kind = weights.dtype if weights.dtype.kind in "fV" else np.dtype(np.float64)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.creation import full
+from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
+from dynograd.nn import init as initial
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -23,6 +25,7 @@ __all__ = [
     "LogSoftmax",
     "Mish",
     "PReLU",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SELU",
@@ -40,24 +43,43 @@ __all__ = [
 ]
 
 
-class _Activation(Module):
-    """Calls `function` with the fields named in `options`, in that order."""
-
-    function: str
-    options: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
 
     def forward(self, input: Any) -> Any:
-        return getattr(F, self.function)(input, **{name: getattr(self, name) for name in self.options})
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+        return F.sigmoid(input)
 
 
-class _MaybeInplace(_Activation):
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    def forward(self, input: Any) -> Any:
+        return F.tanh(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.tanhshrink(input)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input: Any) -> Any:
+        return F.logsigmoid(input)
+
+
+class _OnlyInplace(Module):
     """An activation whose only option is `inplace`."""
-
-    options = ("inplace",)
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -67,214 +89,280 @@ class _MaybeInplace(_Activation):
         return "inplace=True" if self.inplace else ""
 
 
-class ReLU(_MaybeInplace):
-    """max(x, 0)."""
+class ReLU(_OnlyInplace):
+    """max(x, 0).
 
-    function = "relu"
+    >>> dynograd.nn.ReLU()(tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
     def forward(self, input: Any) -> Any:
-        return F.relu(input, inplace=self.inplace) if self.inplace else F.relu(input)
+        return F.relu(input, inplace=True) if self.inplace else F.relu(input)
 
 
-class ReLU6(_MaybeInplace):
-    """min(max(x, 0), 6)."""
+class SELU(_OnlyInplace):
+    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), self-normalising.
 
-    function = "relu6"
+    Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
+    """
 
-
-class SELU(_MaybeInplace):
-    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), self-normalising."""
-
-    function = "selu"
+    def forward(self, input: Any) -> Any:
+        return F.selu(input, inplace=self.inplace)
 
 
-class SiLU(_MaybeInplace):
+class SiLU(_OnlyInplace):
     """x * sigmoid(x)."""
 
-    function = "silu"
+    def forward(self, input: Any) -> Any:
+        return F.silu(input, inplace=self.inplace)
 
 
-class Mish(_MaybeInplace):
-    """x * tanh(softplus(x))."""
+class Mish(_OnlyInplace):
+    """x * tanh(softplus(x)).
 
-    function = "mish"
+    Source: Misra, Mish: a self regularized non-monotonic activation function, 2019 (arXiv:1908.08681).
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.mish(input, inplace=self.inplace)
 
 
-class Hardswish(_MaybeInplace):
+class Hardswish(_OnlyInplace):
     """x * relu6(x + 3) / 6."""
 
-    function = "hardswish"
+    def forward(self, input: Any) -> Any:
+        return F.hardswish(input, inplace=self.inplace)
 
 
-class Hardsigmoid(_MaybeInplace):
+class Hardsigmoid(_OnlyInplace):
     """relu6(x + 3) / 6."""
 
-    function = "hardsigmoid"
+    def forward(self, input: Any) -> Any:
+        return F.hardsigmoid(input, inplace=self.inplace)
 
 
-class Sigmoid(_Activation):
-    """1 / (1 + exp(-x))."""
-
-    function = "sigmoid"
+def _with_inplace(text: str, inplace: bool) -> str:
+    return f"{text}, inplace=True" if inplace else text
 
 
-class Tanh(_Activation):
-    """The hyperbolic tangent."""
-
-    function = "tanh"
-
-
-class Softsign(_Activation):
-    """x / (1 + |x|)."""
-
-    function = "softsign"
-
-
-class Tanhshrink(_Activation):
-    """x - tanh(x)."""
-
-    function = "tanhshrink"
-
-
-class LogSigmoid(_Activation):
-    """log(sigmoid(x))."""
-
-    function = "logsigmoid"
-
-
-class GELU(_Activation):
-    """x times the normal distribution function of x; `approximate="tanh"` for the old formula."""
-
-    function, options = "gelu", ("approximate",)
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
-
-
-class LeakyReLU(_Activation):
+class LeakyReLU(Module):
     """x where positive, else negative_slope * x."""
-
-    function, options = "leaky_relu", ("negative_slope", "inplace")
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
 
+    def forward(self, input: Any) -> Any:
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+        return _with_inplace(f"negative_slope={self.negative_slope}", self.inplace)
 
 
-class ELU(_Activation):
+class RReLU(Module):
+    """x where positive, else x times a slope drawn from [lower, upper] in training, their mean in evaluation.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015 (arXiv:1505.00853).
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"lower={self.lower}, upper={self.upper}", self.inplace)
+
+
+class ELU(Module):
     """x where positive, else alpha * (exp(x) - 1)."""
-
-    function, options = "elu", ("alpha", "inplace")
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
 
+    def forward(self, input: Any) -> Any:
+        return F.elu(input, self.alpha, self.inplace)
+
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+        return _with_inplace(f"alpha={self.alpha}", self.inplace)
 
 
-class CELU(ELU):
+class CELU(Module):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
-    function = "celu"
-
-
-class Softplus(_Activation):
-    """log(1 + exp(beta * x)) / beta, linear above threshold / beta."""
-
-    function, options, shown = "softplus", ("beta", "threshold"), ("beta", "threshold")
-
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
-        self.beta, self.threshold = beta, threshold
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"alpha={self.alpha}", self.inplace)
 
 
-class Hardtanh(_Activation):
+class Hardtanh(Module):
     """x clamped to [min_val, max_val]."""
 
-    function, options = "hardtanh", ("min_val", "max_val", "inplace")
-
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
-        if not max_val > min_val:
-            raise ValueError(f"Hardtanh: max_val ({max_val}) must be larger than min_val ({min_val}).")
-        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if not self.max_val > self.min_val:
+            raise ValueError(f"Hardtanh: max_val ({self.max_val}) must be larger than min_val ({self.min_val}).")
+
+    def forward(self, input: Any) -> Any:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+        return _with_inplace(f"min_val={self.min_val}, max_val={self.max_val}", self.inplace)
 
 
-class Hardshrink(_Activation):
-    """x outside [-lambd, lambd], else 0."""
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
 
-    function, options = "hardshrink", ("lambd",)
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
-        return str(self.lambd)
+        return "inplace=True" if self.inplace else ""
 
 
-class Softshrink(Hardshrink):
-    """x moved towards 0 by lambd, 0 inside [-lambd, lambd]."""
-
-    function = "softshrink"
-
-
-class Threshold(_Activation):
+class Threshold(Module):
     """x above `threshold`, else `value`."""
-
-    function, options, shown = "threshold", ("threshold", "value", "inplace"), ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
+    def forward(self, input: Any) -> Any:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
 
-class GLU(_Activation):
-    """The first half of `dim` times the sigmoid of the second half."""
+    def extra_repr(self) -> str:
+        return _with_inplace(f"threshold={self.threshold}, value={self.value}", self.inplace)
 
-    function, options, shown = "glu", ("dim",), ("dim",)
+
+class GELU(Module):
+    """x times the normal distribution function of x; `approximate="tanh"` for the older formula.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016 (arXiv:1606.08415).
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Any) -> Any:
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta, linear above threshold / beta."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Any) -> Any:
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Hardshrink(Module):
+    """x outside [-lambd, lambd], else 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Any) -> Any:
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Softshrink(Module):
+    """x moved towards 0 by lambd, 0 inside [-lambd, lambd]."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Any) -> Any:
+        return F.softshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class GLU(Module):
+    """The first half of `dim` times the sigmoid of the second half.
+
+    Source: Dauphin et al., Language modeling with gated convolutional networks, 2016 (arXiv:1612.08083).
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
+    def forward(self, input: Any) -> Any:
+        return F.glu(input, self.dim)
 
-class Softmax(_Activation):
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class _Along(Module):
+    """An activation over one dim; without it, PyTorch's old choice: 0 for 0-d, 1-d and 3-d inputs, else 1."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_Along):
     """exp(x) over its sum along `dim`.
 
     >>> dynograd.nn.Softmax(dim=-1)(tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
     """
 
-    function, options, shown = "softmax", ("dim",), ("dim",)
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    def forward(self, input: Any) -> Any:
+        return F.softmax(input, self.dim, 5)
 
 
-class LogSoftmax(Softmax):
+class LogSoftmax(_Along):
     """log(softmax(x)) along `dim`."""
 
-    function = "log_softmax"
+    def forward(self, input: Any) -> Any:
+        return F.log_softmax(input, self.dim, 5)
 
 
-class Softmin(Softmax):
+class Softmin(_Along):
     """softmax(-x) along `dim`."""
 
-    function = "softmin"
+    def forward(self, input: Any) -> Any:
+        return F.softmin(input, self.dim, 5)
 
 
 class Softmax2d(Module):
@@ -282,17 +370,27 @@ class Softmax2d(Module):
 
     def forward(self, input: Any) -> Any:
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead.")
+            raise ShapeError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead (shape {tuple(input.shape)}). "
+                f"Use Softmax(dim) for other shapes."
+            )
         return F.softmax(input, -3)
 
 
 class PReLU(Module):
-    """x where positive, else a learned slope times x, one slope for all or one per channel."""
+    """x where positive, else a learned slope times x, one slope for all or one per channel.
+
+    Source: He et al., Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Every slope at `init`."""
+        initial.constant_(self.weight, self.init)
 
     def forward(self, input: Any) -> Any:
         return F.prelu(input, self.weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,19 @@ def _place(who: str, index: Any, length: int) -> int:
     if not -length <= number < length:
         raise IndexError(f"{who}: index {number} is out of range, it holds {length} modules.")
     return number % length
+
+
+def _renumber(holder: Module, values: list[Any]) -> None:
+    holder._modules.clear()
+    holder._modules.update({str(place): module for place, module in enumerate(values)})
+
+
+def _insert(holder: Module, index: int, module: Any) -> None:
+    if not isinstance(module, Module):
+        raise TypeError(f"{type(holder).__name__}.insert: expected a Module, got {type(module).__name__}.")
+    values = list(holder._modules.values())
+    values.insert(index, module)
+    _renumber(holder, values)
 
 
 class Sequential(Module):
@@ -59,12 +72,7 @@ class Sequential(Module):
         keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
         for key in keys:
             delattr(self, key)
-        self._renumber()
-
-    def _renumber(self) -> None:
-        values = list(self._modules.values())
-        self._modules.clear()
-        self._modules.update({str(place): module for place, module in enumerate(values)})
+        _renumber(self, list(self._modules.values()))
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -74,6 +82,9 @@ class Sequential(Module):
 
     def __add__(self, other: Sequential) -> Sequential:
         return Sequential(*self, *other)
+
+    def __iadd__(self, other: Iterable[Module]) -> Sequential:
+        return self.extend(other)
 
     def append(self, module: Module) -> Sequential:
         """Adds a module at the end."""
@@ -88,10 +99,7 @@ class Sequential(Module):
 
     def insert(self, index: int, module: Module) -> Sequential:
         """Puts a module before position `index`."""
-        values = list(self._modules.values())
-        values.insert(index, module)
-        self._modules.clear()
-        self._modules.update({str(place): one for place, one in enumerate(values)})
+        _insert(self, index, module)
         return self
 
     def pop(self, index: int = -1) -> Module:
@@ -125,11 +133,7 @@ class ModuleList(Module):
     def __delitem__(self, index: Any) -> None:
         values = list(self._modules.values())
         del values[index]
-        self._fill(values)
-
-    def _fill(self, values: list[Any]) -> None:
-        self._modules.clear()
-        self._modules.update({str(place): module for place, module in enumerate(values)})
+        _renumber(self, values)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -161,9 +165,7 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         """Puts a module before position `index`."""
-        values = list(self._modules.values())
-        values.insert(index, module)
-        self._fill(values)
+        _insert(self, index, module)
 
     def pop(self, index: int = -1) -> Module:
         """Removes and returns a module."""
@@ -171,9 +173,30 @@ class ModuleList(Module):
         del self[index]
         return found
 
+    def __repr__(self) -> str:
+        """Neighbours that print alike are shown once, with their count."""
+        texts = [repr(module) for module in self]
+        if not texts:
+            return f"{self._get_name()}()"
+        lines = []
+        start = 0
+        for place in range(1, len(texts) + 1):
+            if place == len(texts) or texts[place] != texts[start]:
+                count = place - start
+                head = f"({start})" if count == 1 else f"({start}-{place - 1})"
+                text = texts[start] if count == 1 else f"{count} x {texts[start]}"
+                lines.append(f"{head}: {text}".replace("\n", "\n  "))
+                start = place
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
 
 class ModuleDict(Module):
-    """A dict of modules whose parameters are registered."""
+    """A dict of modules whose parameters are registered.
+
+    >>> heads = dynograd.nn.ModuleDict({"mean": dynograd.nn.Linear(4, 1), "spread": dynograd.nn.Linear(4, 1)})
+    >>> list(heads), heads["mean"](dynograd.ones(2, 4)).shape
+    (['mean', 'spread'], dynograd.Size([2, 1]))
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
@@ -198,29 +221,51 @@ class ModuleDict(Module):
     def __contains__(self, key: object) -> bool:
         return key in self._modules
 
+    get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
+
     def clear(self) -> None:
+        """Removes all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
+        """Removes and returns a module."""
         return self._modules.pop(key)
 
-    def keys(self) -> Any:
-        return self._modules.keys()
-
-    def items(self) -> Any:
-        return self._modules.items()
-
-    def values(self) -> Any:
-        return self._modules.values()
-
     def update(self, modules: Any) -> None:
-        """Adds modules from a mapping or (key, module) pairs."""
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
+        """Adds modules from a mapping or (key, module) pairs, in their order."""
+        for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
 
+def _pairs(who: str, given: Any) -> Iterable[tuple[str, Any]]:
+    if hasattr(given, "items"):
+        return given.items()
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{who}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}.")
+    pairs = list(given)
+    for place, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{who}.update: element {place} should be a (key, value) pair, got {pair!r}.")
+    return pairs
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+
+
+def _as_parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
 class ParameterList(Module):
-    """A list of parameters (tensors become parameters; other values are kept as they are)."""
+    """A list of parameters (tensors become parameters; other values are kept as they are).
+
+    >>> len(list(dynograd.nn.ParameterList([dynograd.zeros(2), dynograd.zeros(3)]).parameters()))
+    2
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -234,15 +279,13 @@ class ParameterList(Module):
         return getattr(self, str(_place("ParameterList", index, len(self))))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            value = Parameter(value)
-        setattr(self, str(_place("ParameterList", index, len(self))), value)
+        setattr(self, str(_place("ParameterList", index, len(self))), _as_parameter(value))
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self[place] for place in range(len(self)))
+        return iter([self[place] for place in range(len(self))])
 
     def __iadd__(self, values: Iterable[Any]) -> ParameterList:
         return self.extend(values)
@@ -255,12 +298,14 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Adds values at the end."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}.")
         for value in list(values):
             self.append(value)
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({place}): {type(value).__name__} of size {tuple(value.shape)}" for place, value in enumerate(self))
+        return "\n".join(f"  ({place}): {_described(value)}" for place, value in enumerate(self))
 
 
 class ParameterDict(Module):
@@ -278,10 +323,8 @@ class ParameterDict(Module):
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            value = Parameter(value)
+        setattr(self, key, _as_parameter(value))
         self._keys[key] = None
-        setattr(self, key, value)
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -293,30 +336,37 @@ class ParameterDict(Module):
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
     def __contains__(self, key: object) -> bool:
         return key in self._keys
 
-    def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
-
-    def keys(self) -> Any:
-        return self._keys.keys()
-
-    def items(self) -> Any:
-        return [(key, self[key]) for key in self]
-
-    def values(self) -> Any:
-        return [self[key] for key in self]
+    get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
+    clear, setdefault = MutableMapping.clear, MutableMapping.setdefault
 
     def pop(self, key: str) -> Any:
-        value = self[key]
+        """Removes and returns a value."""
+        found = self[key]
         del self[key]
-        return value
+        return found
+
+    def popitem(self) -> tuple[str, Any]:
+        """Removes and returns the last (key, value)."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def copy(self) -> ParameterDict:
+        """A new dict of the same parameters."""
+        return type(self)(OrderedDict(self.items()))
 
     def update(self, parameters: Any) -> None:
-        """Adds values from a mapping or (key, value) pairs."""
-        for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
+        """Adds values from a mapping or (key, value) pairs; a plain dict in the order of its keys' names, as PyTorch does."""
+        pairs = _pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs, key=operator.itemgetter(0))
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({key}): {type(value).__name__} of size {tuple(value.shape)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())

@@ -1,30 +1,20 @@
-"""Module: parameters, buffers and submodules by attribute; iteration, state_dict, train and eval. Hooks are in `hooks.py`."""
+"""Module: parameters, buffers and submodules by attribute; iteration, train and eval. `hooks.py` and `state.py` hold the rest."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from dynograd.errors import DtypeError, StateDictError
-from dynograd.nn import hooks
+from dynograd import creation, devices, dtypes
+from dynograd.errors import DtypeError
+from dynograd.nn import hooks, state
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.tensor import Tensor
 
 __all__ = ["Module"]
 
 
-class _IncompatibleKeys(NamedTuple):
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class Module(hooks.HookMethods):
+class Module(state.StateMethods, hooks.HookMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 
     >>> class Model(dynograd.nn.Module):
@@ -62,10 +52,16 @@ class Module(hooks.HookMethods):
 
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__
-        for group in ("_parameters", "_buffers", "_modules"):
-            found = held.get(group)
-            if found is not None and name in found:
-                return found[name]
+        if "_parameters" in held:
+            group = held["_parameters"]
+            if name in group:
+                return group[name]
+            group = held["_modules"]
+            if name in group:
+                return group[name]
+            group = held["_buffers"]
+            if name in group:
+                return group[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -73,7 +69,7 @@ class Module(hooks.HookMethods):
         parameters = held.get("_parameters")
         if isinstance(value, Parameter):
             self._need_init(parameters, "parameters")
-            self._forget(name)
+            self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init(parameters, "modules")
@@ -81,7 +77,7 @@ class Module(hooks.HookMethods):
             held["_modules"][name] = value
         elif isinstance(value, Buffer):
             self._need_init(parameters, "buffers")
-            self._forget(name)
+            self._forget(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         elif parameters is not None and name in parameters:
             if value is not None:
@@ -128,9 +124,9 @@ class Module(hooks.HookMethods):
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}.")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain ".", got: {name!r}. Register it on the submodule.')
+            raise KeyError(f"{kind} name cannot contain '.', got {name!r}. Register it on the submodule.")
         if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string "".')
+            raise KeyError(f"{kind} name cannot be the empty string.")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Registers a parameter under `name`; None keeps the name without one."""
@@ -312,17 +308,13 @@ class Module(hooks.HookMethods):
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype."""
-        probe = Tensor().to(*args, **kwargs)  # type: ignore[attr-defined]
-        if not (probe.is_floating_point() or probe.is_complex()):
-            raise DtypeError(f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={probe.dtype}.")
-        names_dtype = any(not isinstance(one, (str, int)) and "dtype" in type(one).__name__.lower() for one in args)
-        dtype = probe.dtype if names_dtype or "dtype" in kwargs or any(isinstance(one, Tensor) for one in args) else None
+        dtype, device = _destination(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise DtypeError(f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}.")
 
         def convert(one: Any) -> Any:
-            moves = [value for value in args if isinstance(value, (str, int)) or type(value).__name__ == "device"]
-            if dtype is not None and one.is_floating_point():
-                return one.to(*moves, dtype=dtype)
-            return one.to(*moves) if moves else one
+            converts = dtype is not None and (one.is_floating_point() or one.is_complex())
+            return one.to(device=device, dtype=dtype if converts else None)
 
         return self._apply(convert)
 
@@ -353,144 +345,6 @@ class Module(hooks.HookMethods):
 
     def share_memory(self) -> Any:
         return self
-
-    # --- state ----------------------------------------------------------------------------------------------------------
-
-    def get_extra_state(self) -> Any:
-        raise RuntimeError("get_extra_state: override it to keep extra state in state_dict().")
-
-    def set_extra_state(self, state: Any) -> None:
-        raise RuntimeError("set_extra_state: override it to read extra state from state_dict().")
-
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Parameters and persistent buffers by name, sharing their memory."""
-        if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
-        if destination is None:
-            destination = OrderedDict()
-            destination._metadata = OrderedDict()
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = {"version": self._version}
-        for before in self._state_dict_pre_hooks.values():
-            before(self, prefix, keep_vars)
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for after in self._state_dict_hooks.values():
-            changed = after(self, destination, prefix, {"version": self._version})
-            if changed is not None:
-                destination = changed
-        return destination
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, value in self._parameters.items():
-            if value is not None:
-                destination[prefix + name] = value if keep_vars else value.detach()
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = buffer if keep_vars else buffer.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + "_extra_state"] = self.get_extra_state()
-
-    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
-        """Copies values from `state_dict` into the parameters and buffers.
-
-        Args:
-            strict: raise when keys are missing or unexpected.
-            assign: take the given tensors themselves instead of copying into the old ones.
-        Raises:
-            StateDictError: names every missing or unexpected key and every shape that differs; nothing is copied for those.
-        """
-        if not hasattr(state_dict, "items"):
-            raise TypeError(f"load_state_dict: expected state_dict to be dict-like, got {type(state_dict).__name__}.")
-        metadata = getattr(state_dict, "_metadata", None)
-        state = OrderedDict(state_dict)
-        missing: list[str] = []
-        unexpected: list[str] = []
-        errors: list[str] = []
-
-        def load(module: Module, prefix: str) -> None:
-            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
-            if assign:
-                local["assign_to_params_buffers"] = assign
-            for hook in module._load_state_dict_pre_hooks.values():
-                hook(state, prefix, local, strict, missing, unexpected, errors)
-            module._load_from_state_dict(state, prefix, local, strict, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, f"{prefix}{name}.")
-            outcome = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                hook(module, outcome)
-
-        load(self, "")
-        if strict:
-            if unexpected:
-                errors.insert(0, f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
-            if missing:
-                errors.insert(0, f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
-        if errors:
-            lines = "\n\t".join(errors)
-            raise StateDictError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}\n"
-                f"Compare model.state_dict().keys() with the file's, or pass strict=False to load what fits by name."
-            )
-        return _IncompatibleKeys(missing, unexpected)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        from dynograd.autograd.modes import no_grad
-
-        buffers = {name: one for name, one in self._buffers.items() if name not in self._non_persistent_buffers_set}
-        own = {name: one for name, one in (*self._parameters.items(), *buffers.items()) if one is not None}
-        for name, held in own.items():
-            key = prefix + name
-            if key not in state_dict:
-                if strict:
-                    missing_keys.append(key)
-                continue
-            value = state_dict[key]
-            if not isinstance(value, Tensor):
-                error_msgs.append(f"While copying the parameter named {key!r}, expected a Tensor but received {type(value).__name__}.")
-                continue
-            if value.array.shape != held.array.shape:
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                    f"the shape in current model is {held.shape}."
-                )
-                continue
-            with no_grad():
-                if local_metadata.get("assign_to_params_buffers"):
-                    if isinstance(held, Parameter):
-                        new = value if isinstance(value, Parameter) else Parameter(value, requires_grad=held.requires_grad)
-                        self._parameters[name] = new
-                    else:
-                        self._buffers[name] = value
-                else:
-                    held.copy_(value)
-        extra = prefix + "_extra_state"
-        if type(self).set_extra_state is not Module.set_extra_state:
-            if extra in state_dict:
-                self.set_extra_state(state_dict[extra])
-            elif strict:
-                missing_keys.append(extra)
-        if strict:
-            known = {*own, *self._modules, "_extra_state" if type(self).set_extra_state is not Module.set_extra_state else ""}
-            for key in state_dict:
-                if key.startswith(prefix) and key[len(prefix) :].split(".", 1)[0] not in known:
-                    if key not in unexpected_keys:
-                        unexpected_keys.append(key)
-                elif key.startswith(prefix) and "." in key[len(prefix) :] and key[len(prefix) :].split(".", 1)[0] in own:
-                    unexpected_keys.append(key)
 
     # --- text -----------------------------------------------------------------------------------------------------------
 
@@ -523,3 +377,17 @@ class Module(hooks.HookMethods):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _destination(*args: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    """(dtype, device) of the arguments of `to`; None where not named."""
+    for one in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
+        if isinstance(one, Tensor):
+            dtype, device = one.dtype, one.device
+        elif isinstance(one, dtypes.dtype):
+            dtype = one
+        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
+            device = one
+        elif one is not None and not isinstance(one, bool):
+            raise TypeError(f"Module.to: expected a dtype, a device or a Tensor, got {one!r}.")
+    return (None if dtype is None else dtypes.as_dtype(dtype)), device

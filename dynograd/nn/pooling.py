@@ -1,31 +1,23 @@
-"""Pooling layers: maxima and means over windows, or over as many windows as the output asks for."""
+"""Pooling layers: maxima, means and norms over windows, or over as many windows as the output asks for.
+
+Windows lie on the last dims of (N, C, *) or (C, *).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn.conv import as_tuple
 from dynograd.nn.module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
+    *[f"{kind}Pool{rank}d" for kind in ("AdaptiveAvg", "AdaptiveMax", "Avg", "LP", "Max") for rank in (1, 2, 3)],
+    *[f"MaxUnpool{rank}d" for rank in (1, 2, 3)],
 ]
 
 
-class _MaxPool(Module):
-    rank: int
-
+class _MaxPoolNd(Module):
     def __init__(
         self,
         kernel_size: Any,
@@ -41,16 +33,8 @@ class _MaxPool(Module):
         self.padding, self.dilation = padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
-    def forward(self, input: Any) -> Any:
-        return getattr(F, f"max_pool{self.rank}d")(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
+    def _options(self) -> tuple:
+        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
 
     def extra_repr(self) -> str:
         return (
@@ -59,13 +43,14 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest value of each window of (N, C, L)."""
 
-    rank = 1
+    def forward(self, input: Any) -> Any:
+        return F.max_pool1d(input, *self._options())
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest value of each window of (N, C, H, W).
 
     >>> dynograd.nn.MaxPool2d(2)(dynograd.arange(16.0).reshape(1, 1, 4, 4))
@@ -73,17 +58,85 @@ class MaxPool2d(_MaxPool):
               [13., 15.]]]])
     """
 
+    def forward(self, input: Any) -> Any:
+        return F.max_pool2d(input, *self._options())
+
+
+class MaxPool3d(_MaxPoolNd):
+    """The largest value of each window of (N, C, D, H, W)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.max_pool3d(input, *self._options())
+
+
+class _MaxUnpoolNd(Module):
+    rank = 1
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = as_tuple(kernel_size, self.rank)
+        self.stride = as_tuple(stride if stride is not None else kernel_size, self.rank)
+        self.padding = as_tuple(padding, self.rank)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts pooled values back where `MaxPool1d` with `return_indices=True` found them, and 0 elsewhere."""
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Puts pooled values back where `MaxPool2d` with `return_indices=True` found them, and 0 elsewhere."""
+
     rank = 2
 
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-class MaxPool3d(_MaxPool):
-    """The largest value of each window of (N, C, D, H, W)."""
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Puts pooled values back where `MaxPool3d` with `return_indices=True` found them, and 0 elsewhere."""
 
     rank = 3
 
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-class _AvgPool(Module):
-    rank: int
+
+class _AvgPoolNd(Module):
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
+    """The mean of each window of (N, C, L)."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = as_tuple(kernel_size, 1)
+        self.stride = as_tuple(stride if stride is not None else kernel_size, 1)
+        self.padding = as_tuple(padding, 1)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+
+class _AvgPoolWithDivisor(_AvgPoolNd):
+    """Means of 2-d and 3-d windows, whose sum may be divided by another number than their size."""
 
     def __init__(
         self,
@@ -100,98 +153,118 @@ class _AvgPool(Module):
         self.padding, self.ceil_mode = padding, ceil_mode
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
-    def forward(self, input: Any) -> Any:
-        options = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-        if self.rank == 1:
-            return F.avg_pool1d(input, *options)
-        return getattr(F, f"avg_pool{self.rank}d")(input, *options, self.divisor_override)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class AvgPool1d(_AvgPool):
-    """The mean of each window of (N, C, L)."""
-
-    rank = 1
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
-    ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+    def _options(self) -> tuple:
+        return (
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolWithDivisor):
     """The mean of each window of (N, C, H, W)."""
 
-    rank = 2
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool2d(input, *self._options())
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolWithDivisor):
     """The mean of each window of (N, C, D, H, W)."""
 
-    rank = 3
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool3d(input, *self._options())
 
 
-class _AdaptiveAvg(Module):
-    rank: int
+class _LPPoolNd(Module):
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
 
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPoolNd):
+    """The p-norm of each window of (N, C, L), p being `norm_type`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool2d(_LPPoolNd):
+    """The p-norm of each window of (N, C, H, W), p being `norm_type`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool3d(_LPPoolNd):
+    """The p-norm of each window of (N, C, D, H, W), p being `norm_type`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class _AdaptiveAvgPoolNd(Module):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Any) -> Any:
-        return getattr(F, f"adaptive_avg_pool{self.rank}d")(input, self.output_size)
-
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvg):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, L)."""
 
-    rank = 1
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvg):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, H, W)."""
 
-    rank = 2
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvg):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, D, H, W)."""
 
-    rank = 3
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool3d(input, self.output_size)
 
 
-class _AdaptiveMax(Module):
-    rank: int
-
+class _AdaptiveMaxPoolNd(Module):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
 
-    def forward(self, input: Any) -> Any:
-        return getattr(F, f"adaptive_max_pool{self.rank}d")(input, self.output_size, self.return_indices)
-
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMax):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, L)."""
 
-    rank = 1
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMax):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, H, W)."""
 
-    rank = 2
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMax):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, D, H, W)."""
 
-    rank = 3
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

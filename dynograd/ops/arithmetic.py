@@ -1,13 +1,21 @@
-"""Sums, products and powers of tensors and numbers, and rounding."""
+"""Sums, products, quotients and powers of tensors and numbers, signs, and the larger and smaller of two."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.arrays import Array
+from dynograd.errors import DtypeError
+from dynograd.ops.broadcasting import convert
 from dynograd.ops.op import composed, elementwise
 
 __all__ = ["add", "div", "mul", "neg", "pow", "sub"]
+
+
+@elementwise(formula="0", derivative="zeroed(g)")
+def zeroed(input: Array) -> Array:
+    """Zeros like `input`, whatever it holds: the gradient of a step."""
 
 
 @elementwise(name="add", formula="input + other", derivative=("g", "g"), inplace=True)
@@ -33,33 +41,77 @@ def mul(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    name="div", formula="input / other", derivative=("g / other", "-g * (output / other)"), promote="float", inplace=True
+    name="div",
+    formula="input / other",
+    derivative=("g / other", "-g * (output / other)"),
+    promote="float",
+    inplace=True,
 )
 def divide(input: Array, other: Array) -> Array:
     """`input / other`; integers give the default dtype."""
 
 
 @composed(covers="add", method=True)
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     """`input + alpha * other`, broadcast and promoted.
+
+    The old form `add(input, alpha, other)` works too.
 
     Args:
         other: tensor or number.
 
+    Raises:
+        DtypeError: a floating alpha for integer tensors.
+
     >>> dynograd.add(tensor([1, 2]), tensor([10, 20]), alpha=2)
     tensor([21, 42])
     """
-    return plus(input, other) if alpha == 1 else plus(input, mul(other, alpha))
+    if tensor is not None:
+        other, alpha = tensor, other
+    return plus(input, other) if alpha == 1 else plus(input, _scaled("add", input, other, alpha))
 
 
 @composed(covers="sub", method=True)
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     """`input - alpha * other`, broadcast and promoted.
+
+    The old form `sub(input, alpha, other)` works too.
+
+    Raises:
+        DtypeError: two bool tensors, or a floating alpha for integer tensors.
 
     >>> dynograd.sub(tensor([5.0]), 2)
     tensor([3.])
     """
-    return minus(input, other) if alpha == 1 else minus(input, mul(other, alpha))
+    if tensor is not None:
+        other, alpha = tensor, other
+    return minus(input, other) if alpha == 1 else minus(input, _scaled("sub", input, other, alpha))
+
+
+@composed(method=True)
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """`other - alpha * input`.
+
+    >>> dynograd.rsub(tensor([5.0]), 2)
+    tensor([-3.])
+    """
+    return sub(other, input, alpha=alpha)
+
+
+def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Any:
+    if isinstance(alpha, float) and is_whole(input) and is_whole(other):
+        raise DtypeError(
+            f"{who}: for integer tensors, alpha must not be a floating-point number, got {alpha}. Use input.float()."
+        )
+    return mul(other, alpha)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether these are integers or bools."""
+    if isinstance(value, (bool, int)):
+        return True
+    kind = getattr(getattr(value, "array", value), "dtype", None)
+    return kind is not None and kind.kind in "iub"
 
 
 @composed(covers="div", method=True)
@@ -81,7 +133,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     raise RuntimeError(f"div: expected rounding_mode to be None, 'trunc' or 'floor', got {rounding_mode!r}.")
 
 
-@elementwise(formula="floor(input / other)", derivative=("g * 0", "g * 0"), method=True, inplace=True)
+@elementwise(formula="floor(input / other)", derivative=("zeroed(g)", "zeroed(g)"), method=True, inplace=True)
 def floor_divide(input: Array, other: Array) -> Array:
     """`input / other` rounded down, in the promoted dtype. Gradient 0.
 
@@ -90,7 +142,7 @@ def floor_divide(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="trunc(input / other)", derivative=("g * 0", "g * 0"))
+@elementwise(formula="trunc(input / other)", derivative=("zeroed(g)", "zeroed(g)"))
 def trunc_divide(input: Array, other: Array) -> Array:
     """`input / other` rounded towards zero, in the promoted dtype."""
 
@@ -136,8 +188,8 @@ def neg(input: Array) -> Array:
     name="pow",
     formula="input ** other",
     derivative=(
-        "g * where(other == 0, other * 0, other * pow(input, other - 1))",
-        "g * where((input == 0) & (other >= 0), input * 0, output * log(input))",
+        "where(other == 0, 0.0, g * other * pow(input, other - 1))",
+        "where((input == 0) & (other >= 0), 0.0, g * output * log(input))",
     ),
     inplace=True,
 )
@@ -157,11 +209,11 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if type(exponent) in (int, float) and not isinstance(input, (int, float)):
         floating = getattr(input, "array", input).dtype.kind in "fcV"
-        if exponent == 2:
+        if exponent == 2 and (floating or type(exponent) is int):
             return square(input)
         if floating:
             if exponent == 1:
-                return mul(input, 1)
+                return mul(input, 1.0)
             if exponent == 0.5:
                 return _root(input)
             return scalar_power(input, exponent)
@@ -180,11 +232,25 @@ def _root(input: Any) -> Any:
 
 @elementwise(
     formula="input ** exponent",
-    derivative="g * exponent * scalar_power(input, exponent - 1) if exponent != 0 else g * 0",
+    derivative="g * exponent * scalar_power(input, exponent - 1) if exponent != 0 else zeroed(g)",
     promote="float",
 )
 def scalar_power(input: Array, exponent: float) -> Array:
     """`input ** exponent` for a number."""
+
+
+@composed(method=True, inplace=True)
+def float_power(input: Any, exponent: Any) -> Any:
+    """`input ** exponent`, computed in float64.
+
+    >>> dynograd.float_power(tensor([2, 3]), 3)
+    tensor([ 8., 27.], dtype=dynograd.float64)
+    """
+    return pow(_double(input), _double(exponent))
+
+
+def _double(value: Any) -> Any:
+    return convert(value, dtypes.float64) if hasattr(value, "shape") else float(value)
 
 
 @elementwise(formula="input * input", derivative="g * 2 * input", method=True, inplace=True)
@@ -214,7 +280,7 @@ def abs(input: Array) -> Array:
     """
 
 
-@elementwise(formula="sign(input)", derivative="g * 0", method=True, inplace=True)
+@elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True)
 def sign(input: Array) -> Array:
     """-1, 0 or 1; gradient 0.
 
@@ -254,53 +320,34 @@ def minimum(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="input > other ? 1 : input == other ? 0.5 : 0", derivative=("g * 0", "g * 0"), promote="float")
+@elementwise(
+    formula="input < other ? 0 : input == other ? 0.5 : 1", derivative=("zeroed(g)", "zeroed(g)"), promote="float"
+)
 def ge_half(input: Array, other: Array) -> Array:
-    """1 where input > other, 0.5 at ties, else 0: how `maximum` shares its gradient."""
+    """1 where input > other (or either is NaN), 0.5 at ties, else 0: how `maximum` shares its gradient."""
 
 
-@elementwise(formula="floor(input)", derivative="g * 0", method=True, inplace=True)
-def floor(input: Array) -> Array:
-    """Rounded down; gradient 0.
+@elementwise(
+    formula="max(input, other)",
+    derivative=("where((input >= other) | isnan(other), g, 0.0)", "where((input >= other) | isnan(other), 0.0, g)"),
+    method=True,
+)
+def fmax(input: Array, other: Array) -> Array:
+    """The larger of each pair; a number wins over NaN. At ties `input` gets the gradient.
 
-    >>> dynograd.floor(tensor([-1.5, 1.5]))
-    tensor([-2.,  1.])
+    >>> dynograd.fmax(tensor([1.0, 5.0]), tensor([3.0, float("nan")]))
+    tensor([3., 5.])
     """
 
 
-@elementwise(formula="ceil(input)", derivative="g * 0", method=True, inplace=True)
-def ceil(input: Array) -> Array:
-    """Rounded up; gradient 0.
+@elementwise(
+    formula="min(input, other)",
+    derivative=("where((input <= other) | isnan(other), g, 0.0)", "where((input <= other) | isnan(other), 0.0, g)"),
+    method=True,
+)
+def fmin(input: Array, other: Array) -> Array:
+    """The smaller of each pair; a number wins over NaN. At ties `input` gets the gradient.
 
-    >>> dynograd.ceil(tensor([-1.5, 1.5]))
-    tensor([-1.,  2.])
+    >>> dynograd.fmin(tensor([1.0, 5.0]), tensor([3.0, float("nan")]))
+    tensor([1., 5.])
     """
-
-
-@elementwise(formula="trunc(input)", derivative="g * 0", method=True, inplace=True)
-def trunc(input: Array) -> Array:
-    """Rounded towards zero; gradient 0.
-
-    >>> dynograd.trunc(tensor([-1.5, 1.5]))
-    tensor([-1.,  1.])
-    """
-
-
-@elementwise(name="round", formula="round(input)", derivative="g * 0", inplace=True)
-def round_half_even(input: Array) -> Array:
-    """Rounded to the nearest integer, halves to even."""
-
-
-@composed(covers="round", method=True)
-def round(input: Any, *, decimals: int = 0) -> Any:
-    """Rounded to `decimals` places, halves to even; gradient 0.
-
-    >>> dynograd.round(tensor([0.5, 1.5, 2.26]))
-    tensor([0., 2., 2.])
-    """
-    if decimals == 0:
-        return round_half_even(input)
-    scale = 10.0**decimals
-    return divide(round_half_even(mul(input, scale)), scale)
-
-

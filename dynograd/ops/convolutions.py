@@ -1,162 +1,17 @@
-"""Convolution over one, two or three spatial dims, its transpose, and the three mutually adjoint ops behind both.
-
-`correlate(x, w)`, `correlate_back(g, w)` and `correlate_weight(x, g)` are the convolution, its gradient for x and its gradient for
-w. Each is bilinear, and the backward of each is written with the other two, so that gradients of every order exist. Transposed
-convolution is `correlate_back`.
-"""
+"""Convolution over one, two or three spatial dims, and its transpose. The ops behind both are in `correlations.py`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays
-from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.kernels import kernel
-from dynograd.ops.indexing import get_basic
-from dynograd.ops.op import composed, op
-from dynograd.ops.reductions import sum_dims
+from dynograd.ops.correlations import correlate, correlate_back
+from dynograd.ops.op import composed
+from dynograd.ops.paddings import pad_constant
+from dynograd.ops.spatial_sizes import by, per_dim
 from dynograd.ops.views import reshaped
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
-
-
-# --- the three ops -----------------------------------------------------------------------------------------------------------
-
-
-@op(name="convolution", saves="input weight")
-def correlate(
-    input: Array,
-    weight: Array,
-    bias: Array | None,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Array:
-    """The convolution of (N, C, *sizes) with (CO, C / groups, *kernel), plus a bias per output channel."""
-    out = kernel("convolutions", "conv_forward", input)(input, weight, stride, padding, dilation, groups)
-    return _with_bias(out, bias)
-
-
-@correlate.backward
-def correlate_backward(g: Any, saved: Any, *window: Any) -> Any:
-    x, w = saved.input, saved.weight
-    return (
-        correlate_back(g, w, None, tuple(x.shape), *window) if saved.needs(0) else None,
-        correlate_weight(x, g, tuple(w.shape), *window) if saved.needs(1) else None,
-        _bias_gradient(g) if saved.needs(2) else None,
-    )
-
-
-@correlate.jvp
-def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
-    x_way, w_way, b_way = tangents
-    return _total(
-        None if x_way is None else correlate(x_way, saved.weight, None, *window),
-        None if w_way is None else correlate(saved.input, w_way, None, *window),
-        None if b_way is None else _per_channel(b_way, len(saved.weight.shape)),
-    )
-
-
-@op(name="convolution_input_gradient", saves="g weight")
-def correlate_back(
-    g: Array,
-    weight: Array,
-    bias: Array | None,
-    shape: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Array:
-    """What `g` (N, CO, *) sends back to an input of `shape`: the gradient of `correlate` for its input, plus a bias."""
-    out = kernel("convolutions", "conv_input_gradient", g)(g, weight, shape, stride, padding, dilation, groups)
-    return _with_bias(out, bias)
-
-
-@correlate_back.backward
-def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
-    g, w = saved.g, saved.weight
-    return (
-        _cut(correlate(outer, w, None, *window), tuple(g.shape)) if saved.needs(0) else None,
-        correlate_weight(outer, g, tuple(w.shape), *window) if saved.needs(1) else None,
-        _bias_gradient(outer) if saved.needs(2) else None,
-    )
-
-
-@correlate_back.jvp
-def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> Any:
-    g_way, w_way, b_way = tangents
-    return _total(
-        None if g_way is None else correlate_back(g_way, saved.weight, None, shape, *window),
-        None if w_way is None else correlate_back(saved.g, w_way, None, shape, *window),
-        None if b_way is None else _per_channel(b_way, len(saved.weight.shape)),
-    )
-
-
-@op(name="convolution_weight_gradient", saves="input g")
-def correlate_weight(
-    input: Array,
-    g: Array,
-    shape: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Array:
-    """What `g` sends back to a weight of `shape`: the gradient of `correlate` for its weight."""
-    return kernel("convolutions", "conv_weight_gradient", input)(input, g, shape, stride, padding, dilation, groups)
-
-
-@correlate_weight.backward
-def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
-    x, g = saved.input, saved.g
-    return (
-        correlate_back(g, outer, None, tuple(x.shape), *window) if saved.needs(0) else None,
-        _cut(correlate(x, outer, None, *window), tuple(g.shape)) if saved.needs(1) else None,
-    )
-
-
-@correlate_weight.jvp
-def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
-    x_way, g_way = tangents
-    return _total(
-        None if x_way is None else correlate_weight(x_way, saved.g, *window),
-        None if g_way is None else correlate_weight(saved.input, g_way, *window),
-    )
-
-
-def _with_bias(out: Any, bias: Any) -> Any:
-    if bias is not None:
-        arrays.add_into(out, bias.reshape((-1, *(1,) * (out.ndim - 2))))
-    return out
-
-
-def _per_channel(bias: Any, rank: int) -> Any:
-    return reshaped(bias, (-1, *(1,) * (rank - 2)))
-
-
-def _bias_gradient(g: Any) -> Any:
-    return sum_dims(g, (0, *range(2, len(g.shape))), False)
-
-
-def _total(*parts: Any) -> Any:
-    total = None
-    for part in parts:
-        if part is not None:
-            total = part if total is None else total + part
-    return total
-
-
-def _cut(array: Any, shape: tuple[int, ...]) -> Any:
-    """Without the last windows, which start in what output_padding added."""
-    if tuple(array.shape) == shape:
-        return array
-    return get_basic(array, tuple([slice(0, size) for size in shape]))
-
-
-# --- the functions -----------------------------------------------------------------------------------------------------------
 
 
 @composed()
@@ -368,31 +223,12 @@ def _spread(
         sizes.append((size - 1) * s - 2 * p + d * (taps - 1) + more + 1)
     if min(sizes) <= 0:
         raise ShapeError(
-            f"{who}: Given input size per channel: {_by(input.shape[2:])}. Calculated output size per channel: {_by(sizes)}. Output size "
+            f"{who}: Given input size per channel: {by(input.shape[2:])}. Calculated output size per channel: {by(sizes)}. Output size "
             f"is too small. Use less padding."
         )
     shape = (input.shape[0], outer, *sizes)
     out = correlate_back(input, weight, bias, shape, stride, padding, dilation, groups)
     return reshaped(out, tuple(out.shape[1:])) if single else out
-
-
-def per_dim(who: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
-    """A number for each spatial dim, from one number or a sequence of 1 or `rank`; each at least `least`."""
-    try:
-        found = tuple([one.__index__() for one in (value if isinstance(value, (tuple, list)) else (value,))])
-    except AttributeError:
-        raise TypeError(f"{who}: {name} must be an int or a tuple of ints, got {value!r}.") from None
-    if len(found) == 1:
-        found = found * rank
-    if len(found) != rank:
-        raise ShapeError(
-            f"{who}: expected {name} to be a single integer value or a list of {rank} values to match the convolution dimensions, but "
-            f"got {name}={list(found)}."
-        )
-    if min(found) < least:
-        what = "negative" if least == 0 else "non-positive"
-        raise ShapeError(f"{who}: {what} {name} is not supported, got {list(found)}.")
-    return found
 
 
 def _check(who: str, rank: int, input: Any, weight: Any, bias: Any, groups: int) -> bool:
@@ -435,7 +271,7 @@ def _check_kernel(who: str, input: Any, weight: Any, padding: tuple, dilation: t
     reach = [d * (taps - 1) + 1 for taps, d in zip(weight.shape[2:], dilation, strict=True)]
     if any([wanted > size for wanted, size in zip(reach, room, strict=True)]):
         raise ShapeError(
-            f"{who}: Calculated padded input size per channel: {_by(room)}. Kernel size: {_by(reach)}. Kernel size can't be greater than "
+            f"{who}: Calculated padded input size per channel: {by(room)}. Kernel size: {by(reach)}. Kernel size can't be greater than "
             f"actual input size (input {list(input.shape)}, weight {list(weight.shape)}). Use padding, or a smaller kernel."
         )
 
@@ -445,10 +281,6 @@ def _bias_error(who: str, weight: Any, bias: Any, wanted: int) -> ShapeError:
         f"{who}: Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {wanted} elements, but got bias of "
         f"size {list(bias.shape)} instead."
     )
-
-
-def _by(sizes: Any) -> str:
-    return f"({' x '.join(map(str, sizes))})"
 
 
 def _padded(who: str, input: Any, weight: Any, padding: str, stride: tuple, dilation: tuple) -> tuple[Any, tuple]:
@@ -462,7 +294,5 @@ def _padded(who: str, input: Any, weight: Any, padding: str, stride: tuple, dila
         raise ShapeError(f"{who}: padding='same' is not supported for strided convolutions, got stride={list(stride)}.")
     totals = [d * (taps - 1) for taps, d in zip(weight.shape[2:], dilation, strict=True)]
     if any([total % 2 for total in totals]):
-        from dynograd.ops.paddings import pad_constant
-
         input = pad_constant(input, ((0, 0), (0, 0), *[(0, total % 2) for total in totals]), 0.0)
     return input, tuple([total // 2 for total in totals])

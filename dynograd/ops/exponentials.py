@@ -1,11 +1,13 @@
-"""Exponentials, logarithms, roots, trigonometric and hyperbolic functions, and the error function."""
+"""Exponentials, logarithms, roots, hyperbolic functions and the logistic function."""
 
 from __future__ import annotations
 
-from dynograd.arrays import Array
-from dynograd.ops.op import elementwise
+from typing import Any
 
-__all__ = ["exp", "log", "sqrt", "tanh"]
+from dynograd.arrays import Array
+from dynograd.ops.op import composed, elementwise
+
+__all__ = ["exp", "log", "sigmoid", "sqrt", "tanh"]
 
 
 @elementwise(formula="exp(input)", derivative="g * output", promote="float", method=True, inplace=True)
@@ -14,6 +16,26 @@ def exp(input: Array) -> Array:
 
     >>> dynograd.exp(tensor([0.0, 1.0]))
     tensor([1.0000, 2.7183])
+    """
+
+
+@elementwise(
+    formula="exp2(input)", derivative="g * output * 0.6931471805599453", promote="float", method=True, inplace=True
+)
+def exp2(input: Array) -> Array:
+    """2 to the power of `input`.
+
+    >>> dynograd.exp2(tensor([0.0, 3.0]))
+    tensor([1., 8.])
+    """
+
+
+@elementwise(formula="exp(input) - 1", derivative="g * output + g", promote="float", method=True, inplace=True)
+def expm1(input: Array) -> Array:
+    """`exp(input) - 1`, exact near 0.
+
+    >>> dynograd.expm1(tensor([0.0, 1e-6]))
+    tensor([0.0000e+00, 1.0000e-06])
     """
 
 
@@ -26,6 +48,37 @@ def log(input: Array) -> Array:
     """
 
 
+@elementwise(
+    formula="log2(input)", derivative="g / (input * 0.6931471805599453)", promote="float", method=True, inplace=True
+)
+def log2(input: Array) -> Array:
+    """The logarithm to base 2.
+
+    >>> dynograd.log2(tensor([1.0, 8.0]))
+    tensor([0., 3.])
+    """
+
+
+@elementwise(
+    formula="log10(input)", derivative="g / (input * 2.302585092994046)", promote="float", method=True, inplace=True
+)
+def log10(input: Array) -> Array:
+    """The logarithm to base 10.
+
+    >>> dynograd.log10(tensor([1.0, 0.5]))
+    tensor([ 0.0000, -0.3010])
+    """
+
+
+@elementwise(formula="log(1 + input)", derivative="g / (input + 1)", promote="float", method=True, inplace=True)
+def log1p(input: Array) -> Array:
+    """`log(1 + input)`, exact near 0.
+
+    >>> dynograd.log1p(tensor([0.0, 1e-6]))
+    tensor([0.0000e+00, 1.0000e-06])
+    """
+
+
 @elementwise(formula="sqrt(input)", derivative="g / (2 * output)", promote="float", method=True, inplace=True)
 def sqrt(input: Array) -> Array:
     """The square root; NaN below 0.
@@ -35,10 +88,156 @@ def sqrt(input: Array) -> Array:
     """
 
 
+@elementwise(
+    formula="1 / sqrt(input)",
+    derivative="g * output * output * output * -0.5",
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def rsqrt(input: Array) -> Array:
+    """`1 / sqrt(input)`; inf at 0, NaN below.
+
+    >>> dynograd.rsqrt(tensor([4.0, 0.25]))
+    tensor([0.5000, 2.0000])
+    """
+
+
+@elementwise(
+    formula="log(exp(input) + exp(other))",
+    derivative=("g * sigmoid(input - other)", "g * sigmoid(other - input)"),
+    promote="float",
+    method=True,
+)
+def logaddexp(input: Array, other: Array) -> Array:
+    """`log(exp(input) + exp(other))` without overflow; -inf stands for a probability of 0.
+
+    >>> dynograd.logaddexp(tensor([0.0, 1e4]), tensor([0.0, 0.0]))
+    tensor([6.9315e-01, 1.0000e+04])
+    """
+
+
+@elementwise(
+    formula="log2(exp2(input) + exp2(other))",
+    derivative=(
+        "g * sigmoid((input - other) * 0.6931471805599453)",
+        "g * sigmoid((other - input) * 0.6931471805599453)",
+    ),
+    promote="float",
+    method=True,
+)
+def logaddexp2(input: Array, other: Array) -> Array:
+    """`log2(2 ** input + 2 ** other)` without overflow.
+
+    >>> dynograd.logaddexp2(tensor([3.0]), tensor([3.0]))
+    tensor([4.])
+    """
+
+
+@elementwise(
+    formula="input == 0 ? 0 : input * log(other)",
+    derivative=("where((input == 0) & (other <= 0), 0.0, g * log(other))", "g * input / other"),
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def xlogy(input: Array, other: Array) -> Array:
+    """`input * log(other)`, and 0 where `input` is 0 (NaN where `other` is).
+
+    >>> dynograd.xlogy(tensor([0.0, 2.0]), tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+
+
+@elementwise(
+    formula="1 / (1 + exp(-input))",
+    derivative="g * (output - output * output)",
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def sigmoid(input: Array) -> Array:
+    """The logistic function `1 / (1 + exp(-input))`, in (0, 1); nothing overflows.
+
+    >>> dynograd.sigmoid(tensor([0.0, -1000.0]))
+    tensor([0.5000, 0.0000])
+    """
+
+
+@composed(method=True, inplace=True)
+def logit(input: Any, eps: float | None = None) -> Any:
+    """`log(input / (1 - input))`, the inverse of `sigmoid`; `input` is first clamped to [eps, 1 - eps] when `eps` is given.
+
+    Without `eps`, 0 and 1 give -inf and inf, and everything outside NaN.
+
+    >>> dynograd.logit(tensor([0.5, 1.0]), eps=0.1)
+    tensor([0.0000, 2.1972])
+    """
+    return log_odds(input, float("-inf") if eps is None else eps)
+
+
+@elementwise(
+    formula="log(clamp(input, eps) / (1 - clamp(input, eps)))",
+    derivative="where(isnan(output), output, where((input < eps) | (input > 1.0 - eps), 0.0, g / (input - input * input)))",
+    promote="float",
+)
+def log_odds(input: Array, eps: float) -> Array:
+    """`logit` with `eps`, which is -inf when there is none."""
+
+
+@elementwise(formula="sinh(input)", derivative="g * cosh(input)", promote="float", method=True, inplace=True)
+def sinh(input: Array) -> Array:
+    """The hyperbolic sine.
+
+    >>> dynograd.sinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.1752])
+    """
+
+
+@elementwise(formula="cosh(input)", derivative="g * sinh(input)", promote="float", method=True, inplace=True)
+def cosh(input: Array) -> Array:
+    """The hyperbolic cosine.
+
+    >>> dynograd.cosh(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.5431])
+    """
+
+
 @elementwise(formula="tanh(input)", derivative="g - g * output * output", promote="float", method=True, inplace=True)
 def tanh(input: Array) -> Array:
     """The hyperbolic tangent, in (-1, 1).
 
     >>> dynograd.tanh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
+    """
+
+
+@elementwise(
+    formula="asinh(input)", derivative="g * rsqrt(input * input + 1)", promote="float", method=True, inplace=True
+)
+def asinh(input: Array) -> Array:
+    """The inverse hyperbolic sine.
+
+    >>> dynograd.asinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8814])
+    """
+
+
+@elementwise(
+    formula="acosh(input)", derivative="g * rsqrt(input * input - 1)", promote="float", method=True, inplace=True
+)
+def acosh(input: Array) -> Array:
+    """The inverse hyperbolic cosine; NaN below 1.
+
+    >>> dynograd.acosh(tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
+
+
+@elementwise(formula="atanh(input)", derivative="g / (1 - input * input)", promote="float", method=True, inplace=True)
+def atanh(input: Array) -> Array:
+    """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+
+    >>> dynograd.atanh(tensor([0.0, 0.5]))
+    tensor([0.0000, 0.5493])
     """

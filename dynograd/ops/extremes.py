@@ -16,7 +16,8 @@ from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import maximum, minimum
 from dynograd.ops.op import composed, op
 from dynograd.ops.reductions import kept, reduced_dims
-from dynograd.ops.selections_along import picked, put_back
+from dynograd.ops.scatters import gathered, spread
+from dynograd.ops.views import reshaped
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -109,6 +110,21 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
 
 
 # --- over one dim, with the index ----------------------------------------------------------------------------------------
+
+
+def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+    """The element of each row along `dim` at `index`, which a reduction over `dim` of `shape` gave."""
+    if not shape:
+        return input * 1
+    found = gathered(input, dim, kept(index, shape, dim, keepdim))
+    return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
+
+
+def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+    """The transpose of `picked`: the gradient of each result at the element that it came from."""
+    if not shape:
+        return g
+    return spread(kept(g, shape, dim, keepdim), dim, kept(index, shape, dim, keepdim), shape)
 
 
 @op(name="max", outputs="values indices", saves="input.shape output")

@@ -11,11 +11,13 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op, registry
-from dynograd.ops.exponentials import tanh
+from dynograd.ops.activations import relu
+from dynograd.ops.choices import choose
+from dynograd.ops.exponentials import sigmoid, tanh
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import stack
 from dynograd.ops.matmuls import linear
+from dynograd.ops.op import composed, op
 from dynograd.ops.views import reshaped
 
 __all__ = ["gru_cell", "gru_layer", "lstm_cell", "lstm_layer", "rnn_layer", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -87,8 +89,8 @@ def lstm_decomposition(
 
     def step(gates: Any, states: tuple) -> tuple:
         i, f, g, o = _blocks(gates + linear(states[0], weight_hh, bias_hh), 4, width)
-        c = _sigmoid(f) * states[1] + _sigmoid(i) * tanh(g)
-        return _sigmoid(o) * tanh(c), c
+        c = sigmoid(f) * states[1] + sigmoid(i) * tanh(g)
+        return sigmoid(o) * tanh(c), c
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
 
@@ -148,8 +150,8 @@ def gru_decomposition(
         h = states[0]
         x_r, x_z, x_n = _blocks(gates, 3, width)
         h_r, h_z, h_n = _blocks(linear(h, weight_hh, bias_hh), 3, width)
-        z = _sigmoid(x_z + h_z)
-        n = tanh(x_n + _sigmoid(x_r + h_r) * h_n)
+        z = sigmoid(x_z + h_z)
+        n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
         return (n + z * (h - n),)
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
@@ -209,7 +211,7 @@ def rnn_decomposition(
     nonlinearity: str = "tanh",
     reverse: bool = False,
 ) -> Any:
-    bend = tanh if nonlinearity == "tanh" else registry["relu"].function
+    bend = tanh if nonlinearity == "tanh" else relu
 
     def step(gates: Any, states: tuple) -> tuple:
         return (bend(gates + linear(states[0], weight_hh, bias_hh)),)
@@ -221,13 +223,14 @@ def rnn_decomposition(
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
 
-    >>> h, c = dynograd.lstm_cell(dynograd.ones(1, 3), (dynograd.zeros(1, 2), dynograd.ones(1, 2)), dynograd.zeros(8, 3), dynograd.zeros(8, 2))
+    >>> states = dynograd.zeros(1, 2), dynograd.ones(1, 2)
+    >>> h, c = dynograd.lstm_cell(dynograd.ones(1, 3), states, dynograd.zeros(8, 3), dynograd.zeros(8, 2))
     >>> c
     tensor([[0.5000, 0.5000]])
     """
     h, c = hx
     found = lstm_layer(_as_step("lstm_cell", input), h, c, w_ih, w_hh, b_ih, b_hh)
-    return found.h_n, found.c_n
+    return found[1], found[2]
 
 
 @composed()
@@ -237,7 +240,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
     tensor([[0.5000, 0.5000]])
     """
-    return gru_layer(_as_step("gru_cell", input), hx, w_ih, w_hh, b_ih, b_hh).h_n
+    return gru_layer(_as_step("gru_cell", input), hx, w_ih, w_hh, b_ih, b_hh)[1]
 
 
 @composed()
@@ -257,18 +260,10 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
     tensor([[1.]])
     """
-    return registry["relu"].function(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
+    return relu(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
 
 
 # --- the layers, step by step ------------------------------------------------------------------------------------------------
-
-
-def _sigmoid(input: Any) -> Any:
-    return registry["sigmoid"].function(input)
-
-
-def _where(condition: Any, input: Any, other: Any) -> Any:
-    return registry["where"].function(condition, input, other)
 
 
 def _blocks(gates: Any, count: int, width: int) -> list[Any]:
@@ -279,7 +274,7 @@ def _blocks(gates: Any, count: int, width: int) -> list[Any]:
 def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
     """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
     if lengths is not None:
-        input = _where(_alive(lengths, input.shape[0]), input, input * 0)
+        input = choose(_alive(lengths, input.shape[0]), input, input * 0)
     return linear(input, weight, bias)
 
 
@@ -296,8 +291,8 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
     for time in reversed(times) if reverse else times:
         new = step(get_basic(gates, (time,)), states)
         if alive is not None:
-            new = tuple([_where(alive[time], one, old) for one, old in zip(new, states, strict=True)])
-            outputs[time] = _where(alive[time], new[0], new[0] * 0)
+            new = tuple([choose(alive[time], one, old) for one, old in zip(new, states, strict=True)])
+            outputs[time] = choose(alive[time], new[0], new[0] * 0)
         else:
             outputs[time] = new[0]
         states = new
@@ -322,7 +317,7 @@ def _check(
     width = w_hh.shape[-1]
     rows = blocks * width
     wanted = [("weight_ih", w_ih, (rows, features)), ("weight_hh", w_hh, (rows, width))]
-    wanted += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]  # noqa: B905
+    wanted += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]
     wanted += [("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)), ("lengths", lengths, (batch,))]
     for name, array, shape in wanted:
         if array is None:

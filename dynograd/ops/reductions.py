@@ -13,7 +13,8 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch, sum_to
-from dynograd.ops.indexing import FULL, get_basic
+from dynograd.ops.indexing import get_basic
+from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import reshaped

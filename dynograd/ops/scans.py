@@ -10,11 +10,12 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.indexing import FULL, fill_basic, get_basic
+from dynograd.ops.indexing import fill_basic, get_basic
+from dynograd.ops.indices import FULL
 from dynograd.ops.joins import cat
 from dynograd.ops.op import composed, op
 from dynograd.ops.reductions import exp_difference, floating, sum_dims
-from dynograd.ops.selections_along import put_along, take_along
+from dynograd.ops.scatters import gathered, spread
 from dynograd.ops.views import reshaped
 from dynograd.shapes import normalize_dim
 
@@ -160,13 +161,13 @@ def min_so_far(input: Array, dim: int) -> Any:
 @min_so_far.backward
 def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
     shape = saved.input_shape
-    return (put_along(g[0], saved.output[1], dim, shape[dim], False) if shape else g[0],)
+    return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
 
 
 @max_so_far.jvp
 @min_so_far.jvp
 def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
-    return take_along(tangents[0], saved.output[1], dim, False) if saved.input_shape else tangents[0], None
+    return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
 
 
 @composed(covers="cummax", method=True)

@@ -103,13 +103,18 @@ def _adjoint(input: Any) -> Any:
         raise ShapeError(
             f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
         )
-    return conj(permuted(input, (1, 0)))
+    return _conjugated(permuted(input, (1, 0)))
 
 
 def _matrix_adjoint(input: Any) -> Any:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
-    return conj(transpose(input, -2, -1))
+    return _conjugated(transpose(input, -2, -1))
+
+
+def _conjugated(input: Any) -> Any:
+    """The conjugate; real tensors as they are."""
+    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
 def _check_matrix(who: str, input: Any) -> None:

@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.errors import StateDictError
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
-from dynograd.optim.options import check_flags, check_range, check_single
+from dynograd.optim.options import check_flags, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.tensor import Tensor, wrap
 
@@ -73,7 +73,7 @@ class Adam(Optimizer):
             params,
             {
                 "lr": lr,
-                "betas": (betas[0], betas[1]),
+                "betas": (scalar(betas[0]), scalar(betas[1])),
                 "eps": eps,
                 "weight_decay": weight_decay,
                 "amsgrad": amsgrad,
@@ -108,7 +108,7 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         count = state["step"].array
         step = count.item() + 1
-        arrays.fill(count, step)
+        arrays.write(count, step)
         highest = _highest(state) if group["amsgrad"] else None
         used = [p, g, state["exp_avg"], state["exp_avg_sq"], highest]
         kernel("optimizers", "adam_step", p.array)(
@@ -117,19 +117,19 @@ class Adam(Optimizer):
             float(group["lr"]),
             float(beta1),
             float(beta2),
-            group["eps"],
-            group["weight_decay"],
+            float(group["eps"]),
+            float(group["weight_decay"]),
             group["decoupled_weight_decay"],
             group["maximize"],
         )
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]
-        lr, weight_decay = group["lr"], group["weight_decay"]
+        lr, weight_decay = scalar(group["lr"]), scalar(group["weight_decay"])
         if p.is_complex():
             raise RuntimeError(f"{type(self).__name__}: differentiable=True does not take complex parameters. Optimize their real view.")
         step = state["step"].array.item() + 1
-        arrays.fill(state["step"].array, step)
+        arrays.write(state["step"].array, step)
         if group["maximize"]:
             g = -g
         if isinstance(weight_decay, Tensor) or weight_decay:
@@ -157,6 +157,6 @@ def _highest(state: dict[str, Any]) -> Tensor:
 
 def _real(array: Any) -> Any:
     """Complex arrays as (real, imaginary) in a last dimension: Adam treats the two as numbers of their own."""
-    return array if array.dtype.kind != "c" else arrays.real_view(array)
+    return array if array.dtype.kind != "c" else kernel("packing", "real_view", array)(array)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.tensor import Tensor
 
-__all__ = ["check_flags", "check_range", "check_single"]
+__all__ = ["check_flags", "check_range", "check_single", "scalar"]
 
 
 def check_range(who: str, what: str, value: Any, below: float | None = None) -> None:
@@ -32,3 +32,8 @@ def check_flags(who: str, fused: Any, foreach: Any, differentiable: Any) -> None
         raise RuntimeError(f"{who}: `fused` does not support `differentiable`.")
     if fused and foreach:
         raise RuntimeError(f"{who}: `fused` and `foreach` cannot be `True` together.")
+
+
+def scalar(value: Any) -> Any:
+    """A tensor of one element without dimensions; anything else as it is."""
+    return value.reshape(()) if isinstance(value, Tensor) and value.ndim else value

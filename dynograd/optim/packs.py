@@ -91,16 +91,14 @@ class Packs:
                 packed[name] = wrap(arrays.copy(value.array))
             else:
                 packed[name] = self.packed(name, layout, [state[name].array for state in states])
-        value = self.packed("", layout, layout.pieces)
-        g = self.packed("grad", layout, [g.array for _, g, _ in members])
-        optimizer.update(value, g, packed, group)
-        unpack = kernel("packing", "unpack", value.array)
-        unpack(layout.views("", value.array), layout.pieces)
+        p = self.packed("", layout, layout.pieces)
+        optimizer.update(p, self.packed("grad", layout, [g.array for _, g, _ in members]), packed, group)
+        unpack = kernel("packing", "unpack", p.array)
+        unpack(layout.views("", p.array), layout.pieces)
         for name, value in packed.items():
             if name == "step":
-                number = value.array.item()
                 for state in states:
-                    arrays.fill(state[name].array, number)
+                    arrays.write(state[name].array, value.array)
             elif name in first:
                 unpack(layout.views(name, value.array), [state[name].array for state in states])
             else:

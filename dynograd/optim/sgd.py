@@ -7,7 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
-from dynograd.optim.options import check_flags, check_range, check_single
+from dynograd.optim.options import check_flags, check_range, check_single, scalar
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["SGD"]
@@ -107,7 +107,7 @@ class SGD(Optimizer):
         )
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        momentum, weight_decay = group["momentum"], group["weight_decay"]
+        momentum, weight_decay = group["momentum"], scalar(group["weight_decay"])
         if group["maximize"]:
             g = -g
         if isinstance(weight_decay, Tensor) or weight_decay:
@@ -116,4 +116,4 @@ class SGD(Optimizer):
             held = state.get("momentum_buffer")
             buffer = state["momentum_buffer"] = g if held is None else momentum * held + (1 - group["dampening"]) * g
             g = g + momentum * buffer if group["nesterov"] else buffer
-        p.sub_(group["lr"] * g)  # type: ignore[attr-defined]
+        p.sub_(scalar(group["lr"]) * g)  # type: ignore[attr-defined]

@@ -180,7 +180,7 @@ def test_random_split_by_fractions(size, fractions, counts):
 def test_random_split_refuses_what_does_not_add_up():
     with pytest.raises(ValueError, match=r"lengths \[3, 3\] sum to 6, the dataset has 10"):
         random_split(range(10), [3, 3])
-    with pytest.raises(ValueError, match="Fraction at index 0 is not between 0 and 1, got -0.5"):
+    with pytest.raises(ValueError, match=r"Fraction at index 0 is not between 0 and 1, got -0\.5"):
         random_split(range(10), [-0.5, 1.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         random_split(range(1), [0.9, 0.1])

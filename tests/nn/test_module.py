@@ -70,7 +70,7 @@ def test_wrong_registrations_are_told():
         net.seen = 3
     with pytest.raises(KeyError, match="already exists"):
         net.register_parameter("forward", None)
-    with pytest.raises(KeyError, match="can't contain"):
+    with pytest.raises(KeyError, match="cannot contain"):
         net.register_buffer("a.b", None)
     with pytest.raises(KeyError, match="empty string"):
         net.add_module("", nn.Identity())
@@ -151,8 +151,8 @@ def test_missing_unexpected_and_misshapen_keys_are_all_named():
         net.load_state_dict(state)
     text = str(caught.value)
     for words in (
-        "Missing key(s) in state_dict: 'first.bias'",
-        "Unexpected key(s) in state_dict: 'frist.bias'",
+        'Missing key(s) in state_dict: "first.bias"',
+        'Unexpected key(s) in state_dict: "frist.bias"',
         "size mismatch for scale",
         "[4]",
         "[3]",

@@ -1,0 +1,151 @@
+"""Clipping of gradients: their common norm, or each element."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.nodes import user_line
+from dynograd.autograd.writes import stamp
+from dynograd.kernels import kernel
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scales the gradients in place so that their norm, taken over all of them as one vector, is at most `max_norm`.
+
+    gradient * min(1, max_norm / (norm + 1e-6)). Parameters without gradient are left out.
+
+    Args:
+        parameters: tensors whose `.grad` is clipped, or one tensor.
+        max_norm: the largest norm allowed.
+        norm_type: which p-norm; `inf` for the largest absolute value.
+        error_if_nonfinite: raise instead of scaling by a norm that is NaN or infinite.
+        foreach: accepted; there is one implementation.
+    Returns:
+        The norm before clipping, without dimensions; in the gradients' dtype (the wider one of two).
+    Raises:
+        RuntimeError: the norm is NaN or infinite, and `error_if_nonfinite`.
+    Source: Pascanu et al., On the difficulty of training Recurrent Neural Networks, 2012 (arXiv 1211.5063), algorithm 1.
+
+    >>> w = tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> dynograd.nn.utils.clip_grad_norm_([w], max_norm=5.0)
+    tensor(10.)
+    >>> w.grad
+    tensor([3.0000, 4.0000])
+    """
+    given = _listed(parameters)
+    if not given and isinstance(parameters, types.GeneratorType):
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+    grads = [p.grad.array for p in given if p.grad is not None]
+    norm = _norm(grads, norm_type, error_if_nonfinite)
+    _scale(grads, max_norm, norm)
+    return _as_tensor(norm, grads)
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Moves every element of the gradients that is outside [-clip_value, clip_value] to the nearer bound, in place.
+
+    >>> w = tensor([3.0, 0.2], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> dynograd.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad
+    tensor([1.0000, 0.4000])
+    """
+    line = user_line()
+    for p in _listed(parameters):
+        if p.grad is None:
+            continue
+        g = p.grad.array
+        bound = g.dtype.type(clip_value)
+        smaller = kernel("elementwise", "minimum", g)(g, bound)
+        arrays.write(g, kernel("elementwise", "maximum", g)(smaller, -bound))
+        stamp(g, line)
+
+
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all tensors as one vector; see `clip_grad_norm_` for the arguments.
+
+    >>> dynograd.nn.utils.get_total_norm([tensor([3.0]), tensor([0.0, 4.0])])
+    tensor(5.)
+    """
+    given = [one.array for one in _listed(tensors)]
+    return _as_tensor(_norm(given, norm_type, error_if_nonfinite), given)
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+    """The scaling of `clip_grad_norm_` by a norm computed before, e.g. by `get_total_norm`."""
+    _scale([p.grad.array for p in _listed(parameters) if p.grad is not None], max_norm, float(total_norm))
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The old name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def _listed(tensors: Any) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> float:
+    """The norm of the arrays' norms, in double precision."""
+    norm_type = float(norm_type)
+    if not given:
+        return 0.0
+    if norm_type == 2.0:
+        sum_of_squares = kernel("optimizers", "sum_of_squares", given[0])
+        norm = math.sqrt(sum([sum_of_squares(one) for one in given]))
+    else:
+        vector_norm = kernel("norms", "vector_norm_forward", given[0])
+        norms = arrays.from_python([float(vector_norm(one, norm_type, None, False)) for one in given], dtypes.float64)
+        norm = float(vector_norm(norms, norm_type, None, False))
+    if error_if_nonfinite and not math.isfinite(norm):
+        raise RuntimeError(
+            f"clip_grad_norm_: The total norm of order {norm_type} for gradients from `parameters` is non-finite ({norm}), so it cannot "
+            f"be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`."
+        )
+    return norm
+
+
+def _scale(grads: list[Any], max_norm: float, norm: float) -> None:
+    factor = float(max_norm) / (norm + 1e-6)
+    if factor >= 1.0 or not grads:
+        return
+    line = user_line()
+    mul = kernel("elementwise", "mul", grads[0])
+    for g in grads:
+        mul(g, g.dtype.type(factor), out=g)
+        stamp(g, line)
+
+
+def _as_tensor(norm: float, given: list[Any]) -> Tensor:
+    found = dtypes.float32
+    if given:
+        found = dtypes.BY_NUM[given[0].real.dtype.num]
+        for one in given[1:]:
+            other = dtypes.BY_NUM[one.real.dtype.num]
+            found = found if other is found else dtypes.promote_types(found, other)
+    return wrap(arrays.full((), norm, found))

@@ -1,0 +1,71 @@
+"""Logic on the bits of integers (on bools, plain logic), and shifts. Nothing here has a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.ops.op import elementwise
+
+__all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
+
+
+def _bitwise(formula: str) -> Any:
+    return elementwise(formula=formula, derivative=None, promote="integer", method=True, inplace=True)
+
+
+@_bitwise("input & other")
+def bitwise_and(input: Array, other: Array) -> Array:
+    """The bits set in both.
+
+    Raises:
+        DtypeError: a floating-point tensor.
+
+    >>> dynograd.bitwise_and(tensor([5, 6]), 4)
+    tensor([4, 4])
+    """
+
+
+@_bitwise("input | other")
+def bitwise_or(input: Array, other: Array) -> Array:
+    """The bits set in at least one.
+
+    >>> dynograd.bitwise_or(tensor([5, 2]), tensor([2, 2]))
+    tensor([7, 2])
+    """
+
+
+@_bitwise("input ^ other")
+def bitwise_xor(input: Array, other: Array) -> Array:
+    """The bits set in exactly one.
+
+    >>> dynograd.bitwise_xor(tensor([5, 2]), tensor([1, 2]))
+    tensor([4, 0])
+    """
+
+
+@_bitwise("~input")
+def bitwise_not(input: Array) -> Array:
+    """All bits turned over.
+
+    >>> dynograd.bitwise_not(tensor([True, False]))
+    tensor([False,  True])
+    """
+
+
+@_bitwise("input << other")
+def bitwise_left_shift(input: Array, other: Array) -> Array:
+    """`input * 2 ** other`, as bits; 0 when everything is shifted out.
+
+    >>> dynograd.bitwise_left_shift(tensor([1, 3]), 2)
+    tensor([ 4, 12])
+    """
+
+
+@_bitwise("input >> other")
+def bitwise_right_shift(input: Array, other: Array) -> Array:
+    """`input // 2 ** other`.
+
+    >>> dynograd.bitwise_right_shift(tensor([8, -8]), 1)
+    tensor([ 4, -4])
+    """

@@ -1,0 +1,378 @@
+"""Losses of classes: cross-entropy and negative log-likelihood, of one class among many and of yes or no.
+
+`cross_entropy` and `nll_loss` of class numbers are fused ops; their decomposition, in terms of other ops, gives higher orders.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.arrays import Array
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.activations import logsigmoid
+from dynograd.ops.arithmetic import maximum
+from dynograd.ops.broadcasting import convert
+from dynograd.ops.choices import choose
+from dynograd.ops.exponentials import log, log1p
+from dynograd.ops.indexing import get_advanced
+from dynograd.ops.losses import reduced, reduction_of
+from dynograd.ops.op import composed, op
+from dynograd.ops.reductions import sum_dims
+from dynograd.ops.scatters import gathered
+from dynograd.ops.softmaxes import log_softmax_over
+from dynograd.ops.views import reshaped
+from dynograd.shapes import broadcast_shapes
+
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]
+
+
+# --- one class among many ----------------------------------------------------------------------------------------------------
+
+
+@op(name="cross_entropy", extras="statistics total")
+def class_entropy(
+    input: Array, target: Array, weight: Array | None, ignore_index: int, label_smoothing: float, reduction: str
+) -> Array:
+    """-log softmax(input)[target], smoothed, weighted and reduced; `target` holds class numbers that have been checked."""
+    forward = kernel("losses", "cross_entropy_forward", input)
+    loss, statistics, total = forward(input, target, weight, ignore_index, label_smoothing, reduction)
+    return loss, statistics, total
+
+
+@class_entropy.fast_backward
+def class_entropy_fast_backward(g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any) -> Any:
+    backward = kernel("losses", "cross_entropy_backward", saved.input)
+    options = saved.weight, ignore_index, label_smoothing, reduction
+    return (backward(g, saved.input, saved.target, saved.statistics, saved.total, *options), None, None)
+
+
+@class_entropy.decomposition
+def class_entropy_decomposition(
+    input: Any, target: Any, weight: Any, ignore_index: int, label_smoothing: float, reduction: str
+) -> Any:
+    logarithms = log_softmax_over(_widened(input), min(1, len(input.shape) - 1))
+    return _like(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
+
+
+@op(name="nll_loss", extras="total")
+def class_likelihood(input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
+    """-input[target], weighted and reduced; `target` holds class numbers that have been checked."""
+    return kernel("losses", "nll_loss_forward", input)(input, target, weight, ignore_index, reduction)
+
+
+@class_likelihood.fast_backward
+def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduction: Any) -> Any:
+    backward = kernel("losses", "nll_loss_backward", saved.input)
+    return (backward(g, saved.input, saved.target, saved.total, saved.weight, ignore_index, reduction), None, None)
+
+
+@class_likelihood.decomposition
+def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    return _like(_picked_loss(_widened(input), target, weight, ignore_index, 0.0, reduction), input)
+
+
+def _picked_loss(
+    logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str
+) -> Any:
+    """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
+    dim = min(1, len(logarithms.shape) - 1)
+    labels = getattr(target, "array", target)
+    counted = labels != ignore_index
+    labels = labels * counted
+    shape = tuple(labels.shape)
+    places = labels.reshape((*shape[:dim], 1, *shape[dim:]))
+    loss = -reshaped(gathered(logarithms, dim, places), shape)
+    factors = None
+    if weight is not None:
+        weight = _widened(weight)
+        factors = get_advanced(weight, [labels], (0,))
+        loss = loss * factors
+    if smoothing:
+        if weight is None:
+            spread = -sum_dims(logarithms, (dim,), False)
+        else:
+            spread = -sum_dims(logarithms * _along(weight, dim, len(logarithms.shape)), (dim,), False)
+        loss = loss * (1 - smoothing) + spread * (smoothing / logarithms.shape[dim])
+    loss = choose(counted, loss, 0.0)
+    if reduction == "none":
+        return loss
+    loss = sum_dims(loss, None, False)
+    if reduction == "sum":
+        return loss
+    if factors is not None:
+        return loss / sum_dims(choose(counted, factors, 0.0), None, False)
+    count = int(counted.sum())
+    return loss / count if count else loss * float("nan")
+
+
+@composed(covers="cross_entropy")
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """-log softmax(input)[target], averaged.
+
+    Args:
+        input (N, C), (C,) or (N, C, d1, ...): scores that need not be normalised.
+        target: class numbers in the shape of `input` without C; or probabilities in the shape of `input`.
+        weight (C,): a factor for each class; the mean over class numbers divides by the factors of the targets.
+        ignore_index: targets of this number do not count.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: share of the target's probability that is spread evenly over all classes.
+    Returns:
+        a scalar, or one loss for each target. NaN for the mean of no target.
+    Raises:
+        ShapeError: `target` fits neither form.
+        IndexRangeError: a class number outside 0 to C - 1; the message says which, and where it stands.
+
+    >>> dynograd.nn.functional.cross_entropy(tensor([[0.0, 0.0]]), tensor([1]))
+    tensor(0.6931)
+    """
+    who = "cross_entropy"
+    reduction = reduction_of(who, size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
+    _check_scores(who, input, target, weight)
+    if tuple(input.shape) == tuple(target.shape):
+        if getattr(target, "array", target).dtype.kind in "iub":
+            raise DtypeError(
+                f"{who}: Expected floating point type for target with class probabilities, got {target.dtype} in the shape of input "
+                f"{tuple(input.shape)}. Class numbers have that shape without dim 1; probabilities need target.float()."
+            )
+        return _distribution_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    target = _checked_labels(who, input, target, ignore_index)
+    if weight is not None and getattr(weight, "requires_grad", False):
+        return class_entropy_decomposition(input, target, weight, ignore_index, label_smoothing, reduction)
+    return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction)
+
+
+@composed(covers="nll_loss")
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """-input[target], averaged: the negative log-likelihood of the targets.
+
+    Args:
+        input (N, C), (C,) or (N, C, d1, ...): log-probabilities.
+        target: class numbers in the shape of `input` without C.
+        weight (C,): a factor for each class; the mean divides by the factors of the targets.
+        ignore_index: targets of this number do not count.
+        reduction: "mean", "sum" or "none".
+    Raises:
+        ShapeError: `target` has not the shape of `input` without C.
+        IndexRangeError: a class number outside 0 to C - 1; the message says which, and where it stands.
+
+    >>> dynograd.nn.functional.nll_loss(tensor([[-1.0, -2.0], [-3.0, -4.0]]), tensor([1, 0]))
+    tensor(2.5000)
+    """
+    who = "nll_loss"
+    reduction = reduction_of(who, size_average, reduce, reduction)
+    _check_scores(who, input, target, weight)
+    target = _checked_labels(who, input, target, ignore_index)
+    if weight is not None and getattr(weight, "requires_grad", False):
+        return class_likelihood_decomposition(input, target, weight, ignore_index, reduction)
+    return class_likelihood(input, target, weight, ignore_index, reduction)
+
+
+def _distribution_entropy(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    """Cross-entropy of target probabilities; the mean divides by the number of targets, whatever the weights."""
+    if ignore_index >= 0:
+        raise RuntimeError(
+            f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}. Leave it out and weight instead."
+        )
+    dim = min(1, len(input.shape) - 1)
+    classes = input.shape[dim]
+    wide = _widened(target)
+    if label_smoothing:
+        wide = wide * (1 - label_smoothing) + label_smoothing / classes
+    products = log_softmax_over(_widened(input), dim) * wide
+    if weight is not None:
+        products = products * _along(_widened(weight), dim, len(input.shape))
+    loss = -sum_dims(products, (dim,), False)
+    if reduction == "mean":
+        count = getattr(loss, "array", loss).size
+        loss = sum_dims(loss, None, False)
+        return _like(loss / count if count else loss * float("nan"), input)
+    return _like(reduced(loss, reduction), input)
+
+
+def _check_scores(who: str, input: Any, target: Any, weight: Any) -> None:
+    kind = getattr(input, "array", input).dtype
+    if kind.kind in "iub":
+        raise DtypeError(f"{who}: expected scores of a floating dtype, got {input.dtype}. Use input.float().")
+    if not len(input.shape):
+        raise ShapeError(f"{who}: expected scores (N, C), (C,) or (N, C, d1, ...), got a 0-dim input.")
+    classes = input.shape[min(1, len(input.shape) - 1)]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ShapeError(
+            f"{who}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape "
+            f"{tuple(weight.shape)} (input has shape {tuple(input.shape)})."
+        )
+
+
+def _checked_labels(who: str, input: Any, target: Any, ignore_index: int) -> Any:
+    """`target` as int64, when it fits `input` and every number in it is a class."""
+    array, shape = getattr(target, "array", target), tuple(input.shape)
+    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
+    if tuple(array.shape) != wanted:
+        if len(shape) > 1 and array.ndim and array.shape[0] != shape[0]:
+            raise ShapeError(
+                f"{who}: Expected input batch_size ({shape[0]}) to match target batch_size ({array.shape[0]}): input has shape {shape}, "
+                f"target {array.shape}."
+            )
+        raise ShapeError(
+            f"{who}: expected target of size {list(wanted)} for input of shape {shape}, got {list(array.shape)}. Class numbers have input's "
+            f"shape without dim {min(1, len(shape) - 1)}" + ("; use target.squeeze(1)." if array.shape[1:2] == (1,) else ".")
+        )
+    if array.dtype.kind not in "iu":
+        raise DtypeError(
+            f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(array)}. Use target.long(); "
+            f"probabilities need the shape of input, {shape}."
+        )
+    classes = shape[min(1, len(shape) - 1)]
+    found = kernel("masks", "wrong_target", array)(array, classes, ignore_index)
+    if found is not None:
+        value, position = found
+        where = f" at position {list(position)}" if position else ""
+        raise IndexRangeError(
+            f"{who}: Target {value} is out of bounds: target{where} is {value}, but input of shape {shape} has {classes} classes (0 to "
+            f"{classes - 1}). Use ignore_index={value} for targets that do not count."
+        )
+    return target if array.dtype.num == dtypes.int64.num else convert(target, dtypes.int64)
+
+
+def _along(vector: Any, dim: int, rank: int) -> Any:
+    return reshaped(vector, (-1, *(1,) * (rank - dim - 1)))
+
+
+def _widened(input: Any) -> Any:
+    return convert(input, dtypes.float32) if getattr(input, "array", input).dtype.itemsize == 2 else input
+
+
+def _like(out: Any, input: Any) -> Any:
+    kind = dtypes.of_array(getattr(input, "array", input))
+    return out if getattr(out, "array", out).dtype.num == kind.num else convert(out, kind)
+
+
+# --- yes or no ---------------------------------------------------------------------------------------------------------------
+
+
+@op(name="binary_cross_entropy", saves="input target")
+def yes_no_entropy(input: Array, target: Array) -> Array:
+    """-(target * log(input) + (1 - target) * log(1 - input)), logarithms not below -100."""
+    return (target - 1) * maximum(log1p(-input), -100.0) - target * maximum(log(input), -100.0)
+
+
+@yes_no_entropy.backward
+def yes_no_entropy_backward(g: Any, saved: Any) -> Any:
+    x, y = saved.input, saved.target
+    return (
+        g * ((x - y) / maximum(x - x * x, 1e-12)) if saved.needs(0) else None,
+        g * (maximum(log1p(-x), -100.0) - maximum(log(x), -100.0)) if saved.needs(1) else None,
+    )
+
+
+@composed(covers="binary_cross_entropy")
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
+    """-(target * log(input) + (1 - target) * log(1 - input)), averaged.
+
+    Logarithms count as at least -100, so a certain prediction that is wrong costs 100, not inf.
+
+    Args:
+        input: probabilities.
+        target: probabilities, in the shape of `input`.
+        weight: a factor of each loss, broadcast.
+        reduction: "mean", "sum" or "none".
+    Raises:
+        ShapeError: `target` has another shape.
+        RuntimeError: an input outside 0 to 1.
+
+    >>> dynograd.nn.functional.binary_cross_entropy(tensor([0.5, 1.0]), tensor([1.0, 1.0]))
+    tensor(0.3466)
+    """
+    who = "binary_cross_entropy"
+    reduction = reduction_of(who, size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"{who}: Using a target size ({tuple(target.shape)}) that is different to the input size ({tuple(input.shape)}) is deprecated. "
+            f"Please ensure they have the same size (unsqueeze or squeeze one of them)."
+        )
+    _check_probabilities(who, input)
+    loss = _like(yes_no_entropy(_widened(input), _widened(target)), input)
+    if weight is not None:
+        loss = loss * weight
+    return reduced(loss, reduction)
+
+
+def _check_probabilities(who: str, input: Any) -> None:
+    array = getattr(input, "array", input)
+    if array.dtype.kind in "iub":
+        raise DtypeError(f"{who}: expected probabilities of a floating dtype, got {dtypes.of_array(array)}. Use input.float().")
+    if array.size:
+        low, high = array.min(), array.max()
+        if low < 0 or high > 1:
+            raise RuntimeError(
+                f"{who}: all elements of input should be between 0 and 1, got {low if low < 0 else high}. Use sigmoid first, or "
+                f"binary_cross_entropy_with_logits, which takes scores."
+            )
+
+
+@composed()
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """`binary_cross_entropy` of sigmoid(input), computed without overflow.
+
+    Args:
+        input: scores.
+        target: probabilities, in the shape of `input`.
+        weight: a factor of each loss, broadcast.
+        pos_weight: a factor of the positive part, broadcast: more than 1 raises recall, less raises precision.
+        reduction: "mean", "sum" or "none".
+    Raises:
+        ShapeError: `target` has another shape.
+
+    >>> dynograd.nn.functional.binary_cross_entropy_with_logits(tensor([0.0, 100.0]), tensor([1.0, 1.0]))
+    tensor(0.3466)
+    """
+    who = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(who, size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"{who}: Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)}). Use unsqueeze or squeeze."
+        )
+    logarithm = logsigmoid(input)
+    if pos_weight is None:
+        loss = input - input * target - logarithm
+    else:
+        broadcast_shapes(who, tuple(input.shape), tuple(pos_weight.shape))
+        loss = input - input * target - logarithm * (target * (pos_weight - 1) + 1)
+    if weight is not None:
+        loss = loss * weight
+    return reduced(loss, reduction)
+
+

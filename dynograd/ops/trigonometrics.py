@@ -1,0 +1,136 @@
+"""Sines, their relatives and inverses, and angles in degrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.ops.op import composed, elementwise
+
+__all__ = ["acos", "asin", "atan", "atan2", "cos", "deg2rad", "hypot", "rad2deg", "sin", "sinc", "tan"]
+
+
+@elementwise(formula="sin(input)", derivative="g * cos(input)", promote="float", method=True, inplace=True)
+def sin(input: Array) -> Array:
+    """The sine of an angle in radians.
+
+    >>> dynograd.sin(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8415])
+    """
+
+
+@elementwise(formula="cos(input)", derivative="-g * sin(input)", promote="float", method=True, inplace=True)
+def cos(input: Array) -> Array:
+    """The cosine of an angle in radians.
+
+    >>> dynograd.cos(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.5403])
+    """
+
+
+@elementwise(formula="tan(input)", derivative="g + g * output * output", promote="float", method=True, inplace=True)
+def tan(input: Array) -> Array:
+    """The tangent of an angle in radians.
+
+    >>> dynograd.tan(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5574])
+    """
+
+
+@elementwise(
+    formula="asin(input)", derivative="g * rsqrt(1 - input * input)", promote="float", method=True, inplace=True
+)
+def asin(input: Array) -> Array:
+    """The angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
+
+    >>> dynograd.asin(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5708])
+    """
+
+
+@elementwise(
+    formula="acos(input)", derivative="-g * rsqrt(1 - input * input)", promote="float", method=True, inplace=True
+)
+def acos(input: Array) -> Array:
+    """The angle in [0, pi] with this cosine; NaN outside [-1, 1].
+
+    >>> dynograd.acos(tensor([0.0, 1.0]))
+    tensor([1.5708, 0.0000])
+    """
+
+
+@elementwise(formula="atan(input)", derivative="g / (input * input + 1)", promote="float", method=True, inplace=True)
+def atan(input: Array) -> Array:
+    """The angle in (-pi/2, pi/2) with this tangent.
+
+    >>> dynograd.atan(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7854])
+    """
+
+
+@elementwise(
+    formula="atan2(input, other)",
+    derivative=(
+        "where((input == 0) & (other == 0), 0.0, g * other / (input * input + other * other))",
+        "where((input == 0) & (other == 0), 0.0, -g * input / (input * input + other * other))",
+    ),
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def atan2(input: Array, other: Array) -> Array:
+    """The angle in [-pi, pi] of the point with y `input` and x `other`; gradient 0 at the origin.
+
+    >>> dynograd.atan2(tensor([1.0, 0.0]), tensor([1.0, -1.0]))
+    tensor([0.7854, 3.1416])
+    """
+
+
+@elementwise(
+    formula="sqrt(input * input + other * other)",
+    derivative=("g * (input / output)", "g * (other / output)"),
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def hypot(input: Array, other: Array) -> Array:
+    """The long side of a right triangle: `sqrt(input**2 + other**2)` without overflow.
+
+    >>> dynograd.hypot(tensor([3.0]), tensor([4.0]))
+    tensor([5.])
+    """
+
+
+@elementwise(
+    formula="input == 0 ? 1 : sin(pi * input) / (pi * input)",
+    derivative="where(input == 0, 0.0, g * (cos(input * 3.141592653589793) - output) / where(input == 0, 1.0, input))",
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def sinc(input: Array) -> Array:
+    """`sin(pi * input) / (pi * input)`, 1 at 0.
+
+    >>> dynograd.sinc(tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+
+
+@composed(method=True, inplace=True)
+def deg2rad(input: Any) -> Any:
+    """Degrees as radians.
+
+    >>> dynograd.deg2rad(tensor([180.0]))
+    tensor([3.1416])
+    """
+    return input * 0.017453292519943295
+
+
+@composed(method=True, inplace=True)
+def rad2deg(input: Any) -> Any:
+    """Radians as degrees.
+
+    >>> dynograd.rad2deg(tensor([3.141592653589793]))
+    tensor([180.])
+    """
+    return input * 57.29577951308232

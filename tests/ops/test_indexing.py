@@ -1,0 +1,362 @@
+"""`x[index]` and `x[index] = value`: every form against NumPy, gradients, views and errors."""
+
+import numpy
+import pytest
+
+import dynograd
+from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+
+ALL = FLOATS + INTEGERS + BOOL + COMPLEX
+zeros, tensor = dynograd.zeros, dynograd.tensor
+MASK = numpy.array([[True, False, True, True], [False, False, True, False], [False, True, False, False]])
+
+
+def at(index):
+    """Row that reads `x[index]`; index arrays are part of the index, not arguments."""
+    return lambda x: x[index]
+
+
+def put(x, indices, values, accumulate=False):
+    made = x.copy()
+    key = tuple(slice(None) if one is None else one for one in indices)
+    if accumulate:
+        numpy.add.at(made, key, values)
+    else:
+        made[key] = values
+    return made
+
+
+BASIC = {
+    "int": 1,
+    "negative": -2,
+    "slice": slice(1, 3),
+    "step": slice(None, None, 2),
+    "none": None,
+    "ellipsis": Ellipsis,
+    "ints": (1, -1, 0),
+    "int-last": (Ellipsis, 1),
+    "mixed": (slice(1, None), None, -1, slice(0, 2)),
+    "empty": slice(2, 1),
+    "nothing": (),
+}
+ADVANCED = {
+    "list": [2, 0, 2],
+    "array": numpy.array([[2, 0], [-1, 1]]),
+    "pair": (numpy.array([2, 0]), numpy.array([1, -1])),
+    "outer": (numpy.array([[2], [0]]), numpy.array([1, 3, 3])),
+    "last": (Ellipsis, numpy.array([1, 0, 1])),
+    "middle": (slice(None), numpy.array([1, 0, 1])),
+    "apart": (numpy.array([2, 0]), slice(None), numpy.array([1, 0])),
+    "apart-slice": (numpy.array([2, 0]), slice(1, 3), numpy.array([1, 0])),
+    "new-dim": (None, numpy.array([2, 0])),
+    "mask": MASK,
+    "mask-first": MASK[0, :3],
+    "mask-and-array": (MASK[0, :3], numpy.array([1, 3])),
+    "mask-last": (slice(0, 1), slice(None), numpy.array([True, False])),
+    "bool": True,
+    "bools": (True, numpy.array([1, 1])),
+    "false": False,
+    "no-elements": numpy.zeros((0, 2), int),
+    "no-list": [],
+}
+
+
+def row_of(name, index):
+    covered = [] if name in BASIC else ["index", "index_backward"]
+    return Row(
+        "getitem",
+        at(index),
+        shapes=[(3, 4, 2)],
+        function=at(index),
+        dtypes=ALL,
+        result="same",
+        ones=False,
+        empty=False,
+        grad=name not in ("empty", "false", "no-elements", "no-list"),
+        covers=covered,
+        id=name,
+    )
+
+
+ROWS = [
+    *[row_of(name, index) for name, index in {**BASIC, **ADVANCED}.items()],
+    Row(
+        "index_put",
+        put,
+        args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([2, 0]), numpy.array([1, 1])), rng.normal(size=2)],
+        dtypes=ALL,
+        result="same",
+        covers=["index_put_at"],
+        errors=[
+            error(lambda op: op(zeros(3), tensor([0]), zeros(1)), TypeError, "indices must be a tuple of Tensors"),
+            error(lambda op: op(zeros(3), (tensor([0]),), 1.0), TypeError, "values must be a Tensor, not float"),
+            error(lambda op: op(zeros(3), (tensor([0]),), tensor(1)), RuntimeError, "dtypes match", "int64", "float32"),
+            error(lambda op: op(zeros(3), (tensor([3]),), zeros(1)), IndexError, "index 3 is out of bounds for dimension 0"),
+            error(lambda op: op(zeros(3), (tensor([0, 1]),), zeros(3)), RuntimeError, "shape [3]", "indexing result of shape [2]"),
+        ],
+    ),
+    Row(
+        "index_put",
+        put,
+        args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([2, 0, 2]),), rng.normal(size=(3, 4)), True],
+        id="accumulate",
+    ),
+    Row(
+        "index_put",
+        put,
+        args=lambda rng: [rng.normal(size=(3, 4)), (None, numpy.array([1, 0, 1])), rng.normal(size=(3, 1)), True],
+        id="accumulate-columns",
+    ),
+    Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=())], id="mask"),
+    Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=5), True], id="mask-accumulate"),
+    Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([1]),), rng.normal(size=(1, 1, 4))], id="longer-value"),
+]
+test_rows = generate(ROWS)
+
+
+# --- random expressions against NumPy ----------------------------------------------------------------------------------------
+
+
+def random_slice(rng, size):
+    def bound():
+        return None if rng.random() < 0.3 else int(rng.integers(-size - 1, size + 2))
+
+    return slice(bound(), bound(), None if rng.random() < 0.5 else int(rng.integers(1, 4)))
+
+
+def random_index(rng, shape):
+    """An index that means the same in NumPy: no int beside an index array, no ellipsis that stands for nothing."""
+    advanced = rng.random() < 0.6
+    length = int(rng.integers(1, 4))
+    masked = ellipsis = False
+    index = []
+    dim = 0
+    while dim < len(shape) and rng.random() < 0.9:
+        size, kind = shape[dim], rng.random()
+        if kind < 0.3:
+            index.append(random_slice(rng, size))
+        elif kind < 0.4:
+            index.append(None)
+            continue
+        elif kind < 0.5 and not ellipsis:
+            ellipsis = True
+            index.append(Ellipsis)
+            dim += int(rng.integers(1, len(shape) - dim + 1))
+            continue
+        elif not advanced:
+            if not size:
+                break
+            index.append(int(rng.integers(-size, size)))
+        elif kind < 0.6 and not masked:
+            masked = True
+            depth = int(rng.integers(1, min(2, len(shape) - dim) + 1))
+            mask = numpy.zeros(shape[dim : dim + depth], bool)
+            places = rng.permutation(mask.size)[: min(length, mask.size)]
+            if len(places) not in (1, length):
+                break
+            mask.reshape(-1)[places] = True
+            index.append(mask)
+            dim += depth
+            continue
+        elif size:
+            form = [(length,), (1,), (2, length), (2, 1)][int(rng.integers(0, 4))]
+            array = rng.integers(-size, size, form)
+            index.append(array.tolist() if len(form) == 1 and rng.random() < 0.3 else array)
+        else:
+            break
+        dim += 1
+    if ellipsis:
+        index += [slice(None)] * (len(shape) - dim)
+    return tuple(index)
+
+
+def as_ours(rng, index):
+    return tuple(dynograd.from_numpy(one) if isinstance(one, numpy.ndarray) and rng.random() < 0.7 else one for one in index)
+
+
+def same(found, expected):
+    assert tuple(found.shape) == expected.shape
+    numpy.testing.assert_array_equal(found.detach().array, expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_index_expressions_agree_with_numpy(seed):
+    rng = numpy.random.default_rng(seed)
+    for _ in range(25):
+        shape = tuple(int(size) for size in rng.integers(0 if rng.random() < 0.1 else 1, 5, rng.integers(0, 5)))
+        values = rng.normal(size=shape)
+        index = random_index(rng, shape)
+        ours = as_ours(rng, index)
+        expected = values[index]
+        x = tensor(values, requires_grad=True)
+        found = x[ours]
+        same(found, expected)
+        weights = numpy.asarray(rng.normal(size=expected.shape))
+        found.backward(tensor(weights))
+        gradient = numpy.zeros(shape)
+        numpy.add.at(gradient, index, weights)
+        numpy.testing.assert_allclose(x.grad.array, gradient, rtol=1e-12, atol=1e-12, err_msg=f"{shape} {index}")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_assignments_agree_with_numpy(seed):
+    rng = numpy.random.default_rng(seed)
+    for _ in range(25):
+        shape = tuple(int(size) for size in rng.integers(1, 5, rng.integers(0, 5)))
+        values = rng.normal(size=shape)
+        index = random_index(rng, shape)
+        region = values[index].shape
+        places = numpy.arange(values.size).reshape(shape)[index]
+        if len(numpy.unique(places)) != numpy.size(places):
+            continue
+        value = numpy.asarray(rng.normal(size=region if rng.random() < 0.6 else ()))
+        x = tensor(values)
+        x[as_ours(rng, index)] = tensor(value)
+        values[index] = value
+        same(x, values)
+
+
+# --- named cases -------------------------------------------------------------------------------------------------------------
+
+
+def test_ints_beside_index_arrays_select_first_as_in_pytorch():
+    x = zeros(3, 4, 5)
+    assert x[0, :, [0, 1]].shape == (4, 2)  # NumPy would give (2, 4)
+    assert x[[0, 1], :, 0].shape == (2, 4)
+
+
+def test_an_ellipsis_for_no_dim_does_not_separate_index_arrays_as_in_pytorch():
+    x = zeros(3, 4, 5)
+    assert x[:, [0, 1], ..., [0, 1]].shape == (3, 2)  # NumPy would give (2, 3)
+
+
+def test_number_tensors_and_numpy_numbers_are_ints():
+    x = dynograd.arange(6).view(2, 3)
+    for one in (tensor(1), numpy.int32(1), numpy.uint8(1), numpy.array(1)):
+        assert x[one].tolist() == [3, 4, 5]
+        assert numpy.shares_memory(x[one].array, x.array)
+    assert x[tensor(0) : tensor(1), tensor(1) :].tolist() == [[1, 2]]
+
+
+def test_bool_numbers_add_a_dim():
+    x = dynograd.arange(2)
+    for yes in (True, numpy.True_, tensor(True)):
+        assert x[yes].tolist() == [[0, 1]]
+    assert x[False].shape == (0, 2)
+
+
+def test_bytes_are_masks_with_a_warning():
+    with pytest.warns(UserWarning, match="uint8 is deprecated"):
+        assert dynograd.arange(3)[tensor([1, 0, 1], dtype=dynograd.uint8)].tolist() == [0, 2]
+
+
+def test_a_list_of_indices_is_read_as_a_tuple_with_a_warning():
+    x = dynograd.arange(6).view(2, 3)
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[tensor([0, 1]), tensor([2, 0])]].tolist() == [2, 3]
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[[0, 1], [2, 0]]].tolist() == [2, 3]
+    assert x[([0, 1], [2, 0])].tolist() == [2, 3]
+    assert x[range(1, -1, -1)].tolist() == [[3, 4, 5], [0, 1, 2]]
+
+
+def test_elements_picked_twice_get_both_gradients():
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[[0, 0, 2]] * tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad.tolist() == [11, 0, 100]
+
+
+def test_large_scatter_of_rows():
+    rng = numpy.random.default_rng(0)
+    index = rng.integers(0, 50, 2000)
+    x = tensor(rng.normal(size=(50, 16)), requires_grad=True)
+    weights = rng.normal(size=(2000, 16))
+    x[tensor(index)].backward(tensor(weights))
+    expected = numpy.zeros((50, 16))
+    numpy.add.at(expected, index, weights)
+    numpy.testing.assert_allclose(x.grad.array, expected, rtol=1e-12)
+
+
+def test_advanced_results_are_contiguous_copies():
+    x = dynograd.arange(12.0).view(3, 4)
+    for made in (x.t()[[0, 2]], x[:, [0, 2]], x[[0, 1]], x.t()[:, [1]]):
+        assert made.is_contiguous()
+        made.fill_(9.0)
+    assert x.tolist() == dynograd.arange(12.0).view(3, 4).tolist()
+
+
+def test_assignment_to_a_view_and_its_history():
+    x = dynograd.ones(3, 2, requires_grad=True)
+    value = tensor([5.0, 6.0], requires_grad=True)
+    y = x * 2
+    y[1] = value
+    y[:, 0][[0, 2]] = value * 10
+    assert y.tolist() == [[50, 2], [5, 6], [60, 2]]
+    (y * tensor([[1.0], [10.0], [100.0]])).sum().backward()
+    assert x.grad.tolist() == [[0, 2], [0, 0], [0, 200]]
+    assert value.grad.tolist() == [10 + 10, 10 + 1000]
+
+
+def test_assignment_by_mask_converts_and_stretches():
+    x = dynograd.arange(6).view(2, 3)
+    x[tensor([[True, False, True], [False, True, False]])] = 7.9
+    assert x.tolist() == [[7, 1, 7], [3, 7, 5]]
+    x[:, [0, 2]] = tensor([[1], [2]])
+    assert x.tolist() == [[1, 1, 1], [2, 7, 2]]
+    x[...] = 0
+    assert x.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_second_derivative_through_an_index():
+    x = tensor([1.0, 2.0, 3.0], dtype=dynograd.float64, requires_grad=True)
+    (g,) = dynograd.autograd.grad((x[[0, 1, 1]] ** 3).sum(), x, create_graph=True)
+    g.sum().backward()
+    assert x.grad.tolist() == [6, 24, 0]
+
+
+E5 = zeros(5, 3)
+ERRORS = {
+    "int": (lambda: E5[7], IndexError, ["index 7 is out of bounds for dimension 0 with size 5", "(5, 3)", "-5 to 4"]),
+    "int-in-tuple": (lambda: E5[0, -4], IndexError, ["index -4 is out of bounds for dimension 1 with size 3"]),
+    "array": (
+        lambda: E5[:, tensor([[0], [3]])],
+        IndexError,
+        ["index 3 is out of bounds for dimension 1 with size 3", "at position [1, 0]"],
+    ),
+    "array-after-int": (lambda: E5[0, [9]], IndexError, ["index 9 is out of bounds for dimension 1 with size 3"]),
+    "pair": (lambda: E5[tensor([0]), tensor([-9])], IndexError, ["index -9", "dimension 1 with size 3"]),
+    "rows": (lambda: E5[tensor([0, 5])], IndexError, ["index 5 is out of bounds for dimension 0", "at position [1]"]),
+    "too-many": (lambda: E5[0, 0, 0], IndexError, ["too many indices for tensor of dimension 2", "got 3"]),
+    "too-many-arrays": (lambda: E5[[0], [0], [0]], IndexError, ["too many indices", "dimension 2"]),
+    "ellipses": (lambda: E5[..., 0, ...], IndexError, ["single ellipsis"]),
+    "0-d": (lambda: zeros(())[0], IndexError, ["invalid index of a 0-dim tensor", "item()"]),
+    "0-d-slice": (lambda: zeros(())[:], IndexError, ["too many indices", "dimension 0"]),
+    "negative-step": (lambda: E5[::-1], ValueError, ["step must be greater than zero", "-1", "flip"]),
+    "negative-step-in-tuple": (lambda: E5[:, ::-2], ValueError, ["step must be greater than zero", "flip"]),
+    "zero-step": (lambda: E5[::0], ValueError, ["slice step cannot be zero"]),
+    "mask": (
+        lambda: E5[tensor([True, False])],
+        IndexError,
+        ["shape of the mask [2] at index 0", "does not match the shape of the indexed tensor [5, 3] at index 0"],
+    ),
+    "mask-second": (lambda: E5[:, tensor([True, False])], IndexError, ["mask [2]", "[5, 3] at index 1"]),
+    "together": (lambda: E5[[0, 1], [0, 1, 2]], IndexError, ["could not be broadcast together", "[2], [3]"]),
+    "float": (lambda: E5[1.5], IndexError, ["only integers, slices", "float", "1.5"]),
+    "float-tensor": (lambda: E5[zeros(2)], IndexError, ["must be long, int, byte or bool", "float32", ".long()"]),
+    "float-list": (lambda: E5[[1.5]], IndexError, ["must be long, int, byte or bool"]),
+    "float-slice": (lambda: E5[1.0:], TypeError, ["slice indices must be integers", "1.0"]),
+    "text": (lambda: E5["a"], IndexError, ["only integers, slices", "'a'"]),
+    "set": (lambda: E5.__setitem__(7, 1.0), IndexError, ["index 7 is out of bounds for dimension 0 with size 5"]),
+    "set-array": (lambda: E5.__setitem__(tensor([0, 7]), 1.0), IndexError, ["index 7", "at position [1]"]),
+    "set-value": (lambda: E5.__setitem__(tensor([0, 1]), zeros(3, 3)), RuntimeError, ["shape mismatch", "[3, 3]", "[2, 3]"]),
+    "set-region": (lambda: E5.__setitem__(slice(2), zeros(3, 3)), RuntimeError, ["(3, 3)", "(2, 3)"]),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    call, kind, words = ERRORS[name]
+    with pytest.raises(kind) as caught:
+        call()
+    missing = [word for word in words if word not in str(caught.value)]
+    assert not missing, f"the message lacks {missing}: {caught.value}"

@@ -1,0 +1,168 @@
+"""Tensors made into one: mixed dtypes, empty ones, and what the messages name."""
+
+import itertools
+
+import numpy
+import pytest
+import scipy.linalg
+
+import dynograd
+from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+
+ALL = FLOATS + INTEGERS + BOOL + COMPLEX
+zeros = dynograd.zeros
+
+
+def moved(name, reference, **options):
+    """A row of an op that only moves elements: every dtype, unchanged."""
+    return Row(name, reference, dtypes=ALL, result="same", **options)
+
+
+
+ROWS = [
+    moved(
+        "cat",
+        lambda xs, dim: numpy.concatenate(xs, dim),
+        shapes=[[(2, 3), (1, 3), (4, 3)]],
+        kwargs={"dim": -2},
+        errors=[
+            error(lambda op: op([]), ValueError, "expected a non-empty list of Tensors"),
+            error(
+                lambda op: op([zeros(2, 3), zeros(2, 4)]),
+                RuntimeError,
+                "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4",
+                "number 1",
+            ),
+            error(lambda op: op([zeros(2), zeros(2, 3)]), RuntimeError, "same number of dimensions", "1 and 2"),
+            error(lambda op: op([zeros(()), zeros(2)]), RuntimeError, "zero-dimensional tensor (at position 0)"),
+            error(lambda op: op([zeros(2), zeros(2)], 1), IndexError, "cat", "[-1, 0]", "1"),
+            error(lambda op: op(zeros(2, 2)), TypeError, "must be tuple of Tensors, not Tensor"),
+            error(lambda op: op([zeros(2), 3]), TypeError, "must be Tensor, not int"),
+            error(lambda op: op([zeros(2)], out=zeros(3)), RuntimeError, "(2,)", "(3,)"),
+        ],
+    ),
+    moved("cat", lambda xs: numpy.concatenate(xs), shapes=[[(0,), (2,), (0,)]], ones=False, id="empty"),
+    moved("concat", lambda xs, dim: numpy.concatenate(xs, dim), shapes=[[(2, 1), (2, 3)]], kwargs={"dim": 1}),
+    moved("concatenate", lambda xs, axis: numpy.concatenate(xs, axis), shapes=[[(2, 1), (2, 3)]], kwargs={"axis": 1}),
+    moved(
+        "stack",
+        lambda xs, dim: numpy.stack(xs, dim),
+        shapes=[[(2, 3), (2, 3)]],
+        kwargs={"dim": -2},
+        errors=[
+            error(lambda op: op([]), RuntimeError, "stack expects a non-empty TensorList"),
+            error(lambda op: op([zeros(2), zeros(3)]), RuntimeError, "[2] at entry 0 and [3] at entry 1", "pad_sequence"),
+            error(lambda op: op([zeros(2), zeros(2)], 2), IndexError, "stack", "[-2, 1]", "2"),
+        ],
+    ),
+    Row("stack", lambda xs: numpy.stack(xs), shapes=[[(), ()]], id="0-d"),
+    moved(
+        "hstack",
+        numpy.hstack,
+        shapes=[[(2, 1), (2, 3)]],
+        errors=[error(lambda op: op([]), RuntimeError, "hstack expects a non-empty TensorList")],
+    ),
+    moved("hstack", numpy.hstack, shapes=[[(2,), ()]], id="vectors"),
+    moved("vstack", numpy.vstack, shapes=[[(3,), (2, 3)]], ones=False),
+    moved("row_stack", numpy.vstack, shapes=[[(3,), (3,)]]),
+    moved("dstack", numpy.dstack, shapes=[[(2, 3), (2, 3)]]),
+    moved("column_stack", numpy.column_stack, shapes=[[(2,), (2, 3)]], ones=False),
+    Row("column_stack", lambda xs: numpy.array([xs]), shapes=[[(), ()]], id="0-d"),
+    moved(
+        "block_diag",
+        lambda *xs: scipy.linalg.block_diag(*xs),
+        shapes=[(2, 3), (3,), ()],
+        errors=[
+            error(lambda op: op(zeros(1), zeros(1, 2, 3)), RuntimeError, "2 or fewer dimensions", "Input 1 has 3"),
+            error(lambda op: op(), RuntimeError, "at least one tensor"),
+        ],
+    ),
+    moved(
+        "meshgrid",
+        lambda *xs, indexing: numpy.meshgrid(*xs, indexing=indexing),
+        shapes=[(2,), (3,), (1,)],
+        kwargs={"indexing": "xy"},
+        errors=[
+            error(lambda op: op(), RuntimeError, "non-empty TensorList"),
+            error(lambda op: op(zeros(2), indexing="yx"), RuntimeError, 'one of "xy" or "ij"', "'yx'"),
+            error(lambda op: op(zeros(2, 2)), RuntimeError, "Expected scalar or 1D tensor", "(2, 2)"),
+            error(lambda op: op(zeros(2), dynograd.arange(2)), RuntimeError, "same dtype", "float32", "int64"),
+        ],
+    ),
+    moved("meshgrid", lambda *xs: numpy.meshgrid(*xs, indexing="ij"), shapes=[(2,), (3,)], id="ij"),
+    moved(
+        "cartesian_prod",
+        lambda *xs: numpy.array(list(itertools.product(*xs))).reshape(-1, len(xs)),
+        shapes=[(2,), (3,)],
+        errors=[error(lambda op: op(zeros(2, 2)), RuntimeError, "Expect a 1D vector", "(2, 2)")],
+    ),
+    moved("cartesian_prod", lambda x: x, shapes=[(2,)], id="one"),
+    moved(
+        "combinations",
+        lambda x, r: numpy.array(list(itertools.combinations(x, r))).reshape(-1, r),
+        shapes=[(4,)],
+        kwargs={"r": 3},
+        ones=False,
+        errors=[
+            error(lambda op: op(zeros(2, 2)), RuntimeError, "Expect a 1D vector", "(2, 2)"),
+            error(lambda op: op(zeros(2), -1), RuntimeError, "non-negative number", "r=-1"),
+        ],
+    ),
+    moved(
+        "combinations",
+        lambda x, with_replacement: numpy.array(list(itertools.combinations_with_replacement(x, 2))).reshape(-1, 2),
+        shapes=[(3,)],
+        kwargs={"with_replacement": True},
+        id="replacement",
+    ),
+]
+test_rows = generate(ROWS)
+
+
+@pytest.mark.parametrize("join", [dynograd.cat, dynograd.stack])
+def test_mixed_dtypes_are_promoted_and_each_gradient_has_its_own(join):
+    x = dynograd.ones(2, requires_grad=True)
+    y = dynograd.ones(2, dtype=dynograd.float64, requires_grad=True)
+    made = join([x, dynograd.ones(2, dtype=dynograd.int64), y])
+    assert made.dtype is dynograd.float64
+    made.sum().backward()
+    assert x.grad.dtype is dynograd.float32
+    assert y.grad.dtype is dynograd.float64
+
+
+def test_cat_skips_empty_vectors_of_another_rank():
+    x = dynograd.ones(2, 3, requires_grad=True)
+    nothing = dynograd.zeros(0, requires_grad=True)
+    made = dynograd.cat([nothing, x, nothing], 1)
+    assert made.shape == (2, 3)
+    made.sum().backward()
+    assert nothing.grad.shape == (0,)
+    assert x.grad.tolist() == [[1] * 3] * 2
+
+
+def test_meshgrid_takes_numbers():
+    one, two = dynograd.meshgrid(dynograd.arange(2), dynograd.tensor(5))
+    assert one.tolist() == [[0], [1]]
+    assert two.tolist() == [[5], [5]]
+
+
+def test_the_same_tensor_twice_gets_both_gradients():
+    x = dynograd.ones(2, requires_grad=True)
+    (dynograd.cat([x, x]) * dynograd.arange(4.0)).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_cat_and_stack_write_into_out():
+    out = zeros(4)
+    assert dynograd.cat([dynograd.ones(2), zeros(2)], out=out) is out
+    assert out.tolist() == [1, 1, 0, 0]
+    rows = zeros(2, 2)
+    dynograd.stack([dynograd.ones(2), zeros(2)], out=rows)
+    assert rows.tolist() == [[1, 1], [0, 0]]
+
+
+def test_stack_and_unbind_undo_each_other():
+    x = dynograd.arange(24).view(2, 3, 4)
+    for dim in range(3):
+        assert dynograd.stack(x.unbind(dim), dim).tolist() == x.tolist()
+        assert dynograd.cat(x.split(1, dim), dim).tolist() == x.tolist()
