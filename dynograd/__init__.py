@@ -43,6 +43,8 @@ _public |= {
     "Tensor": Tensor,
     "is_tensor": is_tensor,
     "set_printoptions": _printing.set_printoptions,
+    "get_printoptions": _printing.get_printoptions,
+    "printoptions": _printing.printoptions,
     "strided": "dynograd.strided",
     "inf": float("inf"),
     "nan": float("nan"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import ops as _ops
 from dynograd.ops.op import registry
+from dynograd.ops.transposes import PROPERTIES
 from dynograd.tensor import Tensor
 
 __all__ = ["install_methods", "public_functions"]
@@ -68,6 +69,8 @@ def install_methods() -> None:
             setattr(Tensor, operator, _reflected(registry[name].function))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
+    for name, function in PROPERTIES.items():
+        setattr(Tensor, name, property(function))
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 

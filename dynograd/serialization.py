@@ -37,6 +37,7 @@ def save(obj: Any, f: Any) -> None:
         CheckpointError: the file cannot be written; what was there before is untouched.
         TypeError: something in `obj` is not data; the message names its place.
 
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.safetensors")
     >>> dynograd.save({"step": 3, "weight": tensor([1.0, 2.0])}, path)
     >>> dynograd.load(path)

@@ -159,7 +159,7 @@ def damaged_files():
         "empty": (b"", "is empty"),
         "truncated": (good[:-3], "truncated or damaged"),
         "header cut": (good[:30], "truncated or damaged"),
-        "a flipped bit": (bytes(flipped), r"tensor 'weight' has checksum"),
+        "a flipped bit": (bytes(flipped), r"tensor 'weight' have checksum"),
         "text": (b"epoch,loss\n1,2.0\n", "not a checkpoint"),
         "a zip of torch": (zipped.getvalue(), r"zip archive.*not read.*safetensors"),
         "a pickle": (pickle.dumps(Trap()), "pickle.*not read"),

@@ -19,7 +19,6 @@ sub = numpy.subtract
 mul = numpy.multiply
 div = numpy.true_divide
 neg = numpy.negative
-square = numpy.square
 abs = numpy.absolute
 conj = numpy.conjugate
 maximum = numpy.maximum
@@ -94,6 +93,11 @@ trunc = _leaving_integers(numpy.trunc)
 round = _leaving_integers(numpy.rint)
 
 
+def round_decimals(input: Any, decimals: int) -> Any:
+    scale = input.dtype.type(10.0 ** numpy.abs(decimals))
+    return numpy.rint(input * scale) / scale if decimals > 0 else numpy.rint(input / scale) * scale
+
+
 def frac(input: Any) -> Any:
     return input - numpy.trunc(input)
 
@@ -141,7 +145,11 @@ def pow(input: Any, other: Any) -> Any:
         # 1 / input**-other, rounded towards zero.
         found = numpy.power(input, numpy.abs(other))
         return numpy.where(other < 0, numpy.where(numpy.abs(found) == 1, found, found.dtype.type(0)), found)
-    return numpy.power(input, other)
+    return numpy.power(input, other) if other.dtype.kind != "b" else input | ~other
+
+
+def square(input: Any) -> Any:
+    return numpy.square(input) if input.dtype.kind != "b" else input.astype(numpy.int64)
 
 
 def scalar_power(input: Any, exponent: float) -> Any:

@@ -33,20 +33,20 @@ def argmin(input: Any, dim: int | None, keepdim: bool) -> Any:
 
 def max_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the largest along `dim`."""
-    return _with_index(argmax, input, dim, keepdim)
+    wide = widened(input)
+    return _values(numpy.maximum, input, wide, dim, keepdim), argmax(wide, dim, keepdim)
 
 
 def min_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the smallest along `dim`."""
-    return _with_index(argmin, input, dim, keepdim)
+    wide = widened(input)
+    return _values(numpy.minimum, input, wide, dim, keepdim), argmin(wide, dim, keepdim)
 
 
-def _with_index(function: Any, input: Any, dim: int, keepdim: bool) -> Any:
+def _values(function: Any, input: Any, wide: Any, dim: int, keepdim: bool) -> Any:
     if not input.ndim:
-        return input.copy(), numpy.zeros((), numpy.int64)
-    index = function(input, dim, True)
-    values = numpy.take_along_axis(input, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim).copy(), index.squeeze(dim).copy())
+        return input.copy()
+    return function.reduce(wide, dim, None, None, keepdim).astype(input.dtype, copy=False)
 
 
 def tie_shares(input: Any, output: Any, dim: Any, keepdim: bool) -> Any:

@@ -88,7 +88,7 @@ def index_put_forward(x, values, indices, template, accumulate):
     """A copy of `x` with `values` written (or added) at the advanced index; of several writes to a place the last one stays."""
     if not accumulate:
         result = np.array(x, order="C")
-        result[key_of(indices, template)] = values
+        _write(result, key_of(indices, template), values)
         return result
     result = x.astype(np.float32 if _is_half(x) else x.dtype, order="C")
     _add_at(result, indices, template, values)
@@ -98,7 +98,13 @@ def index_put_forward(x, values, indices, template, accumulate):
 def index_assign(array, ready, value):
     """Writes `value` into `array` at what `ops.indexing.normalize_index` made of an advanced index."""
     target = array if ready.basic is None else array[ready.basic]
-    target[key_of(ready.indices, ready.template)] = value
+    _write(target, key_of(ready.indices, ready.template), value)
+
+
+def _write(target, key, value):
+    if type(key) is np.ndarray and key.ndim == target.ndim and np.ndim(value) > 1 and set(value.shape[:-1]) == {1}:
+        value = value.reshape(-1)  # for a mask of the whole array NumPy wants a vector
+    target[key] = value
 
 
 def _add_at(result, indices, template, values):

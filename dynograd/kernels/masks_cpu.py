@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["causal_mask", "length_mask", "wrong_target"]
+__all__ = [
+    "above_minus_infinity",
+    "any_in_row",
+    "causal_mask",
+    "class_mask",
+    "length_mask",
+    "multilabel_masks",
+    "wrong_target",
+]
 
 
 def length_mask(steps, lengths):
@@ -25,3 +33,32 @@ def wrong_target(target, classes, ignored):
     if not len(places):
         return None
     return int(target[tuple(places[0])]), tuple(places[0].tolist())
+
+
+def class_mask(target, classes):
+    """(N, C) bool: True at each row's class number."""
+    return target[:, None] == np.arange(classes)
+
+
+def multilabel_masks(target):
+    """(named, places, other) of (N, C) lists of class numbers that end at the first -1.
+
+    named: which entries of the list count; places: the list with 0 beyond its end; other: which classes it does not name.
+    """
+    named = np.cumsum(target < 0, axis=1) == 0
+    places = np.where(named, target, 0)
+    other = np.ones(target.shape, bool)
+    rows, columns = np.nonzero(named)
+    other[rows, target[rows, columns]] = False
+    return named, places, other
+
+
+def above_minus_infinity(mask):
+    """Where an additive mask lets anything through."""
+    return mask != -np.inf
+
+
+def any_in_row(allowed):
+    """(..., 1) bool: whether anything in the last dim is True; None when that is so for all rows."""
+    found = allowed.any(axis=-1, keepdims=True)
+    return None if found.all() else found

@@ -35,6 +35,9 @@ def _euclidean(wide: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None and not keepdim:
         flat = wide.reshape(-1)
         return numpy.sqrt(numpy.vdot(flat, flat).real)
+    if wide.dtype.kind == "f" and dim == wide.ndim - 1 and wide.flags.c_contiguous:
+        found = numpy.sqrt(numpy.vecdot(wide, wide))
+        return found[..., None] if keepdim else found
     squares = numpy.square(wide) if wide.dtype.kind != "c" else wide.real**2 + wide.imag**2
     return numpy.sqrt(numpy.add.reduce(squares, dim, None, None, keepdim))
 

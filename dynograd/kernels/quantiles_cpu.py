@@ -14,7 +14,7 @@ def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     """The lower of the two middle elements; the first NaN where there is one, unless `ignore_nan` (then only where all are)."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
-    rows = numpy.moveaxis(widened(input), dim, -1)
+    rows = widened(input).swapaxes(dim, -1)
     size = rows.shape[-1]
     floats = rows.dtype.kind == "f"
     if floats and ignore_nan and numpy.isnan(rows).any():
@@ -33,7 +33,7 @@ def mode(input: Any, dim: int, keepdim: bool) -> Any:
     """The most frequent element, of several the smallest, and the last place where it stands. NaN equals nothing."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
-    rows = numpy.moveaxis(widened(input), dim, -1)
+    rows = widened(input).swapaxes(dim, -1)
     order = rows.argsort(-1, kind="stable")
     ordered = numpy.take_along_axis(rows, order, -1)
     places = numpy.arange(rows.shape[-1], dtype=numpy.int64)

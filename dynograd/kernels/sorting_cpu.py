@@ -20,12 +20,24 @@ _SHORT = 64  # below, making keys costs more than the plain sort
 
 def _rows(input: Any, dim: int) -> Any:
     """`input` with `dim` last, as numbers that NumPy compares well."""
-    rows = numpy.moveaxis(widened(input), dim, -1)
+    rows = widened(input)
+    if dim != rows.ndim - 1:
+        rows = rows.swapaxes(dim, -1)
     return rows.view(numpy.uint8) if rows.dtype.kind == "b" else rows
 
 
 def _back(rows: Any, dim: int) -> Any:
-    return numpy.ascontiguousarray(numpy.moveaxis(rows, -1, dim))
+    return numpy.ascontiguousarray(rows if dim == rows.ndim - 1 else rows.swapaxes(-1, dim))
+
+
+def take_along(input: Any, index: Any, dim: int) -> Any:
+    """The elements of `input` at `index` along `dim`; NumPy's `take_along_axis` costs several us for small arrays."""
+    if dim != input.ndim - 1 or not input.flags.c_contiguous:
+        return numpy.take_along_axis(input, index, dim)
+    if input.ndim > 1:
+        size = input.shape[-1]
+        index = index + numpy.arange(0, input.size, size or 1).reshape(*input.shape[:-1], 1)
+    return input.reshape(-1)[index]
 
 
 def argsort(input: Any, dim: int, descending: bool) -> Any:
@@ -37,7 +49,7 @@ def argsort(input: Any, dim: int, descending: bool) -> Any:
 def sort(input: Any, dim: int, descending: bool) -> Any:
     """(values, indices)"""
     index = argsort(input, dim, descending)
-    return (numpy.take_along_axis(input, index, dim), index) if input.ndim else (input.copy(), index)
+    return (take_along(input, index, dim), index) if input.ndim else (input.copy(), index)
 
 
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
@@ -56,7 +68,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
             index = numpy.take_along_axis(index, inner, -1)
         index = index.reshape(*rows.shape[:-1], k)
     index = _back(index, dim)
-    return numpy.take_along_axis(input, index, dim), index
+    return take_along(input, index, dim), index
 
 
 def _chosen(rows: Any, k: int, largest: bool) -> Any:
@@ -67,12 +79,14 @@ def _chosen(rows: Any, k: int, largest: bool) -> Any:
     place = size - k if largest else k - 1
     edge = numpy.partition(rows, place, -1)[:, place, None]
     hits = rows >= edge if largest else rows <= edge
-    counts = numpy.count_nonzero(hits, -1)
-    unclear = counts != k
+    found = hits.reshape(-1).nonzero()[0]
+    starts = numpy.arange(0, rows.size, size)
+    ends = found.searchsorted(starts + size)
+    unclear = numpy.diff(ends, prepend=0) != k
     if rows.dtype.kind == "f" and largest:
         unclear |= numpy.isnan(rows.max(-1))
     if not unclear.any():
-        return hits.nonzero()[1].reshape(-1, k)
+        return found.reshape(-1, k) - starts[:, None]
     index = numpy.empty((len(rows), k), numpy.int64)
     clear = ~unclear
     index[clear] = hits[clear].nonzero()[1].reshape(-1, k)
@@ -100,7 +114,7 @@ def first_equal(rows: Any, values: Any) -> Any:
 def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) for one index per row."""
     index = numpy.expand_dims(index, dim)
-    values = numpy.take_along_axis(input, index, dim)
+    values = take_along(input, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim).copy(), index.squeeze(dim).copy())
 
 

@@ -9,7 +9,8 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter
 
 _families = (
-    "activation containers conv dropout flatten linear loss normalization pooling rnn sparse"
+    "activation batchnorm containers conv distance dropout flatten linear loss normalization padding pooling resampling rnn rnn_cells "
+    "sparse"
 ).split()
 __all__ = ["Buffer", "Module", "Parameter", "functional", "init", "parameter", "utils"]
 for _family in _families:

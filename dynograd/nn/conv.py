@@ -19,7 +19,7 @@ def as_tuple(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     """What all convolutions share: sizes, weight, bias, initial values, text."""
 
     rank: int
@@ -94,7 +94,7 @@ class _Conv(Module):
         return text
 
 
-class _Forward(_Conv):
+class _PlainConvNd(_ConvNd):
     def __init__(
         self,
         in_channels: int,
@@ -133,7 +133,7 @@ class _Forward(_Conv):
         return sides
 
 
-class Conv1d(_Forward):
+class Conv1d(_PlainConvNd):
     """Cross-correlation over (N, C, L).
 
     >>> dynograd.nn.Conv1d(2, 4, 3)(dynograd.ones(1, 2, 5)).shape
@@ -143,7 +143,7 @@ class Conv1d(_Forward):
     rank = 1
 
 
-class Conv2d(_Forward):
+class Conv2d(_PlainConvNd):
     """Cross-correlation over (N, C, H, W).
 
     >>> dynograd.nn.Conv2d(1, 4, 3, padding=1)(dynograd.ones(1, 1, 5, 5)).shape
@@ -153,13 +153,13 @@ class Conv2d(_Forward):
     rank = 2
 
 
-class Conv3d(_Forward):
+class Conv3d(_PlainConvNd):
     """Cross-correlation over (N, C, D, H, W)."""
 
     rank = 3
 
 
-class _Transposed(_Conv):
+class _ConvTransposeNd(_ConvNd):
     transposed = True
 
     def __init__(
@@ -213,13 +213,13 @@ class _Transposed(_Conv):
         return tuple(extra)
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv1d` with respect to its input."""
 
     rank = 1
 
 
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv2d` with respect to its input.
 
     >>> dynograd.nn.ConvTranspose2d(1, 2, 2, stride=2)(dynograd.ones(1, 1, 3, 3)).shape
@@ -229,7 +229,7 @@ class ConvTranspose2d(_Transposed):
     rank = 2
 
 
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv3d` with respect to its input."""
 
     rank = 3

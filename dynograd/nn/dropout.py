@@ -10,10 +10,8 @@ from dynograd.nn.module import Module
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
-    """Calls `function` with p, the mode and inplace."""
-
-    function: str
+class _DropoutNd(Module):
+    """Probability, mode and text of every dropout."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -21,47 +19,50 @@ class _Dropout(Module):
             raise ValueError(f"{type(self).__name__}: dropout probability has to be between 0 and 1, but got {p}.")
         self.p, self.inplace = p, inplace
 
-    def forward(self, input: Any) -> Any:
-        return getattr(F, self.function)(input, self.p, self.training, self.inplace)
-
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Zeroes elements with probability p and scales the rest by 1 / (1 - p).
 
     Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012 (arXiv:1207.0580).
     """
 
-    function = "dropout"
+    def forward(self, input: Any) -> Any:
+        return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Zeroes whole channels of (N, C, L)."""
 
-    function = "dropout1d"
+    def forward(self, input: Any) -> Any:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Zeroes whole channels of (N, C, H, W)."""
 
-    function = "dropout2d"
+    def forward(self, input: Any) -> Any:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Zeroes whole channels of (N, C, D, H, W)."""
 
-    function = "dropout3d"
+    def forward(self, input: Any) -> Any:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance of self-normalising inputs."""
 
-    function = "alpha_dropout"
+    def forward(self, input: Any) -> Any:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels."""
 
-    function = "feature_alpha_dropout"
+    def forward(self, input: Any) -> Any:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

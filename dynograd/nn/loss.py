@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn.distance import PairwiseDistance
 from dynograd.nn.module import Module
 
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -19,13 +21,16 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "MarginRankingLoss",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]
 
 
@@ -46,8 +51,6 @@ class _Loss(Module):
 def legacy_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     """PyTorch's old pair of switches as today's one word."""
     if size_average is None and reduce is None:
-        if reduction not in ("mean", "sum", "none"):
-            raise ValueError(f"{reduction} is not a valid value for reduction: expected 'mean', 'sum' or 'none'.")
         return reduction
     if reduce is False:
         return "none"
@@ -113,6 +116,9 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
 
+NLLLoss2d = NLLLoss
+
+
 class CrossEntropyLoss(_WeightedLoss):
     """The negative log-likelihood of the target class under softmax(input).
 
@@ -167,9 +173,7 @@ class KLDivLoss(_Loss):
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
     ) -> None:
-        super().__init__(size_average, reduce, "mean" if reduction == "batchmean" else reduction)
-        if reduction == "batchmean":
-            self.reduction = reduction
+        super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
 
@@ -232,6 +236,12 @@ class SoftMarginLoss(_Loss):
     function = "soft_margin_loss"
 
 
+class MultiLabelMarginLoss(_Loss):
+    """Hinge loss between every target class and every other; targets end at the first -1."""
+
+    function = "multilabel_margin_loss"
+
+
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of binary cross entropy of logits."""
 
@@ -275,3 +285,39 @@ class TripletMarginLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with a distance of one's own.
+
+    Args:
+        distance_function: takes two tensors and gives their distances; Euclidean when left out.
+    """
+
+    function, options = "triplet_margin_with_distance_loss", ("distance_function", "margin", "swap", "reduction")
+
+    def __init__(
+        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead.")
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin, self.swap = margin, swap
+
+
+class CTCLoss(_Loss):
+    """Minus the log-probability of the target sequences, summed over all alignments: (log_probs, targets, lengths, lengths).
+
+    Args:
+        blank: the class that stands for no output.
+        zero_infinity: losses of targets too long for their input count as 0.
+
+    Source: Graves et al., Connectionist temporal classification, 2006.
+    """
+
+    function, options = "ctc_loss", ("blank", "reduction", "zero_infinity")
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity

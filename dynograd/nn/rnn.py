@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences, and their cells.
+"""Recurrent layers over whole sequences; `rnn_cells.py` has their single steps.
 
 Variable lengths come as a `PackedSequence`; work is proportional to the real tokens. Each layer and direction is one fused op.
 """
@@ -6,6 +6,7 @@ Variable lengths come as a `PackedSequence`; work is proportional to the real to
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from dynograd import creation, dtypes
@@ -17,7 +18,7 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.nn.utils.rnn import PackedSequence, lengths_of, places
 
-__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell"]
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 _ops = public_functions()
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -55,8 +56,6 @@ class RNNBase(Module):
         if not 0 <= proj_size < hidden_size:
             raise ValueError(f"{who}: proj_size has to be in [0, hidden_size), got {proj_size} and hidden_size {hidden_size}.")
         if dropout > 0 and num_layers == 1:
-            import warnings
-
             warnings.warn(
                 f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
                 f"than 1, but got dropout={dropout} and num_layers={num_layers}",
@@ -93,10 +92,19 @@ class RNNBase(Module):
         """Nothing to do: the layer's weights need no packing here."""
 
     @property
-    def all_weights(self) -> list[list[Any]]:
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
         per_layer = 2 + 2 * self.bias + bool(self.proj_size)
         names = self._flat_weights_names
-        return [[getattr(self, one) for one in names[at : at + per_layer]] for at in range(0, len(names), per_layer)]
+        return [names[start : start + per_layer] for start in range(0, len(names), per_layer)]
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The weights of each layer and direction, in the order of their names."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Runs the sequences.
@@ -125,10 +133,10 @@ class RNNBase(Module):
                 raise ShapeError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead.")
             self._check_input(input)
             single = input.dim() == 2
+            if hx is not None:
+                hx = self._same_rank(input, hx)
             if single:
                 x = input.unsqueeze(1)
-                if hx is not None:
-                    hx = tuple(one.unsqueeze(1) for one in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
             else:
                 x = input.transpose(0, 1) if self.batch_first else input
         states = self._initial(x, hx)
@@ -152,10 +160,21 @@ class RNNBase(Module):
                 f"pass batch_first=True if batch comes first."
             )
 
+    def _same_rank(self, input: Any, hx: Any) -> list[Any]:
+        """The states with a batch dim, which they have to lack where `input` does."""
+        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        rank = input.dim()
+        if any(one.dim() != rank for one in given):
+            kind = "unbatched" if rank == 2 else "batched"
+            raise ShapeError(
+                f"{type(self).__name__}: For {kind} {rank}-D input, hx should also be {rank}-D but got "
+                f"{', '.join(f'{one.dim()}-D' for one in given)}. States are (layers * directions, batch, size), without the batch for a single sequence."
+            )
+        return [one.unsqueeze(1) for one in given] if rank == 2 else given
+
     def _permuted(self, hx: Any, order: Any) -> Any:
-        if isinstance(hx, tuple):
-            return tuple(one.index_select(1, order) for one in hx)
-        return hx.index_select(1, order)
+        given = hx if isinstance(hx, (tuple, list)) else [hx]
+        return [one.index_select(1, order) for one in given]
 
     def _initial(self, x: Any, hx: Any) -> list[Any]:
         count = self.num_layers * (2 if self.bidirectional else 1)
@@ -318,89 +337,3 @@ class GRU(RNNBase):
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
         )
-
-
-class _Cell(Module):
-    gates: int
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__()
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        rows = self.gates * hidden_size
-        self.weight_ih = Parameter(creation.empty(rows, input_size, device=device, dtype=dtype))
-        self.weight_hh = Parameter(creation.empty(rows, hidden_size, device=device, dtype=dtype))
-        if bias:
-            self.bias_ih = Parameter(creation.empty(rows, device=device, dtype=dtype))
-            self.bias_hh = Parameter(creation.empty(rows, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias_ih", None)
-            self.register_parameter("bias_hh", None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
-
-    def _weights(self) -> tuple:
-        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-
-    def _ready(self, input: Any, hx: Any) -> tuple[Any, Any, bool]:
-        if input.dim() not in (1, 2):
-            raise ShapeError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.dim()}D instead.")
-        if input.shape[-1] != self.input_size:
-            raise ShapeError(f"{type(self).__name__}: input has {input.shape[-1]} features, expected {self.input_size}.")
-        single = input.dim() == 1
-        x = input.unsqueeze(0) if single else input
-        if hx is None:
-            hx = creation.zeros(x.shape[0], self.hidden_size, dtype=x.dtype)
-        elif single:
-            hx = hx.unsqueeze(0)
-        return x, hx, single
-
-    def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
-
-
-class RNNCell(_Cell):
-    """One step of an Elman network."""
-
-    gates = 1
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
-    ) -> None:
-        if nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: Unknown nonlinearity: {nonlinearity}. Select from 'tanh' or 'relu'.")
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        x, h, single = self._ready(input, hx)
-        out = _ops[f"rnn_{self.nonlinearity}_cell"](x, h, *self._weights())
-        return out.squeeze(0) if single else out
-
-
-class LSTMCell(_Cell):
-    """One step of an LSTM: (input, (h, c)) to (h', c')."""
-
-    gates = 4
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        h, c = (None, None) if hx is None else hx
-        x, h, single = self._ready(input, h)
-        _, c, _ = self._ready(input, c)
-        h, c = _ops["lstm_cell"](x, (h, c), *self._weights())
-        return (h.squeeze(0), c.squeeze(0)) if single else (h, c)
-
-
-class GRUCell(_Cell):
-    """One step of a GRU."""
-
-    gates = 3
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        x, h, single = self._ready(input, hx)
-        out = _ops["gru_cell"](x, h, *self._weights())
-        return out.squeeze(0) if single else out

@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table picked by integer."""
+"""Embeddings: rows of a table picked by integer, one by one or summed in bags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynograd.nn import init
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
@@ -41,31 +41,20 @@ class Embedding(Module):
     ) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(f"Embedding: padding_idx must be within num_embeddings, got {padding_idx} for {num_embeddings} rows.")
-            padding_idx %= num_embeddings
+        padding_idx = _within("Embedding", padding_idx, num_embeddings)
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
-            self.weight = Parameter(
-                empty(num_embeddings, embedding_dim, device=device, dtype=dtype), requires_grad=not _freeze
-            )
+            made = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(made, requires_grad=not _freeze)
             self.reset_parameters()
         else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise ValueError(
-                    f"Embedding: shape of weight {tuple(_weight.shape)} does not match num_embeddings and embedding_dim "
-                    f"({num_embeddings}, {embedding_dim})."
-                )
+            _check_table("Embedding", _weight, num_embeddings, embedding_dim)
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
         """Normal numbers; the padding row is 0."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        _normal_table(self.weight, self.padding_idx)
 
     @classmethod
     def from_pretrained(
@@ -79,9 +68,7 @@ class Embedding(Module):
         sparse: bool = False,
     ) -> Embedding:
         """An embedding around a given (rows, dims) tensor."""
-        if embeddings.dim() != 2:
-            raise ValueError(f"from_pretrained: Embeddings parameter is expected to be 2-dimensional, got {tuple(embeddings.shape)}.")
-        rows, columns = embeddings.shape
+        rows, columns = _size_of_table(embeddings)
         return cls(
             rows,
             columns,
@@ -101,4 +88,145 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += ", scale_grad_by_freq=True"
+        return f"{text}, sparse=True" if self.sparse else text
+
+
+class EmbeddingBag(Module):
+    """The sum, mean or maximum of the vectors of each bag of indices.
+
+    Args:
+        mode: "sum", "mean" or "max".
+        include_last_offset: `offsets` has one more entry, the end of the last bag.
+        padding_idx: indices of this value do not count.
+
+    >>> bag = dynograd.nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    >>> bag(tensor([0, 1, 1]), tensor([0, 2]))
+    tensor([[4., 6.],
+            [3., 4.]])
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.padding_idx = _within("EmbeddingBag", padding_idx, num_embeddings)
+        if _weight is None:
+            self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            _check_table("EmbeddingBag", _weight, num_embeddings, embedding_dim)
+            self.weight = Parameter(_weight)
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; the padding row is 0."""
+        _normal_table(self.weight, self.padding_idx)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """Bags over a given (rows, dims) tensor."""
+        rows, columns = _size_of_table(embeddings)
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """(B, N) indices, or (total,) indices whose bags begin at `offsets`, to (B, embedding_dim)."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += ", scale_grad_by_freq=True"
+        text += f", mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+
+def _within(who: str, padding_idx: int | None, rows: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"{who}: padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows.")
+    return padding_idx % rows
+
+
+def _check_table(who: str, weight: Any, rows: int, columns: int) -> None:
+    if tuple(weight.shape) != (rows, columns):
+        raise ValueError(
+            f"{who}: shape of weight {tuple(weight.shape)} does not match num_embeddings and embedding_dim ({rows}, {columns})."
+        )
+
+
+def _size_of_table(embeddings: Any) -> tuple[int, int]:
+    if embeddings.dim() != 2:
+        raise ValueError(
+            f"from_pretrained: Embeddings parameter is expected to be 2-dimensional, got shape {tuple(embeddings.shape)}."
+        )
+    return embeddings.shape[0], embeddings.shape[1]
+
+
+def _normal_table(weight: Any, padding_idx: int | None) -> None:
+    init.normal_(weight)
+    if padding_idx is not None:
+        with no_grad():
+            weight[padding_idx].fill_(0)

@@ -81,7 +81,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @elementwise(
     name="elu",
     formula="input > 0 ? input * scale : (exp(input * input_scale) - 1) * alpha * scale",
-    derivative="where(input <= 0, g * input_scale * (output + alpha * scale), g * scale)",
+    derivative="where(input <= 0, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0.0) * input_scale), g * scale)",
     promote="float",
     inplace=True,
 )

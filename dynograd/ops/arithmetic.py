@@ -208,8 +208,9 @@ def pow(input: Any, exponent: Any) -> Any:
     tensor([1., 4., 9.])
     """
     if type(exponent) in (int, float) and not isinstance(input, (int, float)):
-        floating = getattr(input, "array", input).dtype.kind in "fcV"
-        if exponent == 2 and (floating or type(exponent) is int):
+        kind = getattr(input, "array", input).dtype.kind
+        floating = kind in "fcV"
+        if exponent == 2 and (floating or (type(exponent) is int and kind != "b")):
             return square(input)
         if floating:
             if exponent == 1:

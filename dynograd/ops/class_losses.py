@@ -139,7 +139,7 @@ def cross_entropy(
     who = "cross_entropy"
     reduction = reduction_of(who, size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
+        raise RuntimeError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
     _check_scores(who, input, target, weight)
     if tuple(input.shape) == tuple(target.shape):
         if getattr(target, "array", target).dtype.kind in "iub":

@@ -98,7 +98,7 @@ def put_advanced(input: Array, values: Array | None, indices: Arrays, template: 
         return kernel("indexing", "index_put_forward", input)(
             input, 0 if values is None else values, indices, template, accumulate
         )
-    except ValueError:
+    except (TypeError, ValueError):
         raise _value_error("index_put", input, indices, template, getattr(values, "shape", ())) from None
 
 
@@ -241,7 +241,7 @@ def assign_at(array: Any, ready: Advanced, value: Any) -> None:
     """Writes the array `value` (broadcast) into `array` at an advanced index from `normalize_index`."""
     try:
         kernel("indexing", "index_assign", array)(array, ready, value)
-    except ValueError:
+    except (TypeError, ValueError):
         target = array if ready.basic is None else array[ready.basic]
         raise _value_error("setitem", target, ready.indices, ready.template, value.shape) from None
 

@@ -234,7 +234,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
 
     Raises:
-        ShapeError: `index` and `source` differ in their number of elements.
+        IndexRangeError: `index` and `source` differ in their number of elements.
 
     >>> dynograd.put(dynograd.zeros(2, 2), tensor([1, -1]), tensor([5.0, 6.0]))
     tensor([[0., 5.],
@@ -242,7 +242,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """
     _check_flat("put", input, index)
     if prod(index.shape) != prod(source.shape):
-        raise ShapeError(
+        raise IndexRangeError(
             f"put: src should have the same number of elements as index, but got {prod(source.shape)} elements for {prod(index.shape)} "
             f"indices."
         )

@@ -7,7 +7,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
-from dynograd.ops.arithmetic import divide, mul
+from dynograd.ops.arithmetic import mul
 from dynograd.ops.exponentials import exp2
 from dynograd.ops.op import composed, elementwise
 
@@ -46,6 +46,11 @@ def round_half_even(input: Array) -> Array:
     """Rounded to the nearest integer, halves to even."""
 
 
+@elementwise(formula="round(input * 10 ** decimals) / 10 ** decimals", derivative="zeroed(g)")
+def round_decimals(input: Array, decimals: int) -> Array:
+    """Rounded to `decimals` places, halves to even."""
+
+
 @composed(covers="round", method=True)
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Rounded to `decimals` places (negative: tens, hundreds, ...), halves to even; gradient 0.
@@ -63,10 +68,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
         raise DtypeError(
             f"round: decimals={decimals} is not defined for {dtypes.of_array(array)}. Use input.float() first."
         )
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
-    if decimals > 0:
-        return divide(round_half_even(mul(input, scale)), scale)
-    return mul(round_half_even(divide(input, scale)), scale)
+    return round_decimals(input, decimals)
 
 
 @elementwise(formula="input - trunc(input)", derivative="g", method=True, inplace=True)

@@ -103,7 +103,7 @@ def hypot(input: Array, other: Array) -> Array:
 
 @elementwise(
     formula="input == 0 ? 1 : sin(pi * input) / (pi * input)",
-    derivative="where(input == 0, 0.0, g * (cos(input * 3.141592653589793) - output) / where(input == 0, 1.0, input))",
+    derivative="where(input == 0, 0.0, g * (cos(input * 3.141592653589793) - sinc(input)) / where(input == 0, 1.0, input))",
     promote="float",
     method=True,
     inplace=True,

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, set_grad_enabled
-from dynograd.autograd.nodes import user_line
+from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp
-from dynograd.errors import ShapeError
 from dynograd.optim import states
 from dynograd.optim.hooks import (
     HookMethods,
@@ -22,7 +21,7 @@ from dynograd.optim.hooks import (
     register_optimizer_step_pre_hook,
     with_step_hooks,
 )
-from dynograd.optim.packs import Packs
+from dynograd.optim.packs import Packs, shape_error
 from dynograd.tensor import Tensor
 
 __all__ = [
@@ -74,7 +73,8 @@ class Optimizer(HookMethods):
     """
 
     elementwise = False
-    """Whether `update` treats each element by itself, so that small parameters may be updated as one."""
+    """Whether `update` treats each element by itself, so that small parameters may be updated as one. Its state then is tensors of
+    the parameter's shape, and `step`."""
 
     defaults: dict[str, Any]
     state: defaultdict[Any, dict[str, Any]]
@@ -135,13 +135,13 @@ class Optimizer(HookMethods):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        line = user_line()
+        line = caller()
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self._step_group(group, line)
         return loss
 
-    def _step_group(self, group: dict[str, Any], line: str) -> None:
+    def _step_group(self, group: dict[str, Any], line: Any) -> None:
         recorded = group.get("differentiable", False)
         packs = self._packs() if self.elementwise and not recorded else None
         states_by_parameter = self.state
@@ -149,19 +149,16 @@ class Optimizer(HookMethods):
             g = p._grad
             if g is None:
                 continue
-            shape = p.array.shape
-            if g.array.shape != shape:
-                raise _shape_error(type(self).__name__, "gradient", g.array.shape, shape)
+            if g.array.shape != p.array.shape:
+                raise shape_error(self, "gradient", g.array, p.array)
             state = states_by_parameter[p]
             if not state:
                 state.update(self.init_state(p, group))
-            elif self.elementwise:
-                for name, value in state.items():
-                    if name != "step" and value.array.shape != shape:
-                        raise _shape_error(type(self).__name__, name, value.array.shape, shape)
+            if packs is not None and packs.take(self, p, g, state):
+                continue
             if recorded:
                 self.update_recorded(p, g, state, group)
-            elif packs is None or not packs.add(p, g, state):
+            else:
                 self.update(p, g, state, group)
                 stamp(p.array, line)
         if packs is not None:
@@ -310,9 +307,3 @@ def _listed(params: Any) -> list[Any]:
         )
     return list(params)
 
-
-def _shape_error(who: str, name: str, found: Any, expected: Any) -> ShapeError:
-    return ShapeError(
-        f"{who}.step: {name} has shape {tuple(found)}, but its parameter has shape {tuple(expected)}. After replacing a "
-        f"parameter's data, drop its gradient (zero_grad) and its state (del optimizer.state[p])."
-    )

@@ -10,10 +10,11 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.autograd.writes import stamp
+from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["Packs"]
+__all__ = ["Packs", "shape_error"]
 
 # On a 3 GHz core copying 2048 floats in and out of a pack takes 2 us, an update by itself 5 us and more; 32768 keep to the L2 cache.
 SMALL = 2048
@@ -25,115 +26,117 @@ class Packs:
     """Sorts a group's small parameters into packs and runs them; keeps the memory for it from step to step."""
 
     def __init__(self) -> None:
-        self.waiting: dict[Any, list[tuple[Tensor, Tensor, dict[str, Any]]]] = {}
+        self.open: dict[Any, Pack] = {}
+        self.packs: list[Pack] = []
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.memory: dict[tuple[Any, str], Any] = {}
 
-    def add(self, p: Tensor, g: Tensor, state: dict[str, Any]) -> bool:
-        """Takes a parameter into the step's packs; False when it has to be updated by itself."""
-        array = p.array
-        kind = array.dtype
-        if array.size > SMALL or type(array) is not arrays.ndarray or kind.char not in "fd" or g.array.dtype is not kind:
-            return False
+    def take(self, optimizer: Any, p: Tensor, g: Tensor, state: dict[str, Any]) -> bool:
+        """Takes a parameter into the step's packs; False when it has to be updated by itself. Checks the state's shapes."""
+        array, gradient = p.array, g.array
+        kind, shape = array.dtype, array.shape
+        fits = array.size <= SMALL and kind.char in "fd" and gradient.dtype is kind and type(array) is arrays.ndarray
         step = None
         for name, value in state.items():
+            held = value.array
             if name == "step":
-                step = value.array.item()
-            elif value.array.dtype is not kind:
-                return False
+                step = held.item()
+            elif held.shape != shape:
+                raise shape_error(optimizer, name, held, array)
+            elif held.dtype is not kind:
+                fits = False
+        if not fits:
+            return False
         key = (kind.char, step, *state)
-        held = self.waiting.get(key)
-        if held is None:
-            self.waiting[key] = [(p, g, state)]
-        else:
-            held.append((p, g, state))
+        pack = self.open.get(key)
+        if pack is None or pack.size + array.size > PACKED_SIZE:
+            pack = self.open[key] = Pack()
+            self.packs.append(pack)
+        pack.size += array.size
+        pack.members.append((p, g, state))
+        pack.pieces.append(array)
+        pack.gradients.append(gradient)
         return True
 
-    def run(self, optimizer: Any, group: dict[str, Any], line: str) -> None:
-        """Updates what was added, and forgets it."""
-        waiting, self.waiting = self.waiting, {}
-        for members in waiting.values():
-            for layout, part in self.divided(members):
-                if layout is None:
-                    for p, g, state in part:
-                        optimizer.update(p, g, state, group)
-                        stamp(p.array, line)
-                else:
-                    self.update_packed(layout, part, optimizer, group, line)
+    def run(self, optimizer: Any, group: dict[str, Any], line: Any) -> None:
+        """Updates what was taken, and forgets it."""
+        packs, self.packs, self.open = self.packs, [], {}
+        for pack in packs:
+            layout = self.layout_of(pack.pieces)
+            if layout.worth_it:
+                self.update_packed(layout, pack, optimizer, group)
+            else:
+                for p, g, state in pack.members:
+                    optimizer.update(p, g, state, group)
+            for piece in pack.pieces:
+                stamp(piece, line)
 
-    def divided(self, members: list[Any]) -> list[tuple[Layout | None, list[Any]]]:
-        """The members in packs that fit the memory; without layout where they must go one by one."""
-        found = []
-        start = size = 0
-        for position, (p, _, _) in enumerate(members):
-            if size + p.array.size > PACKED_SIZE:
-                found.append(members[start:position])
-                start, size = position, 0
-            size += p.array.size
-        found.append(members[start:])
-        return [(self.layout_of([p.array for p, _, _ in part]), part) for part in found]
-
-    def layout_of(self, pieces: list[Any]) -> Layout | None:
+    def layout_of(self, pieces: list[Any]) -> Layout:
         key = tuple(map(id, pieces))
         layout = self.layouts.get(key)
         if layout is None:
             if len(self.layouts) >= REMEMBERED:
                 self.layouts.clear()
             layout = self.layouts[key] = Layout(pieces)
-        return layout if layout.worth_it else None
+        return layout
 
-    def update_packed(self, layout: Layout, members: list[Any], optimizer: Any, group: dict[str, Any], line: str) -> None:
-        states = [state for _, _, state in members]
-        first = states[0]
-        packed: dict[str, Any] = {}
-        for name, value in first.items():
-            if name == "step":
-                packed[name] = wrap(arrays.copy(value.array))
-            else:
-                packed[name] = self.packed(name, layout, [state[name].array for state in states])
-        p = self.packed("", layout, layout.pieces)
-        optimizer.update(p, self.packed("grad", layout, [g.array for _, g, _ in members]), packed, group)
+    def update_packed(self, layout: Layout, pack: Pack, optimizer: Any, group: dict[str, Any]) -> None:
+        states = [state for _, _, state in pack.members]
+        names = list(states[0])
+        held = {name: [state[name].array for state in states] for name in names}
+        packed = {name: wrap(arrays.copy(held[name][0])) if name == "step" else self.filled(name, held[name], layout) for name in names}
+        p = self.filled("", pack.pieces, layout)
+        optimizer.update(p, self.filled("gradient", pack.gradients, layout), packed, group)
         unpack = kernel("packing", "unpack", p.array)
-        unpack(layout.views("", p.array), layout.pieces)
+        unpack(layout.views("", p.array), pack.pieces)
         for name, value in packed.items():
             if name == "step":
-                for state in states:
-                    arrays.write(state[name].array, value.array)
-            elif name in first:
-                unpack(layout.views(name, value.array), [state[name].array for state in states])
+                unpack([value.array] * len(states), held[name])
+            elif name in held:
+                unpack(layout.views(name, value.array), held[name])
             else:
                 for state, view in zip(states, layout.cut(value.array)):
                     state[name] = wrap(arrays.copy(view))
-        for piece in layout.pieces:
-            stamp(piece, line)
 
-    def packed(self, name: str, layout: Layout, pieces: list[Any]) -> Tensor:
+    def filled(self, name: str, pieces: list[Any], layout: Layout) -> Tensor:
         """The pieces, one after another, in memory that the next pack uses again."""
-        kind = layout.pieces[0].dtype
-        memory = self.memory.get((kind, name))
+        kind = pieces[0].dtype
+        memory = self.memory.get((kind.char, name))
         if memory is None:
-            memory = self.memory[kind, name] = arrays.empty((PACKED_SIZE,), dtypes.BY_NUM[kind.num])
+            memory = self.memory[kind.char, name] = arrays.empty((PACKED_SIZE,), dtypes.BY_NUM[kind.num])
         flat = memory[: layout.size]
         kernel("packing", "pack", flat)(pieces, flat)
         return wrap(flat)
 
 
+class Pack:
+    """Parameters that this step updates together."""
+
+    __slots__ = ("gradients", "members", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.members: list[tuple[Tensor, Tensor, dict[str, Any]]] = []
+        self.pieces: list[Any] = []
+        self.gradients: list[Any] = []
+
+
 class Layout:
-    """Where the elements of some parameters lie in a pack."""
+    """Where the elements of some parameters lie in a pack. It holds on to their memory, so that ids stay theirs."""
 
     def __init__(self, pieces: list[Any]) -> None:
         self.pieces = pieces
         self.size = sum(piece.size for piece in pieces)
         # written twice through different parameters, memory would keep the last write only
         self.worth_it = len(pieces) > 1 and len({id(arrays.base_of(piece)) for piece in pieces}) == len(pieces)
-        self.kept: dict[str, tuple[int, list[Any]]] = {}
+        self.kept: dict[str, tuple[Any, list[Any]]] = {}
 
     def views(self, name: str, flat: Any) -> list[Any]:
         """The parts of the memory behind `flat`, in the parameters' shapes; made once for each name."""
-        address = id(arrays.base_of(flat))
+        memory = arrays.base_of(flat)
         kept = self.kept.get(name)
-        if kept is None or kept[0] != address:
-            kept = self.kept[name] = address, self.cut(flat)
+        if kept is None or kept[0] is not memory:
+            kept = self.kept[name] = memory, self.cut(flat)
         return kept[1]
 
     def cut(self, flat: Any) -> list[Any]:
@@ -142,3 +145,11 @@ class Layout:
             made.append(flat[start : start + piece.size].reshape(piece.shape))
             start += piece.size
         return made
+
+
+def shape_error(optimizer: Any, name: str, found: Any, parameter: Any) -> ShapeError:
+    return ShapeError(
+        f"{type(optimizer).__name__}.step: {name} has shape {tuple(found.shape)}, but its parameter has shape "
+        f"{tuple(parameter.shape)}. After replacing a parameter's data, drop its gradient (zero_grad) and its state "
+        f"(del optimizer.state[p])."
+    )

@@ -359,13 +359,16 @@ def test_a_long_silence_is_worth_a_warning(monkeypatch):
         assert len(list(DataLoader(slow, num_workers=1))) == 12
 
 
-def test_a_hanging_worker_does_not_keep_the_loader_from_closing(monkeypatch):
-    monkeypatch.setattr(processes, "_PATIENCE", 0.2)
+def test_a_hanging_worker_does_not_keep_the_loader_from_closing():
     iterator = iter(DataLoader(Faulty(hang_here), 2, num_workers=1))
-    assert next(iterator).tolist() == [0, 1]
+    assert [next(iterator).tolist(), next(iterator).tolist()] == [[0, 1], [2, 3]]
+    crew = iterator._crew
+    while "in hang_here" not in crew.workers[0].stack():
+        pass
     begin = time.monotonic()
-    iterator._end()
+    crew.shut_down(0.1)
     assert time.monotonic() - begin < 4
+    assert crew.workers[0].process.exitcode == -signal.SIGTERM
 
 
 def test_closing_does_not_wait_for_the_rest_of_a_batch():

@@ -176,7 +176,7 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(2, 3)), numpy.array([[0], [-1]]), rng.normal(size=2)],
         errors=[
             error(lambda op: op(zeros(2), NAMED, zeros(2)), IndexError, "put: out of range", "index 2"),
-            error(lambda op: op(zeros(4), NAMED, zeros(3)), RuntimeError, "same number of elements as index", "3", "2"),
+            error(lambda op: op(zeros(4), NAMED, zeros(3)), IndexError, "same number of elements as index", "3", "2"),
             error(lambda op: op(zeros(4), NAMED, NAMED), RuntimeError, "same dtype", "int64"),
         ],
     ),

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.autograd.nodes import user_line
+from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp
 from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
@@ -64,7 +64,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> w.grad
     tensor([1.0000, 0.4000])
     """
-    line = user_line()
+    line = caller()
     for p in _listed(parameters):
         if p.grad is None:
             continue
@@ -134,7 +134,7 @@ def _scale(grads: list[Any], max_norm: float, norm: float) -> None:
     factor = float(max_norm) / (norm + 1e-6)
     if factor >= 1.0 or not grads:
         return
-    line = user_line()
+    line = caller()
     mul = kernel("elementwise", "mul", grads[0])
     for g in grads:
         mul(g, g.dtype.type(factor), out=g)

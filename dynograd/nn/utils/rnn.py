@@ -84,12 +84,10 @@ def invert_permutation(permutation: Any) -> Any:
 
 def lengths_of(batch_sizes: Any) -> list[int]:
     """The length of each packed sequence, longest first."""
+    lengths: list[int] = []
     sizes = batch_sizes.tolist()
-    count = sizes[0] if sizes else 0
-    lengths = [0] * count
-    for size in sizes:
-        for row in range(size):
-            lengths[row] += 1
+    for step in range(len(sizes), 0, -1):
+        lengths += [step] * (sizes[step - 1] - len(lengths))
     return lengths
 
 
