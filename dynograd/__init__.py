@@ -68,7 +68,6 @@ for _name, _value in {
 autograd.function = _custom_function  # type: ignore[attr-defined]
 
 
-
 def _imported_when_called(module: str, name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return getattr(importlib.import_module(module), name)(*args, **kwargs)

@@ -101,7 +101,9 @@ def asarray(
     if copy and shares:
         made = wrap(arrays.copy(made.array))
     if copy is False and not shares:
-        raise ValueError(f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None.")
+        raise ValueError(
+            f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
+        )
     if requires_grad:
         made = made.detach()
         made.requires_grad = True
@@ -116,7 +118,9 @@ def from_numpy(ndarray: Any) -> Tensor:
     tensor([1., 2.], dtype=dynograd.float64)
     """
     if not isinstance(ndarray, arrays.ndarray):
-        raise TypeError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}). Use tensor(...) for lists and numbers.")
+        raise TypeError(
+            f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}). Use tensor(...) for lists and numbers."
+        )
     dtypes.of_array(ndarray)
     return wrap(ndarray)
 
@@ -207,29 +211,66 @@ def full(
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
-    return _finish(arrays.full(_filled("full", (size,) if isinstance(size, (tuple, list)) else (size,), device), value, kind), requires_grad, out)
+    return _finish(
+        arrays.full(_filled("full", (size,) if isinstance(size, (tuple, list)) else (size,), device), value, kind),
+        requires_grad,
+        out,
+    )
 
 
 def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
     return _finish(arrays.zeros(input.array.shape, _like(input, dtype)), requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """Ones in the shape and dtype of `input`."""
     return _finish(arrays.full(input.array.shape, 1, _like(input, dtype)), requires_grad)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
     return _finish(arrays.empty(input.array.shape, _like(input, dtype)), requires_grad)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return _finish(arrays.full(input.array.shape, value, _like(input, dtype)), requires_grad)
@@ -294,7 +335,14 @@ def linspace(
 
 
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`base` to the power of evenly spaced exponents from `start` to `end`."""
     exponents = linspace(start, end, steps, dtype=dtypes.float64, device=device)
@@ -324,7 +372,9 @@ def eye(
 
 
 def _new(kind: str) -> Any:
-    def method(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Tensor:
+    def method(
+        self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+    ) -> Tensor:
         maker = {"zeros": zeros, "ones": ones, "empty": empty, "full": full, "tensor": tensor}[kind]
         return maker(*args, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 

@@ -126,7 +126,9 @@ class FunctionNode(Node):
         for edge, position in zip(self.edges, self.edge_positions, strict=True):
             one = found[position]
             if one is not None and not isinstance(one, Tensor):
-                raise TypeError(f"function {self.name()}: expected a Tensor or None as gradient {position}, got {type(one).__name__}.")
+                raise TypeError(
+                    f"function {self.name()}: expected a Tensor or None as gradient {position}, got {type(one).__name__}."
+                )
             grads.append(None if edge is None or one is None else self._checked(one, position))
         return grads
 
@@ -169,7 +171,9 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance.")
+        raise RuntimeError(
+            f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance."
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -177,7 +181,9 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise NotImplementedError("Function: write a static backward(ctx, *grads) in the subclass to get gradients through it.")
+        raise NotImplementedError(
+            "Function: write a static backward(ctx, *grads) in the subclass to get gradients through it."
+        )
 
     vjp = backward
 

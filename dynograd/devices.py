@@ -26,7 +26,9 @@ class device:
         elif isinstance(type, str) and ":" in type:
             type, _, number = type.partition(":")
             if index is not None or not number.isdigit():
-                raise RuntimeError(f"device: expected a name such as 'cuda:0', got '{type}:{number}' with index={index}.")
+                raise RuntimeError(
+                    f"device: expected a name such as 'cuda:0', got '{type}:{number}' with index={index}."
+                )
             index = int(number)
         if type not in _KINDS:
             raise RuntimeError(f"device: expected one of {', '.join(_KINDS)} with an optional index, got {type!r}.")
@@ -34,7 +36,9 @@ class device:
         self.index: int | None = index
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -39,8 +39,8 @@ class DimError(DynogradError, IndexError):
     """A dimension outside the tensor's rank."""
 
 
-class IndexRangeError(DynogradError, IndexError):
-    """An index outside the indexed dimension; the message holds its position and value."""
+class IndexRangeError(DynogradError, IndexError, RuntimeError):
+    """An index outside the indexed dimension; the message holds its position and value. (PyTorch raises either type.)"""
 
 
 class GradientError(DynogradError, RuntimeError):

@@ -8,6 +8,7 @@ comes from the new value; every living view of the base is then recomputed from 
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -17,6 +18,7 @@ from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS, with_history
 from dynograd.kernels import kernel
+from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.conversions import copied
 from dynograd.ops.op import Op
@@ -270,8 +272,6 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`."""
     if not self._requires_grad and _write_plain(self, index, value):
         return
-    from dynograd.ops import indexing
-
     source = _as_tensor(value, self)
     is_basic, ready = indexing.normalize_index(self.array.shape, index)
     if is_basic:
@@ -282,7 +282,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     if recording or type(self) not in TENSORS or type(source) not in TENSORS:
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
-    kernel("indexing", "index_assign", self.array)(self.array, ready, arrays.cast(source.array, self.dtype))
+    indexing.assign_at(self.array, ready, arrays.cast(source.array, self.dtype))
     _stamp(self)
 
 
@@ -343,6 +343,37 @@ def inplace_form(entry: Op, name: str) -> Any:
     return method
 
 
+def reshaping_form(function: Any, who: str) -> Any:
+    """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
+
+    def method(self: Tensor, *args: Any) -> Tensor:
+        if not MODES.grad and self._requires_grad and self.node is None:
+            self.array = function(self.detach(), *args).array
+            return self
+        check_writable(self, who)
+        before = wrap(self.array)
+        before.node, before._requires_grad, before._meta = self.node, self._requires_grad, self._meta
+        for view in before._meta.views or () if before._meta is not None else ():
+            living = view()
+            if living is not None and living._meta.base is self:
+                living._meta.base = before
+        after = function(before, *args)
+        self.array, self.node, self._requires_grad, self._meta = (
+            after.array,
+            after.node,
+            after._requires_grad,
+            after._meta,
+        )
+        if self._meta is not None and self._meta.base is not None:
+            self._meta.base._meta.views.append(weakref.ref(self))
+        return self
+
+    method.__name__ = method.__qualname__ = who
+    method.__doc__ = f"In-place form of `{who[:-1]}`: the tensor itself changes its shape."
+    return method
+
+
+_RESHAPING = ("squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 _DIRECT = ("add", "sub", "mul", "div")
 _AUGMENTED = {
     "__iadd__": "add_",
@@ -365,6 +396,8 @@ def install_inplace(registry: dict[str, Op]) -> None:
             continue
         face = registry.get(f"{key}.public", entry)
         setattr(Tensor, f"{entry.name}_", inplace_form(face, entry.name))
+    for name in _RESHAPING:
+        setattr(Tensor, f"{name}_", reshaping_form(getattr(Tensor, name), f"{name}_"))
     for operator, name in _AUGMENTED.items():
         if hasattr(Tensor, name):
             setattr(Tensor, operator, getattr(Tensor, name))

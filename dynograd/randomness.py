@@ -79,7 +79,9 @@ def rand(
     >>> dynograd.rand(2, 3).shape
     dynograd.Size([2, 3])
     """
-    return _made(_uniform(_shape("rand", size, device), _floating("rand", dtype), 0.0, 1.0, generator), requires_grad, out)
+    return _made(
+        _uniform(_shape("rand", size, device), _floating("rand", dtype), 0.0, 1.0, generator), requires_grad, out
+    )
 
 
 def _uniform(shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None) -> Any:
@@ -103,22 +105,44 @@ def randn(
     pin_memory: bool = False,
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1."""
-    return _made(_normal(_shape("randn", size, device), _floating("randn", dtype), 0.0, 1.0, generator), requires_grad, out)
+    return _made(
+        _normal(_shape("randn", size, device), _floating("randn", dtype), 0.0, 1.0, generator), requires_grad, out
+    )
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None, memory_format: Any = None) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
 
 
-def _integers(who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None) -> Any:
+def _integers(
+    who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None
+) -> Any:
     low, high = int(low), int(high)
     if low >= high:
         raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
@@ -154,7 +178,16 @@ def randint(
     return _made(_integers("randint", shape, low, high, kind, generator), requires_grad, out)
 
 
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: Any = None, generator: Generator | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randint_like(
+    input: Tensor,
+    low: Any,
+    high: Any = None,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`randint` in the shape and dtype of `input`."""
     if high is None:
         low, high = 0, low
@@ -185,7 +218,17 @@ def randperm(
     return _made(arrays.cast(made, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), requires_grad, out)
 
 
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers; mean and std are numbers (then `size` is needed) or tensors that broadcast.
 
     Raises:
@@ -229,7 +272,9 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     return _made(made, False, out)
 
 
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
+) -> Tensor:
     """Column numbers drawn from each row of unnormalised probabilities.
 
     Args:
@@ -252,7 +297,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     rows = array.reshape(1, -1) if array.ndim == 1 else array
     rows = arrays.cast(rows, dtypes.float64)
     if not bool((rows >= 0).all()) or not bool((rows < float("inf")).all()):
-        raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0. Use softmax to get probabilities.")
+        raise RuntimeError(
+            "multinomial: probability tensor contains either `inf`, `nan` or element < 0. Use softmax to get probabilities."
+        )
     if rows.size == 0 or not bool((rows.sum(1) > 0).all()):
         raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0).")
     if not replacement and num_samples > rows.shape[1]:
@@ -278,7 +325,9 @@ def _fill(self: Tensor, array: Any, who: str) -> Tensor:
     return copy_(self, wrap(array))
 
 
-def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float) -> Tensor:
+def uniform_(
+    self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float
+) -> Tensor:
     """Fills with uniform numbers of [a, b) (also as `from=`, `to=`)."""
     low, high = bounds.get("from", a), bounds.get("to", b)
     if low > high:
@@ -309,7 +358,9 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     """Fills with 1 of probability p (a number or a tensor), else 0."""
     probabilities = p.array if isinstance(p, Tensor) else p
     where = draw("bernoulli", self.array.size, generator)
-    return _fill(self, kernel("random", "bernoulli", 0)(*where, probabilities, self.array.shape, self.array.dtype), "bernoulli_")
+    return _fill(
+        self, kernel("random", "bernoulli", 0)(*where, probabilities, self.array.shape, self.array.dtype), "bernoulli_"
+    )
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -317,7 +368,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     if lambd <= 0:
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}.")
     where = draw("exponential", self.array.size, generator, self.dtype)
-    return _fill(self, kernel("random", "exponential", 0)(*where, self.array.shape, self.array.dtype, lambd), "exponential_")
+    return _fill(
+        self, kernel("random", "exponential", 0)(*where, self.array.shape, self.array.dtype, lambd), "exponential_"
+    )
 
 
 def install_random_methods() -> None:

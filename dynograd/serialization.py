@@ -126,14 +126,20 @@ class _Writer:
         if isinstance(value, (list, tuple, set)) and not hasattr(value, "_fields"):
             items = [self.describe(one, _join(path, str(place))) for place, one in enumerate(value)]
             return items if type(value) is list else {"kind": type(value).__name__, "items": items}
-        hint = "Save its state_dict() instead." if hasattr(value, "state_dict") else "Convert it to numbers, strings or tensors."
+        hint = (
+            "Save its state_dict() instead."
+            if hasattr(value, "state_dict")
+            else "Convert it to numbers, strings or tensors."
+        )
         raise TypeError(f"save: {path or 'the object'} is a {type(value).__name__}, which is not data. {hint}")
 
     def _describe_dict(self, value: dict, path: str) -> Any:
         items = []
         for key, one in value.items():
             if isinstance(key, tuple) or not isinstance(key, (str, int, float, bool, type(None))):
-                raise TypeError(f"save: a key of {path or 'the dict'} is {key!r}; keys must be strings, numbers or None.")
+                raise TypeError(
+                    f"save: a key of {path or 'the dict'} is {key!r}; keys must be strings, numbers or None."
+                )
             items.append([key, self.describe(one, _join(path, str(key)))])
         found: dict[str, Any] = {"kind": "dict", "items": items}
         if isinstance(value, OrderedDict):
@@ -145,7 +151,9 @@ class _Writer:
     def _store(self, array: Any, path: str) -> str:
         """Adds the array as an entry (once, however often it occurs) and gives its name."""
         plain = arrays.to_numpy(array)
-        key = (plain.__array_interface__["data"][0], plain.shape, plain.strides, plain.dtype.str) if plain.size else None
+        key = (
+            (plain.__array_interface__["data"][0], plain.shape, plain.strides, plain.dtype.str) if plain.size else None
+        )
         if key is not None and key in self.seen:
             return self.seen[key]
         kind = dtypes.of_array(plain)
@@ -205,7 +213,9 @@ def load(
         )
     for key, expected in header["crc32"].items():
         if key not in entries:
-            raise CheckpointError(f"load: {name} lacks the tensor {key!r}: the file is incomplete. Use an older checkpoint.")
+            raise CheckpointError(
+                f"load: {name} lacks the tensor {key!r}: the file is incomplete. Use an older checkpoint."
+            )
         found = zlib.crc32(entries[key]["data"])
         if found != expected:
             raise CheckpointError(
@@ -289,7 +299,9 @@ _SAFETENSORS = {
 def _array(entry: Any) -> Any:
     kind = _SAFETENSORS.get(entry["dtype"])
     if kind is None:
-        raise CheckpointError(f"load: a tensor has the safetensors dtype {entry['dtype']}, which dynograd does not have.")
+        raise CheckpointError(
+            f"load: a tensor has the safetensors dtype {entry['dtype']}, which dynograd does not have."
+        )
     return arrays.from_bytes(entry["data"], tuple(entry["shape"]), kind)
 
 

@@ -67,7 +67,9 @@ def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     found = tuple(normalize_dim(who, dim, ndim) for dim in dims)
     if len(set(found)) != len(found):
-        raise ShapeError(f"{who}: a dim appears twice in dim={tuple(dims)} (input has {ndim} dimensions). Name each dim once.")
+        raise ShapeError(
+            f"{who}: a dim appears twice in dim={tuple(dims)} (input has {ndim} dimensions). Name each dim once."
+        )
     return found if ndim else ()
 
 
@@ -133,7 +135,9 @@ def infer_size(who: str, shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
         return shape
     if known == 0 or numel % known:
         if known == 0 and numel == 0:
-            raise ShapeError(f"{who}: cannot infer -1 in {shape} for an input without elements: any size would do. Give the size.")
+            raise ShapeError(
+                f"{who}: cannot infer -1 in {shape} for an input without elements: any size would do. Give the size."
+            )
         raise ShapeError(
             f"{who}: shape '{list(shape)}' is invalid for input of size {numel}: {numel} is not divisible by {known}."
         )

@@ -230,7 +230,9 @@ class Tensor:
                     f"got {tuple(value.array.shape)}."
                 )
             if value.array.dtype != self.array.dtype:
-                raise GradientError(f"grad: assigned grad has dtype {value.dtype}, expected {self.dtype}. Convert it first.")
+                raise GradientError(
+                    f"grad: assigned grad has dtype {value.dtype}, expected {self.dtype}. Convert it first."
+                )
         self._grad = value
 
     @grad.deleter
@@ -367,7 +369,12 @@ class Tensor:
             for out, seed in zip(outputs, seeds, strict=True)
             if out._requires_grad
         ]
-        found = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=[x if x.node is None else x.node for x in inputs])
+        found = run_backward(
+            roots,
+            retain_graph=create_graph,
+            create_graph=create_graph,
+            targets=[x if x.node is None else x.node for x in inputs],
+        )
         assert found is not None
         return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in found]
 
@@ -388,7 +395,9 @@ class Tensor:
     def numpy(self, *, force: bool = False) -> Any:
         """A NumPy array that shares this tensor's memory."""
         if self._requires_grad and not force:
-            raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -404,7 +413,11 @@ class Tensor:
         if self.array.size != 1:
             raise RuntimeError(
                 "bool: Boolean value of Tensor with "
-                + ("no values is ambiguous." if not self.array.size else "more than one value is ambiguous. Use any() or all().")
+                + (
+                    "no values is ambiguous."
+                    if not self.array.size
+                    else "more than one value is ambiguous. Use any() or all()."
+                )
             )
         return bool(self.array.item())
 
@@ -453,7 +466,13 @@ class Tensor:
     _printed_prefix = "tensor("
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.array.ndim == 0 and spec else str(self) if not spec else object.__format__(self, spec)
+        return (
+            format(self.item(), spec)
+            if self.array.ndim == 0 and spec
+            else str(self)
+            if not spec
+            else object.__format__(self, spec)
+        )
 
     def __dir__(self) -> Any:
         return sorted(set(object.__dir__(self)))

@@ -99,7 +99,14 @@ def test_linspace_logspace_eye():
 
 def test_like_and_new_forms():
     x = dg.ones(2, 3, dtype=dg.float64)
-    for made in (dg.zeros_like(x), dg.ones_like(x), dg.empty_like(x), dg.full_like(x, 7), dg.rand_like(x), dg.randn_like(x)):
+    for made in (
+        dg.zeros_like(x),
+        dg.ones_like(x),
+        dg.empty_like(x),
+        dg.full_like(x, 7),
+        dg.rand_like(x),
+        dg.randn_like(x),
+    ):
         assert made.shape == (2, 3) and made.dtype is dg.float64
     assert dg.zeros_like(x, dtype=dg.int64).dtype is dg.int64
     assert x.new_zeros(4).dtype is dg.float64 and x.new_tensor([1, 2]).dtype is dg.float64

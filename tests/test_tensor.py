@@ -79,7 +79,9 @@ def test_numpy_operands_mix_with_tensors():
     x = dg.ones(2)
     assert isinstance(numpy.ones(2) + x, dg.Tensor) and isinstance(x * numpy.float32(2), dg.Tensor)
     assert (numpy.float64(2) * x).tolist() == [2.0, 2.0] and (2 - x).tolist() == [1.0, 1.0]
-    assert (2 / (x * 4)).tolist() == [0.5, 0.5] and (3**x).tolist() == [3.0, 3.0] and (5 % (x * 3)).tolist() == [2.0, 2.0]
+    assert (
+        (2 / (x * 4)).tolist() == [0.5, 0.5] and (3**x).tolist() == [3.0, 3.0] and (5 % (x * 3)).tolist() == [2.0, 2.0]
+    )
 
 
 def test_wrong_operands_are_told():
@@ -105,8 +107,18 @@ def test_conversions_keep_or_copy():
     x = dg.ones(2)
     assert x.to(dg.float32) is x and x.to("cpu") is x and x.to(x) is x and x.cpu() is x
     assert x.to(dg.float32, copy=True) is not x and x.to("cpu", dg.float64).dtype is dg.float64
-    assert x.to(other=dg.ones(1, dtype=dg.int64)).dtype is dg.int64 and x.type_as(dg.ones(1, dtype=dg.float16)).dtype is dg.half
-    kinds = {"double": dg.float64, "half": dg.float16, "long": dg.int64, "int": dg.int32, "bool": dg.bool, "byte": dg.uint8}
+    assert (
+        x.to(other=dg.ones(1, dtype=dg.int64)).dtype is dg.int64
+        and x.type_as(dg.ones(1, dtype=dg.float16)).dtype is dg.half
+    )
+    kinds = {
+        "double": dg.float64,
+        "half": dg.float16,
+        "long": dg.int64,
+        "int": dg.int32,
+        "bool": dg.bool,
+        "byte": dg.uint8,
+    }
     for name, dtype in kinds.items():
         assert getattr(x, name)().dtype is dtype
     with pytest.raises(TypeError, match="expected a dtype, a device or a Tensor"):

@@ -233,7 +233,10 @@ def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
         return array
     lead = len(shape) - array.ndim
     strides = (0,) * lead + tuple(
-        [0 if size == 1 and want != 1 else stride for size, want, stride in zip(array.shape, shape[lead:], array.strides, strict=True)]
+        [
+            0 if size == 1 and want != 1 else stride
+            for size, want, stride in zip(array.shape, shape[lead:], array.strides, strict=True)
+        ]
     )
     return numpy.lib.stride_tricks.as_strided(array, shape, strides)
 

@@ -190,4 +190,3 @@ def _check_finite(node: Node, found: Any) -> None:
                 f"backward of {node.op_name()}: Function '{node.name()}' returned nan values in its {position}th output"
                 f"{_where(node)}. Look at the forward values there (0/0, log(0), sqrt(0), inf - inf)."
             )
-

@@ -108,10 +108,10 @@ class Partial:
         self.parts = parts
 
     def __add__(self, other: Partial) -> Partial:
-        merged = dict(self.parts)
+        held = self.parts  # merged in place: the engine alone holds the sum, and a copy each time would be quadratic
         for number, g in other.parts.items():
-            merged[number] = merged[number] + g if number in merged else g
-        return Partial(merged)
+            held[number] = held[number] + g if number in held else g
+        return self
 
 
 class OutputNode(Node):

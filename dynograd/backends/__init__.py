@@ -23,7 +23,9 @@ class _Backend:
         return None
 
     def __getattr__(self, name: str) -> object:
-        raise AttributeError(f"backends: no switch {name!r}; known are {sorted(k for k in self.__dict__ if k[0] != '_')}.")
+        raise AttributeError(
+            f"backends: no switch {name!r}; known are {sorted(k for k in self.__dict__ if k[0] != '_')}."
+        )
 
 
 cudnn = _Backend(enabled=True, benchmark=False, deterministic=False, allow_tf32=True, benchmark_limit=10)

@@ -94,10 +94,10 @@ def collate_pad(
             "collate_pad: padding_value should be a number, a tuple or a mapping, got a list of "
             f"{len(padding_value)}. collate_pad makes the function: write collate_fn=collate_pad()."
         )
-    return _Padding(padding_value, batch_first, None if fields is None else tuple(fields))
+    return Padding(padding_value, batch_first, None if fields is None else tuple(fields))
 
 
-class _Padding:
+class Padding:
     """What `collate_pad` returns: an object, so that it can be sent to workers that are not forked."""
 
     def __init__(self, padding_value: Any, batch_first: bool, fields: tuple | None) -> None:

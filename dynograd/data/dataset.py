@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from dynograd import arrays
 from dynograd.random_streams import Generator
 from dynograd.randomness import randperm
+from dynograd.tensor import Tensor
 
 __all__ = [
     "ChainDataset",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 T_co = TypeVar("T_co", covariant=True)
+_PLAIN = (list, tuple, range, str, bytes, dict, Tensor)
 
 
 class Dataset(Generic[T_co]):
@@ -316,3 +319,17 @@ def read_all(dataset: Any, indices: list) -> list:
     if callable(getattr(dataset, "__getitems__", None)):
         return dataset.__getitems__(indices)
     return [dataset[index] for index in indices]
+
+
+def is_plain(dataset: Any) -> bool:
+    """Whether reading a sample runs no code but Python's, NumPy's and dynograd's own, so that it cannot be random."""
+    kind = type(dataset)
+    if kind is Subset:
+        return is_plain(dataset.dataset) and is_plain(dataset.indices)
+    if kind is ConcatDataset:
+        return all(is_plain(member) for member in dataset.datasets)
+    if kind is StackDataset:
+        return all(is_plain(member) for member in dataset._members())
+    if kind is TensorDataset:
+        return all(is_plain(tensor) for tensor in dataset.tensors)
+    return kind in _PLAIN or arrays.is_array(dataset)

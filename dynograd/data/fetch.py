@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.data.collate import default_collate, default_convert
-from dynograd.data.dataset import IterableDataset, TensorDataset, reads_batches
+from dynograd.data.collate import Padding, default_collate, default_convert
+from dynograd.data.dataset import IterableDataset, TensorDataset, is_plain, reads_batches
 from dynograd.data.seeding import mix, sample_seed, seed_all
 from dynograd.errors import LoaderError
 from dynograd.tensor import Tensor
@@ -41,7 +41,10 @@ def make_fetch(
 
 
 class MapFetch:
-    """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's."""
+    """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's.
+
+    `draws` is False where no code of the user's runs, so that nothing can be random and nothing is seeded.
+    """
 
     def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int, stop: Stop) -> None:
         self.dataset = dataset
@@ -50,8 +53,10 @@ class MapFetch:
         self.seed = seed
         self.stop = stop
         self.reads_batches = batched and reads_batches(dataset)
-        self.takes_rows = batched and _takes_rows(dataset, collate_fn)
-        """Rows of tensors, stacked again: one indexing per tensor does it, and nothing is random."""
+        self.takes_rows = batched and _takes_rows(dataset, collate_fn)  # stacked again: one indexing per tensor does it
+        self.sample_draws = not is_plain(dataset)
+        self.collate_draws = not _is_plain_collate(collate_fn)
+        self.draws = self.sample_draws or self.collate_draws
 
     def __call__(self, task: Task) -> Any:
         number, indices, position = task
@@ -60,19 +65,21 @@ class MapFetch:
         if not self.batched:
             samples = self._sample(indices, position, task)
         elif self.reads_batches:
-            seed_all(mix(mix(self.seed, _BATCH), number))
+            if self.sample_draws:
+                seed_all(mix(mix(self.seed, _BATCH), number))
             samples = self._reads(lambda: self.dataset.__getitems__(indices), indices, number)
         else:
             samples = [
                 self._sample(index, None if position is None else position + offset, task)
                 for offset, index in enumerate(indices)
             ]
-        return _collated(self.collate_fn, samples, self.seed, number, f"indices {shown(indices)}")
+        return _collated(self, samples, number, lambda: f"indices {shown(indices)}")
 
     def _sample(self, index: Any, position: int | None, task: Task) -> Any:
         if self.stop.requested:
             raise Stopped
-        seed_all(sample_seed(self.seed, index, position))
+        if self.sample_draws:
+            seed_all(sample_seed(self.seed, index, position))
         try:
             return self.dataset[index]
         except (Exception, SystemExit) as error:
@@ -100,7 +107,8 @@ class IterableFetch:
         self.drop_last = drop_last
         self.seed = seed
         self.stop = stop
-        self.takes_rows = False
+        self.draws = True
+        self.collate_draws = not _is_plain_collate(collate_fn)
         self._count = 0
         self._samples: Iterator | None = None
         self._ended = False
@@ -117,8 +125,9 @@ class IterableFetch:
                 samples.append(sample)
         if not samples or (len(samples) < wanted and self.drop_last):
             return END
-        made = f"samples {self._count - len(samples)} to {self._count - 1} of the stream"
-        return _collated(self.collate_fn, samples if self.batched else samples[0], self.seed, number, made)
+        first = self._count - len(samples)
+        what = lambda: f"samples {first} to {self._count - 1} of the stream"  # noqa: E731
+        return _collated(self, samples if self.batched else samples[0], number, what)
 
     def _next(self) -> Any:
         if self.stop.requested:
@@ -151,13 +160,17 @@ def _takes_rows(dataset: Any, collate_fn: Callable) -> bool:
     )
 
 
-def _collated(collate_fn: Callable, samples: Any, seed: int, number: int, what: str) -> Any:
-    if collate_fn is not default_collate and collate_fn is not default_convert:
-        seed_all(mix(mix(seed, _BATCH), number))
+def _is_plain_collate(collate_fn: Callable) -> bool:
+    return collate_fn is default_collate or collate_fn is default_convert or type(collate_fn) is Padding
+
+
+def _collated(fetch: Any, samples: Any, number: int, what: Callable[[], str]) -> Any:
+    if fetch.collate_draws:
+        seed_all(mix(mix(fetch.seed, _BATCH), number))
     try:
-        return collate_fn(samples)
+        return fetch.collate_fn(samples)
     except (Exception, SystemExit) as error:
-        _name_place(error, "collate_fn", f" for batch {number} with {what}")
+        _name_place(error, "collate_fn", f" for batch {number} with {what()}")
         raise
 
 

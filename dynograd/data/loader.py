@@ -214,7 +214,7 @@ class _OneProcess(_Iteration):
 
     def _next(self) -> Any:
         task = next(self._tasks)
-        if self._fetch.takes_rows:
+        if not self._fetch.draws:
             return self._fetch(task)
         with Undisturbed():
             batch = self._fetch(task)

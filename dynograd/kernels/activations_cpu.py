@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.ufuncs import compiled, select
+from dynograd.kernels.ufuncs import SMALL, compiled, gate, select
 
 __all__ = [
     "celu",
@@ -40,7 +40,16 @@ _CUBE = 0.044715
 
 
 def relu(input: Any) -> Any:
-    return numpy.maximum(input, input.dtype.type(0))
+    if input.size < SMALL or input.dtype.kind != "f":
+        return numpy.maximum(input, input.dtype.type(0))
+    return gate(input, input)
+
+
+def between(input: Any, low: Any, high: Any) -> Any:
+    """`input` between two numbers of its dtype; NumPy's clip is fast on large arrays, maximum and minimum on small ones."""
+    if input.size < SMALL:
+        return numpy.minimum(numpy.maximum(input, low), high)
+    return numpy.clip(input, low, high)
 
 
 def sigmoid(input: Any) -> Any:
@@ -128,16 +137,15 @@ def mish(input: Any) -> Any:
 
 
 def hardtanh(input: Any, min_val: float, max_val: float) -> Any:
-    kind = input.dtype
-    return numpy.minimum(numpy.maximum(input, numpy.asarray(min_val).astype(kind)), numpy.asarray(max_val).astype(kind))
+    return between(input, numpy.asarray(min_val).astype(input.dtype), numpy.asarray(max_val).astype(input.dtype))
 
 
 def hardsigmoid(input: Any) -> Any:
-    return numpy.minimum(numpy.maximum(input + 3, 0), 6) / 6
+    return between(input + 3, 0, 6) / 6
 
 
 def hardswish(input: Any) -> Any:
-    return input * numpy.minimum(numpy.maximum(input + 3, 0), 6) / 6
+    return input * between(input + 3, 0, 6) / 6
 
 
 def hardshrink(input: Any, lambd: float) -> Any:
@@ -146,7 +154,7 @@ def hardshrink(input: Any, lambd: float) -> Any:
 
 def softshrink(input: Any, lambd: float) -> Any:
     """`input - clamp(input, -lambd, lambd)`; NaN stays, infinities too."""
-    return input - numpy.minimum(numpy.maximum(input, -lambd), lambd)
+    return input - between(input, -lambd, lambd)
 
 
 def threshold(input: Any, threshold: float, value: float) -> Any:

@@ -16,7 +16,9 @@ def var_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
 
 
 def std_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    return numpy.sqrt(_variance(input, dim, correction, keepdim)).astype(_REAL.get(input.dtype.char, input.dtype), copy=False)
+    return numpy.sqrt(_variance(input, dim, correction, keepdim)).astype(
+        _REAL.get(input.dtype.char, input.dtype), copy=False
+    )
 
 
 def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:

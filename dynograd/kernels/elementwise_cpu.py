@@ -12,7 +12,7 @@ import numpy
 from dynograd.kernels.activations_cpu import *  # noqa: F403
 from dynograd.kernels.special_functions_cpu import *  # noqa: F403
 from dynograd.kernels.ufuncs import gate as gate
-from dynograd.kernels.ufuncs import select
+from dynograd.kernels.ufuncs import SMALL, select
 
 add = numpy.add
 sub = numpy.subtract
@@ -250,11 +250,16 @@ def sinc(input: Any) -> Any:
 
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
-    if min is not None:
-        input = numpy.maximum(input, _bound(min, input.dtype))
-    if max is not None:
-        input = numpy.minimum(input, _bound(max, input.dtype))
-    return input
+    if input.size < SMALL:
+        found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
+        return found if max is None else numpy.minimum(found, _bound(max, input.dtype))
+    limits = (
+        (-numpy.inf, numpy.inf)
+        if input.dtype.kind == "f"
+        else (numpy.iinfo(input.dtype).min, numpy.iinfo(input.dtype).max)
+    )
+    low, high = limits[0] if min is None else min, limits[1] if max is None else max
+    return numpy.clip(input, _bound(low, input.dtype), _bound(high, input.dtype))
 
 
 def _bound(value: Any, kind: Any) -> Any:

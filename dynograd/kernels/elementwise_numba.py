@@ -57,9 +57,7 @@ def _gate(g, x):
 # --- activations in float32 --------------------------------------------------------------------------------------------------
 
 _ONE = np.float32(1.0)
-_TWO = np.float32(2.0)
 _HALF = np.float32(0.5)
-_ROOT_HALF = np.float32(math.sqrt(0.5))
 _ROOT_2_OVER_PI = np.float32(math.sqrt(2.0 / math.pi))
 _DENSITY_0 = np.float32(1.0 / math.sqrt(2.0 * math.pi))
 _CUBE = np.float32(0.044715)
@@ -120,15 +118,36 @@ def _erf(x):
     return _erf_float32(x)
 
 
+# The normal distribution by Abramowitz and Stegun 7.1.26: its tail is t (A1 + t (A2 + ...)) exp(-x^2 / 2) / 2 within 0.8e-7,
+# with t = 1 / (1 + T |x|). One exponential serves the probability and the density.
+_T = np.float32(0.3275911 * math.sqrt(0.5))
+_A1 = np.float32(0.254829592 / 2)
+_A2 = np.float32(-0.284496736 / 2)
+_A3 = np.float32(1.421413741 / 2)
+_A4 = np.float32(-1.453152027 / 2)
+_A5 = np.float32(1.061405429 / 2)
+
+
+@njit(error_model="numpy", fastmath=_FAST)
+def _probability_below(x, bell):
+    t = _ONE / (_ONE + _T * abs(x))
+    tail = _A5 * t + _A4
+    tail = tail * t + _A3
+    tail = tail * t + _A2
+    tail = tail * t + _A1
+    tail = tail * t * bell
+    return tail if x < _ZERO else _ONE - tail
+
+
 @_entry("gelu_f", "f4(f4)", fast=True)
 def _gelu(x):
-    return _HALF * x * (_ONE + _erf_float32(x * _ROOT_HALF))
+    return x * _probability_below(x, math_numba.exp(-_HALF * x * x))
 
 
 @_entry("gelu_backward_f", "f4(f4,f4)", fast=True)
 def _gelu_backward(g, x):
-    below = _HALF * (_ONE + _erf_float32(x * _ROOT_HALF))
-    return g * (below + x * _DENSITY_0 * math_numba.exp(-_HALF * x * x))
+    bell = math_numba.exp(-_HALF * x * x)
+    return g * (_probability_below(x, bell) + x * _DENSITY_0 * bell)
 
 
 @_entry("gelu_tanh_f", "f4(f4)", fast=True)

@@ -23,6 +23,9 @@ __all__ = [
     "result_shape",
 ]
 
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+_min, _max = np.minimum.reduce, np.maximum.reduce
+
 
 def basic_fill(g, shape, index):
     """Zeros of `shape` that hold `g` at the basic `index`."""
@@ -64,7 +67,13 @@ def count_true(mask):
 
 def out_of_range(index, low, high):
     """(value, position) of the first element outside low <= index < high, or None."""
-    if not index.size or (index.min() >= low and index.max() < high):
+    if index.size < 2:
+        if not index.size or low <= index.item() < high:
+            return None
+    elif not low and index.dtype is _INT64:
+        if _max(index.view(_UINT64), None) < high:  # negative numbers are huge without their sign
+            return None
+    elif _min(index, None) >= low and _max(index, None) < high:
         return None
     position = np.argwhere((index < low) | (index >= high))[0]
     return int(index[tuple(position)]), tuple(position.tolist())

@@ -25,3 +25,8 @@ def identity_like(input: Any) -> Any:
     out = numpy.zeros(input.shape, input.dtype)
     out[...] = numpy.eye(input.shape[-1])
     return out
+
+
+def scaled(input: Any, factor: float) -> Any:
+    """factor * input, in the dtype of `input`."""
+    return numpy.multiply(input, input.dtype.type(factor))

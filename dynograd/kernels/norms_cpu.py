@@ -42,6 +42,14 @@ def _euclidean(wide: Any, dim: Any, keepdim: bool) -> Any:
     return numpy.sqrt(numpy.add.reduce(squares, dim, None, None, keepdim))
 
 
+def renorm(input: Any, p: float, dims: tuple[int, ...], maxnorm: float) -> Any:
+    """Slices whose norm over `dims` is above `maxnorm`, scaled down to it."""
+    wide = widened(input)
+    sizes = vector_norm_forward(wide, p, dims, True)
+    scale = numpy.minimum(maxnorm / (sizes + wide.dtype.type(1e-7)), wide.dtype.type(1))
+    return (wide * scale).astype(input.dtype, copy=False)
+
+
 def absolute_power(input: Any, exponent: float) -> Any:
     """|input| ** exponent; where input is 0, 0 (and 1 when the exponent is 0)."""
     kind = _REAL.get(input.dtype.char, input.dtype)

@@ -12,10 +12,16 @@ __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
 
 def pad_constant(x, sides, value):
     """x with `value` around it; negative sides cut off instead."""
-    x = x[tuple(slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, sides, strict=True))]
+    x = x[
+        tuple(
+            slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, sides, strict=True)
+        )
+    ]
     shape = [size + max(0, before) + max(0, after) for size, (before, after) in zip(x.shape, sides, strict=True)]
     result = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    result[tuple(slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True))] = x
+    result[
+        tuple(slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True))
+    ] = x
     return result
 
 

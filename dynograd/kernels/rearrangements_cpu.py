@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_runs"]
+__all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
 
 
 def flip(x, dims):
@@ -42,6 +42,19 @@ def repeat_backward(g, shape, counts):
 def repeat_rows(x, counts, dim):
     """Each slice of `x` along `dim` as often as `counts` says (a number, or one per slice)."""
     return np.repeat(x, counts, dim)
+
+
+def sum_equal_runs(g, repeats, dim, size):
+    """The sum of each run of `repeats` slices along `dim`, `size` runs in all."""
+    split = g.reshape(*g.shape[:dim], size, repeats, *g.shape[dim + 1 :])
+    if repeats > 16 or g.dtype.itemsize == 2 or not repeats:
+        return split.sum(dim + 1, dtype=_sum_dtype(g)).astype(g.dtype, copy=False)
+    # NumPy sums short inner dims one by one; slices of all runs add up 10 times faster
+    lead = (slice(None),) * (dim + 1)
+    result = np.array(split[(*lead, 0)], order="C")
+    for number in range(1, repeats):
+        result += split[(*lead, number)]
+    return result
 
 
 def sum_runs(g, counts, dim):

@@ -82,7 +82,10 @@ def total(input: Any, dim: Any, keepdim: bool) -> Any:
 def sum_to(input: Any, shape: tuple[int, ...]) -> Any:
     kind = input.dtype
     lead = input.ndim - len(shape)
-    dims = (*range(lead), *[place + lead for place, size in enumerate(shape) if size == 1 and input.shape[place + lead] != 1])
+    dims = (
+        *range(lead),
+        *[place + lead for place, size in enumerate(shape) if size == 1 and input.shape[place + lead] != 1],
+    )
     if not dims:
         return input
     return sum(input, dims, True).astype(kind, copy=False).reshape(shape)
@@ -185,8 +188,7 @@ def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     wide = widened(input)
     highest = numpy.maximum.reduce(wide, dim, None, None, True, -numpy.inf)
     highest = numpy.where(numpy.isfinite(highest), highest, wide.dtype.type(0))
-    terms = numpy.subtract(wide, highest)
-    numpy.exp(terms, terms)
+    terms = _exp(wide - highest)
     out = numpy.log(_add_reduce(terms, dim, None, None, True))
     out += highest
     return (out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False)
@@ -197,5 +199,9 @@ def exp_difference(input: Any, output: Any) -> Any:
     low = output == -numpy.inf
     if low.any():
         output = numpy.where(low, output.dtype.type(0), output)
-    terms = numpy.subtract(widened(input), widened(output))
-    return numpy.exp(terms, terms).astype(input.dtype, copy=False)
+    return _exp(widened(input) - widened(output)).astype(input.dtype, copy=False)
+
+
+def _exp(terms: Any) -> Any:
+    """exp in the memory of `terms`, a fresh array (or a number, where there are no dims)."""
+    return numpy.exp(terms, terms if terms.ndim else None)

@@ -7,6 +7,7 @@ NumPy's fastest sort puts them in the one order that there is, with the indices 
 from __future__ import annotations
 
 import sys
+from math import prod
 from typing import Any
 
 import numpy
@@ -35,8 +36,8 @@ def take_along(input: Any, index: Any, dim: int) -> Any:
     if dim != input.ndim - 1 or not input.flags.c_contiguous:
         return numpy.take_along_axis(input, index, dim)
     if input.ndim > 1:
-        size = input.shape[-1]
-        index = index + numpy.arange(0, input.size, size or 1).reshape(*input.shape[:-1], 1)
+        lead = input.shape[:-1]
+        index = index + (numpy.arange(prod(lead)) * input.shape[-1]).reshape(*lead, 1)
     return input.reshape(-1)[index]
 
 
@@ -55,11 +56,14 @@ def sort(input: Any, dim: int, descending: bool) -> Any:
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
     """(values, indices) of the k largest (or smallest), of equals the first; in the order of the indices unless `ordered`."""
     if not input.ndim:
-        return (input.copy(), numpy.zeros((), numpy.int64)) if k else (input.reshape(1)[:0], numpy.zeros(0, numpy.int64))
+        return (
+            (input.copy(), numpy.zeros((), numpy.int64)) if k else (input.reshape(1)[:0], numpy.zeros(0, numpy.int64))
+        )
     rows = _rows(input, dim)
     size = rows.shape[-1]
     if 4 * k > size or size < _SHORT or not rows.size:
         index = _order(rows, largest)[..., :k]
+        index = index if ordered else numpy.sort(index, -1)
     else:
         flat = rows.reshape(-1, size)
         index = _chosen(flat, k, largest)
@@ -124,7 +128,7 @@ def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
 def _order(rows: Any, descending: bool) -> Any:
     """The stable argsort of the last dim."""
     size = rows.shape[-1]
-    if rows.dtype in (numpy.float32, numpy.int32) and _SHORT <= size < 2**32:
+    if _SHORT <= size < 2**32 and rows.size and rows.dtype in (numpy.float32, numpy.int32):
         return _order_by_keys(rows, descending)
     if not descending:
         return rows.argsort(-1, kind="stable")

@@ -31,15 +31,9 @@ def view_as_dtype(x, dtype):
 
 def diagonal(x, offset, dim1, dim2):
     """A writable view of the diagonal of dims `dim1` and `dim2`, as the last dim."""
-    rows, columns = x.shape[dim1], x.shape[dim2]
-    size = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    start = [slice(None)] * x.ndim
-    if size:
-        start[dim1], start[dim2] = slice(max(0, -offset), None), slice(max(0, offset), None)
-    kept = [dim for dim in range(x.ndim) if dim not in (dim1, dim2)]
-    shape = (*[x.shape[dim] for dim in kept], size)
-    strides = (*[x.strides[dim] for dim in kept], x.strides[dim1] + x.strides[dim2])
-    return strided(x[tuple(start)], shape, strides)
+    found = x.diagonal(offset, dim1, dim2)
+    found.flags.writeable = x.flags.writeable
+    return found
 
 
 def diagonal_fill(g, shape, offset, dim1, dim2):

@@ -241,7 +241,9 @@ def _pairs(who: str, given: Any) -> Iterable[tuple[str, Any]]:
     if hasattr(given, "items"):
         return given.items()
     if not isinstance(given, Iterable):
-        raise TypeError(f"{who}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}.")
+        raise TypeError(
+            f"{who}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}."
+        )
     pairs = list(given)
     for place, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -53,7 +53,9 @@ class _ConvNd(Module):
             if padding == "same" and any(step != 1 for step in as_tuple(stride, self.rank)):
                 raise ValueError(f"{who}: padding='same' is not supported for strided convolutions.")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"{who}: padding_mode must be one of 'zeros', 'reflect', 'replicate', 'circular', got {padding_mode!r}.")
+            raise ValueError(
+                f"{who}: padding_mode must be one of 'zeros', 'reflect', 'replicate', 'circular', got {padding_mode!r}."
+            )
         if self.transposed and padding_mode != "zeros":
             raise ValueError(f'{who}: only "zeros" padding mode is supported.')
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -111,7 +113,18 @@ class _PlainConvNd(_ConvNd):
     ) -> None:
         super().__init__()
         self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Any) -> Any:

@@ -37,7 +37,9 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(f"Unflatten: unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}.")
+            raise TypeError(
+                f"Unflatten: unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}."
+            )
         for place, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from dynograd.methods import public_functions
@@ -34,4 +35,5 @@ for _name in _inplace:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"nn.functional has no {name!r}. It offers: {', '.join(__all__)}.")
+    alike = get_close_matches(name, __all__, 5)
+    raise AttributeError(f"nn.functional has no {name!r}." + (f" It has {', '.join(alike)}." if alike else ""))

@@ -67,7 +67,9 @@ class HookMethods:
         names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         held["_hooked"] = any(held[name] for name in names)
 
-    def register_forward_pre_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Calls `hook(module, args)` before forward; what it returns replaces the arguments."""
         return _Handle(self.__dict__["_forward_pre_hooks"], (hook, with_kwargs), self._changed, prepend)
 
@@ -121,7 +123,9 @@ class HookMethods:
             if changed is not None:
                 if with_kwargs:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(f"forward pre-hook with kwargs must return None or (args, kwargs), got {changed!r}.")
+                        raise RuntimeError(
+                            f"forward pre-hook with kwargs must return None or (args, kwargs), got {changed!r}."
+                        )
                     args, kwargs = changed
                 else:
                     args = changed if isinstance(changed, tuple) else (changed,)

@@ -63,7 +63,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
             raise ValueError(f"calculate_gain: negative_slope {param} not a valid number.")
         return math.sqrt(2.0 / (1 + slope**2))
-    raise ValueError(f"calculate_gain: Unsupported nonlinearity {nonlinearity}; known are {', '.join([*_GAINS, 'leaky_relu'])}.")
+    raise ValueError(
+        f"calculate_gain: Unsupported nonlinearity {nonlinearity}; known are {', '.join([*_GAINS, 'leaky_relu'])}."
+    )
 
 
 @_outside_tape
@@ -79,16 +81,13 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 
 
 @_outside_tape
-def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
-    """Normal numbers, drawn again until they lie in [a, b]."""
-    tensor.normal_(mean, std, generator=generator)
-    outside = (tensor < a) | (tensor > b)
-    for _ in range(64):
-        if not bool(outside.any()):
-            return tensor
-        again = tensor.clone().normal_(mean, std, generator=generator)
-        tensor.copy_(again.where(outside, tensor))
-        outside = (tensor < a) | (tensor > b)
+def trunc_normal_(
+    tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal numbers that lie in [a, b], by the inverse of the distribution function."""
+    below, above = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    tensor.uniform_(below, above, generator=generator)
+    tensor.copy_(tensor.erfinv()).mul_(std * math.sqrt(2.0)).add_(mean)
     return tensor.clamp_(a, b)
 
 
@@ -125,7 +124,9 @@ def eye_(tensor: Any) -> Tensor:
 def dirac_(tensor: Any, groups: int = 1) -> Tensor:
     """A convolution weight that passes its input through (per group)."""
     if tensor.ndim not in (3, 4, 5):
-        raise ValueError(f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}.")
+        raise ValueError(
+            f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}."
+        )
     if tensor.shape[0] % groups:
         raise ValueError(f"dirac_: dim 0 must be divisible by groups, got {tensor.shape[0]} and {groups}.")
     per_group = tensor.shape[0] // groups
@@ -140,7 +141,9 @@ def dirac_(tensor: Any, groups: int = 1) -> Tensor:
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     shape = tuple(tensor.shape)
     if len(shape) < 2:
-        raise ShapeError(f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got shape {shape}.")
+        raise ShapeError(
+            f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got shape {shape}."
+        )
     field = math.prod(shape[2:])
     return shape[1] * field, shape[0] * field
 
@@ -198,7 +201,9 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
     Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013.
     """
     if tensor.ndim < 2:
-        raise ValueError(f"orthogonal_: only tensors with 2 or more dimensions are supported, got shape {tuple(tensor.shape)}.")
+        raise ValueError(
+            f"orthogonal_: only tensors with 2 or more dimensions are supported, got shape {tuple(tensor.shape)}."
+        )
     if tensor.numel() == 0:
         return tensor
     from dynograd.kernels import kernel

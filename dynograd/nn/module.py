@@ -88,7 +88,9 @@ class Module(state.StateMethods, hooks.HookMethods):
             parameters[name] = None
         elif parameters is not None and name in held["_modules"]:
             if value is not None:
-                raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected).")
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected)."
+                )
             held["_modules"][name] = None
         elif parameters is not None and name in held["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
@@ -150,7 +152,9 @@ class Module(state.StateMethods, hooks.HookMethods):
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists.")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required).")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)."
+            )
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -219,7 +223,9 @@ class Module(state.StateMethods, hooks.HookMethods):
         for _, value in self.named_parameters(recurse=recurse):
             yield value
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their names; shared ones once."""
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
@@ -233,7 +239,9 @@ class Module(state.StateMethods, hooks.HookMethods):
         for name in target.split(".") if target else ():
             found = getattr(found, name, None)
             if not isinstance(found, Module):
-                raise AttributeError(f"{type(self).__name__} has no submodule at '{target}': '{name}' is not an nn.Module there.")
+                raise AttributeError(
+                    f"{type(self).__name__} has no submodule at '{target}': '{name}' is not an nn.Module there."
+                )
         return found
 
     def get_parameter(self, target: str) -> Parameter:
@@ -310,7 +318,9 @@ class Module(state.StateMethods, hooks.HookMethods):
         """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype."""
         dtype, device = _destination(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise DtypeError(f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}.")
+            raise DtypeError(
+                f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
+            )
 
         def convert(one: Any) -> Any:
             converts = dtype is not None and (one.is_floating_point() or one.is_complex())

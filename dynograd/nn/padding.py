@@ -7,7 +7,9 @@ from typing import Any
 from dynograd.nn import functional as F
 from dynograd.nn.module import Module
 
-__all__ = [f"{kind}Pad{rank}d" for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero") for rank in (1, 2, 3)]
+__all__ = [
+    f"{kind}Pad{rank}d" for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero") for rank in (1, 2, 3)
+]
 
 
 class _PadNd(Module):

@@ -23,7 +23,9 @@ class Parameter(Tensor):
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
-            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}. Make one with dynograd.tensor(...).")
+            raise TypeError(
+                f"Parameter: expected a Tensor, got {type(data).__name__}. Make one with dynograd.tensor(...)."
+            )
         made = Tensor.__new__(cls, data)
         if requires_grad:
             made.requires_grad = True

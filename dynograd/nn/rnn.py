@@ -54,7 +54,9 @@ class RNNBase(Module):
         if proj_size and mode != "LSTM":
             raise ValueError(f"{who}: proj_size argument is only supported for LSTM, not RNN or GRU.")
         if not 0 <= proj_size < hidden_size:
-            raise ValueError(f"{who}: proj_size has to be in [0, hidden_size), got {proj_size} and hidden_size {hidden_size}.")
+            raise ValueError(
+                f"{who}: proj_size has to be in [0, hidden_size), got {proj_size} and hidden_size {hidden_size}."
+            )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
@@ -130,7 +132,9 @@ class RNNBase(Module):
             single = False
         else:
             if input.dim() not in (2, 3):
-                raise ShapeError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead.")
+                raise ShapeError(
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead."
+                )
             self._check_input(input)
             single = input.dim() == 2
             if hx is not None:
@@ -213,7 +217,9 @@ class RNNBase(Module):
                 x = F.dropout(x, self.dropout, True)
         return x, [_ops["stack"](held) for held in finals]
 
-    def _direction(self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool) -> Any:
+    def _direction(
+        self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool
+    ) -> Any:
         if self.proj_size:
             return _projected_lstm(x, start, weights, biases, getattr(self, f"weight_hr{end}"), lengths, reverse)
         if self.mode == "LSTM":
@@ -312,7 +318,17 @@ class LSTM(RNNBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
         )
 
 

@@ -26,10 +26,17 @@ class RNNCellBase(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
-        shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size), "bias_ih": (rows,), "bias_hh": (rows,)}
+        shapes = {
+            "weight_ih": (rows, input_size),
+            "weight_hh": (rows, hidden_size),
+            "bias_ih": (rows,),
+            "bias_hh": (rows,),
+        }
         for name, shape in shapes.items():
             kept = bias or not name.startswith("bias")
-            self.register_parameter(name, Parameter(creation.empty(shape, device=device, dtype=dtype)) if kept else None)
+            self.register_parameter(
+                name, Parameter(creation.empty(shape, device=device, dtype=dtype)) if kept else None
+            )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -45,7 +52,9 @@ class RNNCellBase(Module):
         """Input and `count` states with a batch dim, and whether it had to be added."""
         who = type(self).__name__
         if input.dim() not in (1, 2):
-            raise ShapeError(f"{who}: Expected input to be 1D or 2D, got {input.dim()}D instead (shape {tuple(input.shape)}).")
+            raise ShapeError(
+                f"{who}: Expected input to be 1D or 2D, got {input.dim()}D instead (shape {tuple(input.shape)})."
+            )
         if input.shape[-1] != self.input_size:
             raise ShapeError(
                 f"{who}: input has {input.shape[-1]} features (shape {tuple(input.shape)}), expected {self.input_size}. "
@@ -108,7 +117,9 @@ class LSTMCell(RNNCellBase):
     (dynograd.Size([2, 5]), dynograd.Size([2, 5]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -126,7 +137,9 @@ class GRUCell(RNNCellBase):
     dynograd.Size([2, 5])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:

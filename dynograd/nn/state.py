@@ -150,7 +150,9 @@ class StateMethods:
                 continue
             value = state_dict[key]
             if not isinstance(value, Tensor):
-                error_msgs.append(f"While copying the parameter named {key!r}, expected a Tensor but received {type(value).__name__}.")
+                error_msgs.append(
+                    f"While copying the parameter named {key!r}, expected a Tensor but received {type(value).__name__}."
+                )
                 continue
             if held.ndim == 0 and value.ndim == 1 and value.numel() == 1:
                 value = value[0]  # type: ignore[index]

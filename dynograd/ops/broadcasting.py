@@ -80,7 +80,11 @@ def expand(input: Any, *sizes: Any) -> Any:
     shape = tuple(input.shape)
     lead = len(wanted) - len(shape)
     if lead < 0:
-        raise broadcast_error("expand", shape, wanted) if shape else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
+        raise (
+            broadcast_error("expand", shape, wanted)
+            if shape
+            else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
+        )
     full = []
     for position, size in enumerate(wanted):
         own = shape[position - lead] if position >= lead else None

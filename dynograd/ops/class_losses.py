@@ -73,9 +73,7 @@ def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_
     return _like(_picked_loss(_widened(input), target, weight, ignore_index, 0.0, reduction), input)
 
 
-def _picked_loss(
-    logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str
-) -> Any:
+def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
     labels = getattr(target, "array", target)
@@ -238,7 +236,8 @@ def _checked_labels(who: str, input: Any, target: Any, ignore_index: int) -> Any
             )
         raise ShapeError(
             f"{who}: expected target of size {list(wanted)} for input of shape {shape}, got {list(array.shape)}. Class numbers have input's "
-            f"shape without dim {min(1, len(shape) - 1)}" + ("; use target.squeeze(1)." if array.shape[1:2] == (1,) else ".")
+            f"shape without dim {min(1, len(shape) - 1)}"
+            + ("; use target.squeeze(1)." if array.shape[1:2] == (1,) else ".")
         )
     if array.dtype.kind not in "iu":
         raise DtypeError(
@@ -325,7 +324,9 @@ def binary_cross_entropy(
 def _check_probabilities(who: str, input: Any) -> None:
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
-        raise DtypeError(f"{who}: expected probabilities of a floating dtype, got {dtypes.of_array(array)}. Use input.float().")
+        raise DtypeError(
+            f"{who}: expected probabilities of a floating dtype, got {dtypes.of_array(array)}. Use input.float()."
+        )
     if array.size:
         low, high = array.min(), array.max()
         if low < 0 or high > 1:
@@ -374,5 +375,3 @@ def binary_cross_entropy_with_logits(
     if weight is not None:
         loss = loss * weight
     return reduced(loss, reduction)
-
-

@@ -60,7 +60,11 @@ def einsum(equation: Any, *operands: Any) -> Any:
     if len(tensors) > 1:
         tensors, labels = _without_ones(tensors, labels)
     while len(tensors) > 1:
-        one, two = _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output) if len(tensors) > 2 else (0, 1)
+        one, two = (
+            _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
+            if len(tensors) > 2
+            else (0, 1)
+        )
         rest = [place for place in range(len(tensors)) if place not in (one, two)]
         keep = frozenset(output).union(*[labels[place] for place in rest])
         made, own = _contract(tensors[one], labels[one], tensors[two], labels[two], keep)
@@ -93,7 +97,12 @@ def _without_repeats(tensor: Any, labels: Labels) -> tuple[Any, Labels]:
 
 def _without_ones(tensors: list[Any], labels: list[Labels]) -> tuple[list[Any], list[Labels]]:
     """Dims of size 1 are dropped where another operand has more: there they broadcast."""
-    large = {label for tensor, own in zip(tensors, labels, strict=True) for label, size in zip(own, tensor.shape, strict=True) if size != 1}
+    large = {
+        label
+        for tensor, own in zip(tensors, labels, strict=True)
+        for label, size in zip(own, tensor.shape, strict=True)
+        if size != 1
+    }
     for place, (tensor, own) in enumerate(zip(tensors, labels, strict=True)):
         kept = [(label, size) for label, size in zip(own, tensor.shape, strict=True) if size != 1 or label not in large]
         if len(kept) != len(own):
@@ -157,7 +166,10 @@ def _planned(one: Labels, two: Labels, shape1: Shape, shape2: Shape, keep: froze
         made = (*extents(batch), prod(extents(left)), prod(extents(right)))
     else:
         groups = ((batch, left, []), (batch, [], right))
-        shapes = [(*extents(batch), *extents(left), *(1,) * len(right)), (*extents(batch), *(1,) * len(left), *extents(right))]
+        shapes = [
+            (*extents(batch), *extents(left), *(1,) * len(right)),
+            (*extents(batch), *(1,) * len(left), *extents(right)),
+        ]
         made = final
     steps = [
         _arrangement(own, shape, [label for group in chosen for label in group], wanted)
@@ -172,19 +184,22 @@ def _arrangement(labels: Labels, shape: Shape, chosen: list[Any], wanted: Shape)
     sizes = dict(zip(labels, shape, strict=True))
     order = tuple([kept.index(label) for label in chosen])
     now = tuple([sizes[label] for label in chosen])
-    return _Arrangement(summed or None, None if order == tuple(range(len(order))) else order, None if now == wanted else wanted)
+    return _Arrangement(
+        summed or None, None if order == tuple(range(len(order))) else order, None if now == wanted else wanted
+    )
 
 
 @lru_cache(maxsize=1024)
 def _cheapest_pair(labels: tuple[Labels, ...], shapes: tuple[Shape, ...], output: Labels) -> tuple[int, int]:
-    """The pair whose product is smallest, measured against the two that it replaces; of equals the first."""
-    best, chosen = None, (0, 1)
+    """The pair whose product is smallest, measured against the two that it replaces; of equals the one with the least work."""
+    best: tuple[int, int] | None = None
+    chosen = (0, 1)
     for one in range(len(labels)):
         for two in range(one + 1, len(labels)):
             others = set(output).union(*[own for place, own in enumerate(labels) if place not in (one, two)])
             sizes = dict(zip(labels[one], shapes[one], strict=True)) | dict(zip(labels[two], shapes[two], strict=True))
             made = prod([size for label, size in sizes.items() if label in others])
-            cost = made - prod(shapes[one]) - prod(shapes[two])
+            cost = (made - prod(shapes[one]) - prod(shapes[two]), prod(sizes.values()))
             if best is None or cost < best:
                 best, chosen = cost, (one, two)
     return chosen
@@ -197,13 +212,17 @@ def _from_sublists(given: tuple) -> tuple[str, tuple]:
     """(equation, operands) of the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
     pairs, output = (given[:-1], given[-1]) if len(given) % 2 else (given, None)
     if len(pairs) < 2:
-        raise ValueError("einsum: must provide at least one operand: einsum(equation, x, ...) or einsum(x, [0, 1], ...).")
+        raise ValueError(
+            "einsum: must provide at least one operand: einsum(equation, x, ...) or einsum(x, [0, 1], ...)."
+        )
 
     def letters(numbers: Any) -> str:
         text = ""
         for number in numbers:
             if number is not Ellipsis and not (isinstance(number, int) and 0 <= number < 52):
-                raise ValueError(f"einsum: expected subscripts to be Ellipsis or numbers in the range [0, 52), got {number!r} in {numbers!r}.")
+                raise ValueError(
+                    f"einsum: expected subscripts to be Ellipsis or numbers in the range [0, 52), got {number!r} in {numbers!r}."
+                )
             text += "..." if number is Ellipsis else chr(ord("A") + number if number < 26 else ord("a") + number - 26)
         return text
 
@@ -218,18 +237,29 @@ def _parsed(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...
     terms = left.split(",")
 
     def wrong(text: str) -> ShapeError:
-        return ShapeError(f"einsum: {text} The call was einsum({equation!r}) with shapes {', '.join(map(str, shapes)) or 'none'}.")
+        return ShapeError(
+            f"einsum: {text} The call was einsum({equation!r}) with shapes {', '.join(map(str, shapes)) or 'none'}."
+        )
 
     if len(terms) != len(shapes) or not shapes:
         more = "fewer" if len(shapes) < len(terms) else "more"
-        raise wrong(f"{more} operands were provided than specified in the equation: {len(shapes)} for {len(terms)} terms.")
-    inputs = tuple([_labels_of(term, len(shape), place, wrong) for place, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
+        raise wrong(
+            f"{more} operands were provided than specified in the equation: {len(shapes)} for {len(terms)} terms."
+        )
+    inputs = tuple(
+        [
+            _labels_of(term, len(shape), place, wrong)
+            for place, (term, shape) in enumerate(zip(terms, shapes, strict=True))
+        ]
+    )
     sizes: dict[Any, int] = {}
     for place, (own, shape) in enumerate(zip(inputs, shapes, strict=True)):
         within: dict[Any, int] = {}
         for label, size in zip(own, shape, strict=True):
             if within.setdefault(label, size) != size:
-                raise wrong(f"subscript {label} is repeated for operand {place} but the sizes don't match, {size} != {within[label]}.")
+                raise wrong(
+                    f"subscript {label} is repeated for operand {place} but the sizes don't match, {size} != {within[label]}."
+                )
             if size != 1 and sizes.get(label, 1) not in (1, size):
                 name = "..." if isinstance(label, int) else label
                 raise wrong(
@@ -240,7 +270,10 @@ def _parsed(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...
     hidden = sorted([label for label in sizes if isinstance(label, int)])
     if not arrow:
         count = [label for own in inputs for label in own]
-        return inputs, (*hidden, *sorted([label for label in sizes if not isinstance(label, int) and count.count(label) == 1]))
+        return inputs, (
+            *hidden,
+            *sorted([label for label in sizes if not isinstance(label, int) and count.count(label) == 1]),
+        )
     _check_letters(right, wrong)
     before, dots, after = right.partition("...")
     output = (*before, *(hidden if dots else ()), *after)
@@ -269,7 +302,9 @@ def _check_letters(term: str, wrong: Any) -> None:
     letters = term.replace("...", "", 1)
     for letter in letters:
         if not (letter.isascii() and letter.isalpha()):
-            raise wrong(f"invalid subscript given: {letter!r} in {term!r}, subscripts must be in [a-zA-Z] or one '...'.")
+            raise wrong(
+                f"invalid subscript given: {letter!r} in {term!r}, subscripts must be in [a-zA-Z] or one '...'."
+            )
 
 
 # --- by the place of dims ------------------------------------------------------------------------------------------------
@@ -301,7 +336,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         first = [normalize_dim("tensordot", dim, rank1) for dim in first]
         second = [normalize_dim("tensordot", dim, rank2) for dim in second]
     if len(first) != len(second) or len(set(first)) != len(first) or len(set(second)) != len(second):
-        raise ShapeError(f"tensordot: both dimension lists should have the same length and name each dim once, got {first} and {second}.")
+        raise ShapeError(
+            f"tensordot: both dimension lists should have the same length and name each dim once, got {first} and {second}."
+        )
     one, two = list(range(rank1)), list(range(rank1, rank1 + rank2))
     for place, other in zip(first, second, strict=True):
         if a.shape[place] != b.shape[other] and 1 not in (a.shape[place], b.shape[other]):

@@ -75,7 +75,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     dtype = kwargs.pop("dtype", dtype)
     device = kwargs.pop("device", device)
     if kwargs:
-        raise TypeError(f"to: got unexpected arguments {sorted(kwargs)}. It takes dtype, device, non_blocking, copy, memory_format.")
+        raise TypeError(
+            f"to: got unexpected arguments {sorted(kwargs)}. It takes dtype, device, non_blocking, copy, memory_format."
+        )
     if device is not None:
         arrays.check_device("to", device)
     if dtype is not None:

@@ -214,7 +214,9 @@ def _spread(
     if bias is not None and bias.shape != (outer,):
         raise _bias_error(who, weight, bias, outer)
     sizes = []
-    for size, taps, s, p, more, d in zip(input.shape[2:], weight.shape[2:], stride, padding, extra, dilation, strict=True):
+    for size, taps, s, p, more, d in zip(
+        input.shape[2:], weight.shape[2:], stride, padding, extra, dilation, strict=True
+    ):
         if more >= max(s, d):
             raise ShapeError(
                 f"{who}: output padding must be smaller than either stride or dilation, but got output_padding={more}, stride={s}, "

@@ -120,7 +120,14 @@ def std_mean(
 
 
 def _arguments(
-    who: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: Any = None, keepdims: Any = None
+    who: str,
+    input: Any,
+    dim: Any,
+    unbiased: Any,
+    keepdim: bool,
+    correction: Any,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> tuple[Any, float, bool]:
     """(dims, correction, keepdim) of the forms f(x, unbiased), f(x, dim, unbiased, keepdim) and f(x, dim, correction=c)."""
     if type(dim) is bool:
@@ -130,7 +137,9 @@ def _arguments(
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     if getattr(input, "array", input).dtype.kind in "iub":
-        raise DtypeError(f"{who}: std and var only support floating point and complex dtypes, got {input.dtype}. Use input.float().")
+        raise DtypeError(
+            f"{who}: std and var only support floating point and complex dtypes, got {input.dtype}. Use input.float()."
+        )
     correction = int(correction) if correction == int(correction) else correction
     dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
     shape = input.shape

@@ -10,6 +10,7 @@ import math
 import warnings
 from typing import Any
 
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
@@ -154,7 +155,9 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     array = getattr(input, "array", input)
     dropped = kernel("random", "bernoulli", array)(*_key("bernoulli", mask_shape), p, mask_shape, array.dtype)
     a = 1 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
-    factor, summand = (1 - dropped) * a, (dropped - p) * (a * _SELU_FLOOR)
+    kind = dtypes.of_array(array)
+    factor = arrays.cast((1 - dropped) * a, kind)
+    summand = arrays.cast((dropped - p) * (a * _SELU_FLOOR), kind)
     return input.mul_(factor).add_(summand) if inplace else input * factor + summand
 
 
@@ -176,7 +179,9 @@ def _check_probability(who: str, p: Any) -> None:
 def _warn_rank(who: str, input: Any, ranks: tuple[int, int]) -> None:
     rank = len(input.shape)
     if rank < 2:
-        raise ShapeError(f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {tuple(input.shape)}. Use dropout.")
+        raise ShapeError(
+            f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {tuple(input.shape)}. Use dropout."
+        )
     if rank not in ranks:
         warnings.warn(
             f"{who}: Received a {rank}-D input to {who}, which is deprecated. To retain the behavior and silence this warning, please "

@@ -181,9 +181,13 @@ def _bags(who: str, index: Any, offsets: Any, include_last: bool) -> tuple[Any, 
             )
         return kernel("bags", "equal_bags", index)(*index.shape), index.shape[0]
     if index.ndim != 1:
-        raise ValueError(f"{who}: input has to be 1D or 2D Tensor, but got Tensor of dimension {index.ndim} (shape {index.shape}).")
+        raise ValueError(
+            f"{who}: input has to be 1D or 2D Tensor, but got Tensor of dimension {index.ndim} (shape {index.shape})."
+        )
     if offsets is None:
-        raise ValueError(f"{who}: offsets has to be a 1D Tensor but got None: with a 1D input, say where the bags begin.")
+        raise ValueError(
+            f"{who}: offsets has to be a 1D Tensor but got None: with a 1D input, say where the bags begin."
+        )
     starts = getattr(offsets, "array", offsets)
     if starts.ndim != 1:
         raise ValueError(f"{who}: offsets has to be a 1D Tensor, got shape {starts.shape}.")
@@ -230,7 +234,9 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Any:
 def _checked_padding(who: str, padding_idx: int, weight: Any) -> int:
     rows = weight.shape[0]
     if not -rows <= padding_idx < rows:
-        raise ValueError(f"{who}: Padding_idx must be within num_embeddings, got padding_idx {padding_idx} for {rows} rows.")
+        raise ValueError(
+            f"{who}: Padding_idx must be within num_embeddings, got padding_idx {padding_idx} for {rows} rows."
+        )
     return padding_idx % rows if rows else padding_idx
 
 

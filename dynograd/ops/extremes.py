@@ -105,7 +105,9 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
     dims = reduced_dims(who, dim, len(shape))
     for place in (dims,) if type(dims) is int else dims:
         if shape[place] == 0:
-            raise DimError(f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from.")
+            raise DimError(
+                f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
+            )
     return dims
 
 
@@ -153,7 +155,13 @@ def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
 
 @composed(covers="max", method=True)
 def max(
-    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: Any = None, keepdims: bool | None = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.
 
@@ -174,7 +182,13 @@ def max(
 
 @composed(covers="min", method=True)
 def min(
-    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: Any = None, keepdims: bool | None = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.
 
@@ -196,7 +210,9 @@ def _max_or_min(who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other
     if dim is None:
         return over_all(input, _nonempty_dims(who, input, None), bool(keepdim))
     if not hasattr(dim, "__index__"):
-        raise TypeError(f"{who}: dim must be an int or a Tensor to compare with, got {dim!r}. Use a{who} for several dims.")
+        raise TypeError(
+            f"{who}: dim must be an int or a Tensor to compare with, got {dim!r}. Use a{who} for several dims."
+        )
     return along(input, _one_dim(who, input, dim), keepdim)
 
 
@@ -221,7 +237,9 @@ def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
 
 
 @composed(covers="argmax", method=True)
-def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def argmax(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+) -> Any:
     """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
@@ -232,7 +250,9 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
 
 
 @composed(covers="argmin", method=True)
-def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def argmin(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+) -> Any:
     """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)

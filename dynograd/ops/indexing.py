@@ -15,7 +15,7 @@ from dynograd.arrays import Array, Arrays
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
-from dynograd.ops.indices import FULL, parse
+from dynograd.ops.indices import FULL, check_range, parse
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import reshaped
 
@@ -160,14 +160,7 @@ def getitem(input: Any, index: Any) -> Any:
             parse("getitem", tuple(input.shape), index)
             raise
     shape = input.shape
-    indices: Any = index if kind is tuple else (index,)
-    basic = None
-    if len(shape) >= len(indices) and all([_is_index_tensor(one) for one in indices]):
-        template: Any = _FIRST[: len(indices)]
-    elif kind is not tuple and _is_mask(index) and len(shape) >= index.ndim:
-        template = (0,)
-    else:
-        basic, indices, template = parse("getitem", tuple(shape), index, check=False)
+    basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
     picked = input if basic is None else get_basic(input, basic)
     if template is None:
         return picked
@@ -178,18 +171,29 @@ def getitem(input: Any, index: Any) -> Any:
         raise
 
 
-_FIRST = tuple(range(64))
-
-
-def _is_index_tensor(one: Any) -> bool:
-    """Whether `one` is a tensor of int64 with dims: what needs no further reading."""
-    array = getattr(one, "array", None)
-    return array is not None and array.ndim > 0 and array.dtype.num == _INT64 and one.ndim == array.ndim
-
-
-def _is_mask(one: Any) -> bool:
-    array = getattr(one, "array", None)
-    return array is not None and array.ndim > 0 and array.dtype.kind == "b" and one.ndim == array.ndim
+def _quick(shape: tuple[int, ...], index: Any) -> Any:
+    """What `parse` gives for the commonest advanced indices: int64 tensors, full slices before them, or one mask; else None."""
+    entries = index if type(index) is tuple else (index,)
+    if len(entries) > len(shape):
+        return None
+    indices: list[Any] = []
+    template: list[Any] = []
+    for one in entries:
+        array = getattr(one, "array", None)
+        if array is None:
+            if type(one) is not slice or one.start is not None or one.stop is not None or one.step is not None:
+                return None
+            template.append(FULL)
+        elif array.ndim and array.dtype.num == _INT64 and one.ndim == array.ndim:
+            template.append(len(indices))
+            indices.append(one)
+        elif array.dtype.kind == "b" and one is index and 0 < one.ndim == array.ndim <= len(shape):
+            return None, [one], (0,)
+        else:
+            return None
+    if template[-1] is FULL:
+        return None
+    return None, indices, tuple(template)
 
 
 def _plain_tuple(index: tuple) -> Any:
@@ -224,6 +228,10 @@ class Advanced(NamedTuple):
 
 def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     """`(True, basic index)` or `(False, Advanced)`, checked against `shape`, with raw arrays in place of tensors and lists."""
+    quick = _quick(shape, index) if hasattr(index, "array") else None
+    if quick is not None and index.array.dtype.kind != "b":
+        check_range("setitem", index.array, 0, shape)
+        return False, Advanced(None, [index.array], (0,))
     basic, indices, template = parse("setitem", shape, index)
     if template is None:
         return True, basic

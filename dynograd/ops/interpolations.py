@@ -86,7 +86,9 @@ def interpolate(
         )
     kind = getattr(input, "array", input).dtype
     if kind.kind in "iub" and not mode.startswith("nearest"):
-        raise DtypeError(f"interpolate: mode {mode!r} is not implemented for {dtypes.BY_NUM[kind.num]}. Use input.float().")
+        raise DtypeError(
+            f"interpolate: mode {mode!r} is not implemented for {dtypes.BY_NUM[kind.num]}. Use input.float()."
+        )
     if mode == "area":
         return adaptive_average(input, sizes)
     out = input
@@ -101,7 +103,9 @@ def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Any:
     """The old name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=2
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -138,7 +142,9 @@ def _sizes_and_scales(own: tuple[int, ...], size: Any, scale_factor: Any, recomp
     if size is not None:
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size.")
-        sizes = tuple([one.__index__() for one in size]) if isinstance(size, (tuple, list)) else (size.__index__(),) * rank
+        sizes = (
+            tuple([one.__index__() for one in size]) if isinstance(size, (tuple, list)) else (size.__index__(),) * rank
+        )
         if len(sizes) != rank:
             raise ShapeError(
                 f"interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
@@ -147,7 +153,9 @@ def _sizes_and_scales(own: tuple[int, ...], size: Any, scale_factor: Any, recomp
         return sizes, (None,) * rank
     if scale_factor is None:
         raise ValueError("interpolate: either size or scale_factor should be defined, got neither.")
-    scales = tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else (float(scale_factor),) * rank
+    scales = (
+        tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else (float(scale_factor),) * rank
+    )
     if len(scales) != rank:
         raise ShapeError(
             f"interpolate: Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "

@@ -234,7 +234,10 @@ def _spread_variance(input: Any, var: Any) -> Any:
         return var
     if own == shape[:-1]:
         return reshaped(var, (*own, 1))
-    if len(own) == len(shape) and sum([1 for size, other in zip(shape, own, strict=True) if size != other and other == 1]) == 1:
+    if (
+        len(own) == len(shape)
+        and sum([1 for size, other in zip(shape, own, strict=True) if size != other and other == 1]) == 1
+    ):
         if broadcast_shapes("gaussian_nll_loss", shape, own) == shape:
             return var
     raise ShapeError(
@@ -269,7 +272,9 @@ def same_shape(who: str, **named: Any) -> None:
     shapes = {name: tuple(value.shape) for name, value in named.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ShapeError(f"{who}: expected tensors of one size, got {listed}. Reshape one of them (unsqueeze, squeeze or reshape).")
+        raise ShapeError(
+            f"{who}: expected tensors of one size, got {listed}. Reshape one of them (unsqueeze, squeeze or reshape)."
+        )
 
 
 def _compare_sizes(who: str, input: Any, target: Any) -> None:
@@ -285,7 +290,9 @@ def _compare_sizes(who: str, input: Any, target: Any) -> None:
 
 def _check_weight(who: str, weight: Any, input: Any) -> None:
     if tuple(weight.shape) != tuple(input.shape):
-        raise ShapeError(f"{who}: Weights and input must have the same size, got {tuple(weight.shape)} and {tuple(input.shape)}.")
+        raise ShapeError(
+            f"{who}: Weights and input must have the same size, got {tuple(weight.shape)} and {tuple(input.shape)}."
+        )
 
 
 def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> Any:
@@ -296,4 +303,3 @@ def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> A
     if reduction == "mean":
         return sum_dims(loss, None, False) / sum_dims(weight, None, False)
     return reduced(loss, reduction)
-

@@ -207,7 +207,9 @@ def multi_margin_loss(
     scores, labels = _rows(who, input, target, 0)
     classes = scores.shape[1]
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise ShapeError(f"{who}: weight must be one-dimensional of {classes} elements, got shape {tuple(weight.shape)}.")
+        raise ShapeError(
+            f"{who}: weight must be one-dimensional of {classes} elements, got shape {tuple(weight.shape)}."
+        )
     own = gathered(scores, 1, labels.reshape((-1, 1)))
     short = clamp_min(scores - own + margin, 0.0)
     short = choose(kernel("masks", "class_mask", labels)(labels, classes), 0.0, short * short if p == 2 else short)
@@ -250,9 +252,13 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
     """Scores (N, C) and the raw class numbers that belong to them, checked to be in `least` to C - 1."""
     labels, shape = getattr(target, "array", target), tuple(input.shape)
     if len(shape) not in (1, 2) or tuple(labels.shape) not in (shape, shape[:-1]):
-        raise ShapeError(f"{who}: Expected (N, C) or (C,) input and a target that fits, got input {shape} and target {labels.shape}.")
+        raise ShapeError(
+            f"{who}: Expected (N, C) or (C,) input and a target that fits, got input {shape} and target {labels.shape}."
+        )
     if labels.dtype.kind not in "iu":
-        raise DtypeError(f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long().")
+        raise DtypeError(
+            f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long()."
+        )
     found = kernel("indexing", "out_of_range", labels)(labels, least, shape[-1])
     if found is not None:
         raise IndexRangeError(

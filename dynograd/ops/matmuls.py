@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
@@ -10,6 +11,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import permuted, reshaped
+from dynograd.shapes import broadcast_shapes
 
 __all__ = ["bmm", "linear", "matmul", "mm"]
 
@@ -50,7 +52,14 @@ def matmul(input: Array, other: Array) -> Array:
             f"{input.shape[-1]} columns (shape {input.shape}) but other has {other.shape[-2 if other.ndim > 1 else 0]} rows "
             f"(shape {other.shape}). Transpose or reshape one of them."
         )
-    return kernel("matmuls", "matmul_forward", input)(input, other)
+    try:
+        return kernel("matmuls", "matmul_forward", input)(input, other)
+    except ValueError:
+        try:
+            broadcast_shapes("matmul", input.shape[:-2], other.shape[:-2])
+        except ShapeError as error:
+            raise ShapeError(f"{error} These are the leading dims of {input.shape} and {other.shape}.") from None
+        raise
 
 
 def _text(array: Any) -> str:
@@ -79,8 +88,9 @@ def matmul_backward(g: Any, saved: Any) -> Any:
         g_x = reshaped(g_x, tuple(x.shape))
     if saved.needs(1):
         if len(columns.shape) == 2 and len(rows.shape) > 2:
-            flat = reshaped(rows, (-1, rows.shape[-1]))
-            g_y = matmul(_swapped(flat), reshaped(g, (-1, g.shape[-1])))
+            count = prod(rows.shape[:-1])
+            flat = reshaped(rows, (count, rows.shape[-1]))
+            g_y = matmul(_swapped(flat), reshaped(g, (count, g.shape[-1])))
         else:
             g_y = sum_to(matmul(_swapped(rows), g), tuple(columns.shape))
         g_y = reshaped(g_y, tuple(y.shape))
@@ -144,7 +154,9 @@ def dot(input: Any, tensor: Any) -> Any:
 
 def _check_rank(who: str, input: Any, rank: int) -> None:
     if len(input.shape) != rank:
-        raise ShapeError(f"{who}: expected a {rank}-D tensor, got shape {tuple(input.shape)}. Use matmul for other ranks.")
+        raise ShapeError(
+            f"{who}: expected a {rank}-D tensor, got shape {tuple(input.shape)}. Use matmul for other ranks."
+        )
 
 
 @op(saves="input weight")
@@ -185,9 +197,10 @@ def linear_backward(g: Any, saved: Any) -> Any:
     g_x = matmul(g, w) if saved.needs(0) else None
     g_w = g_b = None
     if saved.needs(1) or saved.needs(2):
-        rows = reshaped(g, (-1, g.shape[-1])) if len(g.shape) != 2 else g
+        count = prod(g.shape[:-1])
+        rows = reshaped(g, (count, g.shape[-1])) if len(g.shape) != 2 else g
         if saved.needs(1):
-            flat = x if len(x.shape) == 2 else reshaped(x, (-1, x.shape[-1]))
+            flat = x if len(x.shape) == 2 else reshaped(x, (count, x.shape[-1]))
             g_w = matmul(permuted(rows, (1, 0)), flat)
             if len(saved.weight.shape) == 1:
                 g_w = reshaped(g_w, tuple(saved.weight.shape))

@@ -26,15 +26,28 @@ def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Any
     shape = tuple(product.shape)
     own = tuple(input.shape)
     lead = len(shape) - len(own)
-    if own != shape and (lead < 0 or [one for one, size in zip(own, shape[lead:], strict=True) if one not in (1, size)]):
+    if own != shape and (
+        lead < 0 or [one for one, size in zip(own, shape[lead:], strict=True) if one not in (1, size)]
+    ):
         raise ShapeError(
             f"{who}: The expanded size of the tensor must match: input has shape {own}, which does not expand to the shape {shape} of "
             f"the product."
         )
-    product = product if alpha == 1 else mul(product, alpha)
+    product = product if alpha == 1 else scaled(product, alpha)
     if beta == 0:
         return product
-    return plus(input if beta == 1 else mul(input, beta), product)
+    return plus(input if beta == 1 else scaled(input, beta), product)
+
+
+@op(linear=True)
+def scaled(input: Array, factor: float) -> Array:
+    """`factor * input` in the dtype of `input`, which backward does not need (`mul` would keep it)."""
+    return kernel("matrix_products", "scaled", input)(input, factor)
+
+
+@scaled.backward
+def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
+    return (scaled(g, factor),)
 
 
 @composed(method=True, inplace=True)
@@ -69,7 +82,9 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
             [6., 8.]])
     """
     if len(vec1.shape) != 1 or len(vec2.shape) != 1:
-        raise ShapeError(f"addr: expected 1-D argument vec1 and vec2, got shapes {tuple(vec1.shape)} and {tuple(vec2.shape)}. Use ravel().")
+        raise ShapeError(
+            f"addr: expected 1-D argument vec1 and vec2, got shapes {tuple(vec1.shape)} and {tuple(vec2.shape)}. Use ravel()."
+        )
     return _added("addr", input, mul(reshaped(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
 
 
@@ -117,7 +132,9 @@ def chain_matmul(*matrices: Any) -> Any:
                 f"chain_matmul: tensors {place} and {place + 1} with shapes {tuple(one.shape)} and {tuple(two.shape)} cannot be multiplied: "
                 f"expected matrices (N, M) and (M, P)."
             )
-    return _chain(list(matrices), _splits([one.shape[0] for one in matrices] + [matrices[-1].shape[-1]]), 0, len(matrices) - 1)
+    return _chain(
+        list(matrices), _splits([one.shape[0] for one in matrices] + [matrices[-1].shape[-1]]), 0, len(matrices) - 1
+    )
 
 
 def _chain(matrices: list[Any], splits: dict[tuple[int, int], int], first: int, last: int) -> Any:
@@ -136,7 +153,10 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
         for first in range(count - length):
             last = first + length
             found = [
-                (costs[first, middle] + costs[middle + 1, last] + sizes[first] * sizes[middle + 1] * sizes[last + 1], middle)
+                (
+                    costs[first, middle] + costs[middle + 1, last] + sizes[first] * sizes[middle + 1] * sizes[last + 1],
+                    middle,
+                )
                 for middle in range(first, last)
             ]
             costs[first, last], splits[first, last] = min(found)
@@ -165,7 +185,9 @@ def matrix_power(input: Any, n: int) -> Any:
         raise ShapeError(f"matrix_power: input must be batches of square matrices, but they have shape {shape}.")
     if n < 0:
         if "inverse" not in registry:
-            raise RuntimeError(f"matrix_power: a negative power (n={n}) needs the inverse, which is not available. Invert input and use n={-n}.")
+            raise RuntimeError(
+                f"matrix_power: a negative power (n={n}) needs the inverse, which is not available. Invert input and use n={-n}."
+            )
         input, n = registry["inverse"].function(input), -n
     if n == 0:
         return identity_like(input)
@@ -187,7 +209,9 @@ def trace(input: Any) -> Any:
     tensor(5.)
     """
     if len(input.shape) != 2:
-        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)} (shape {tuple(input.shape)}).")
+        raise ShapeError(
+            f"trace: expected a matrix, but got tensor with dim {len(input.shape)} (shape {tuple(input.shape)})."
+        )
     return sum(diagonal(input))
 
 

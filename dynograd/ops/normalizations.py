@@ -52,7 +52,12 @@ def layer_normalized_decomposition(input: Any, weight: Any, bias: Any, rank: int
 
 @composed(covers="layer_norm")
 def layer_norm(
-    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enable: bool = True
+    input: Any,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
 ) -> Any:
     """`input` with mean 0 and variance 1 over its last dims, times `weight` plus `bias`.
 
@@ -105,7 +110,9 @@ def _check_normalized(who: str, input: Any, normalized_shape: Any, weight: Any, 
     wanted = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
     rank, shape = len(wanted), tuple(input.shape)
     if not wanted:
-        raise ShapeError(f"{who}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, got ().")
+        raise ShapeError(
+            f"{who}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, got ()."
+        )
     if shape[len(shape) - rank :] != wanted or rank > len(shape):
         raise ShapeError(
             f"{who}: Given normalized_shape={list(wanted)}, expected input with shape [*, {', '.join(map(str, wanted))}], but got input of "
@@ -201,7 +208,9 @@ def batch_norm(
     who = "batch_norm"
     shape = tuple(input.shape)
     if len(shape) < 2:
-        raise ShapeError(f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {shape}. Use unsqueeze(0).")
+        raise ShapeError(
+            f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {shape}. Use unsqueeze(0)."
+        )
     _check_channels(who, shape, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_floating(who, input)
     if training:
@@ -251,12 +260,16 @@ def instance_norm(
     who = "instance_norm"
     shape = tuple(input.shape)
     if len(shape) < 3:
-        raise ShapeError(f"{who}: expected an input of at least 3 dims (N, C, ...), got shape {shape}. Use unsqueeze(0).")
+        raise ShapeError(
+            f"{who}: expected an input of at least 3 dims (N, C, ...), got shape {shape}. Use unsqueeze(0)."
+        )
     _check_channels(who, shape, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_floating(who, input)
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError(f"{who}: Expected running_mean and running_var to be defined when use_input_stats=False.")
+            raise RuntimeError(
+                f"{who}: Expected running_mean and running_var to be defined when use_input_stats=False."
+            )
         return batch_normalized(input, weight, bias, running_mean, running_var, False, eps)[0]
     if prod(shape[2:]) == 1:
         raise ValueError(
@@ -310,7 +323,9 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     who = "group_norm"
     shape = tuple(input.shape)
     if len(shape) < 2:
-        raise ShapeError(f"{who}: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}).")
+        raise ShapeError(
+            f"{who}: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape})."
+        )
     if num_groups <= 0 or shape[1] % num_groups:
         raise ShapeError(
             f"{who}: Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and "
@@ -383,4 +398,6 @@ def _by_channel(out: Any, weight: Any, bias: Any) -> Any:
 def _check_floating(who: str, input: Any) -> None:
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
-        raise DtypeError(f"{who}: not implemented for {dtypes.of_array(array)}: expected a floating dtype. Use input.float().")
+        raise DtypeError(
+            f"{who}: not implemented for {dtypes.of_array(array)}: expected a floating dtype. Use input.float()."
+        )

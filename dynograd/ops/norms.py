@@ -68,19 +68,25 @@ def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
     return (g * absolute_power(x, exponent - 1) + across * (exponent - 1) / 2,)
 
 
-def vector_norm(input: Any, p: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, who: str = "norm") -> Any:
+def vector_norm(
+    input: Any, p: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, who: str = "norm"
+) -> Any:
     """The p-norm over `dim` as one vector; `who` asks."""
     if dtype is not None:
         input = convert(input, dtypes.as_dtype(dtype))
     if getattr(input, "array", input).dtype.kind in "iub":
-        raise DtypeError(f"{who}: Expected a floating point or complex tensor as input. Got {input.dtype}. Use input.float().")
+        raise DtypeError(
+            f"{who}: Expected a floating point or complex tensor as input. Got {input.dtype}. Use input.float()."
+        )
     p = int(p) if p == p and p not in (inf, -inf) and p == int(p) else float(p)
     shape = tuple(input.shape)
     dims = None if dim is None else reduced_dims(who, dim, len(shape))
     if p < 0 or p == inf:
         sizes = shape if dims is None else [shape[place] for place in ((dims,) if type(dims) is int else dims)]
         if 0 in sizes:
-            raise ShapeError(f"{who}: cannot compute the {p} norm on an empty tensor (shape {shape}, dim {dim}): it has no identity.")
+            raise ShapeError(
+                f"{who}: cannot compute the {p} norm on an empty tensor (shape {shape}, dim {dim}): it has no identity."
+            )
     return norm_dims(input, p, dims, bool(keepdim))
 
 
@@ -103,7 +109,9 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     if p is None or p == "fro":
         p = 2
     if isinstance(p, str):
-        raise RuntimeError(f"norm: expected p to be a number, inf, -inf or 'fro', got {p!r}. Norms of singular values are in linalg.")
+        raise RuntimeError(
+            f"norm: expected p to be a number, inf, -inf or 'fro', got {p!r}. Norms of singular values are in linalg."
+        )
     return vector_norm(input, p, dim, keepdim, dtype)
 
 
@@ -117,20 +125,33 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return vector_norm(input - other, p, who="dist")
 
 
-@composed(method=True, inplace=True)
-def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+@op(method=True, inplace=True)
+def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
     """`input` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    Raises:
+        ShapeError: `input` has fewer than two dims.
 
     >>> dynograd.renorm(tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
-    rank = len(input.shape)
-    if rank < 2:
-        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {rank} (shape {tuple(input.shape)}). Unsqueeze it first.")
-    place = normalize_dim("renorm", dim, rank)
-    sizes = vector_norm(input, p, tuple([other for other in range(rank) if other != place]), True, who="renorm")
+    if input.ndim < 2:
+        raise ShapeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} (shape {input.shape}). Unsqueeze it first."
+        )
+    return kernel("norms", "renorm", input)(input, p, _other_dims("renorm", dim, input.ndim), maxnorm)
+
+
+@renorm.decomposition
+def renorm_by_parts(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    sizes = norm_dims(input, p, _other_dims("renorm", dim, len(input.shape)), True)
     return input * minimum(maxnorm / (sizes + 1e-7), 1.0)
+
+
+def _other_dims(who: str, dim: int, rank: int) -> tuple[int, ...]:
+    place = normalize_dim(who, dim, rank)
+    return tuple([other for other in range(rank) if other != place])
 
 
 _DIRECT, _PRODUCT = "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist"
@@ -161,7 +182,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_f
     if p < 0:
         raise RuntimeError(f"cdist: only supports non-negative p values, got {p}.")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", _DIRECT, _PRODUCT):
-        raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode. Use {_PRODUCT!r} or {_DIRECT!r}.")
+        raise ValueError(
+            f"cdist: {compute_mode} is not a valid value for compute_mode. Use {_PRODUCT!r} or {_DIRECT!r}."
+        )
     large = one[-2] > 25 or two[-2] > 25
     if p == 2 and (compute_mode == _PRODUCT or (large and compute_mode != _DIRECT)):
         return _euclidean_by_product(x1, x2)

@@ -1,7 +1,7 @@
 """The table of ops. `op`, `elementwise` and `composed` put a function in it; interpreters read it.
 
 An op's public function starts as a stub. On its first call the installed interpreter (eager autograd, see
-`dynograd/interpreter.py`) writes the function's real code from the table, specialised for this op's parameters. The function
+`dynograd/interpreter/`) writes the function's real code from the table, specialised for this op's parameters. The function
 object never changes, so `from dynograd.ops.reductions import sum` is always the fast one. This is the one place where a lower
 layer is handed something by a higher one.
 """
@@ -171,7 +171,9 @@ def elementwise(
     return register
 
 
-def composed(*, method: bool | str = False, inplace: bool = False, covers: str | None = None) -> Callable[[Function], Any]:
+def composed(
+    *, method: bool | str = False, inplace: bool = False, covers: str | None = None
+) -> Callable[[Function], Any]:
     """Registers a function made of other ops. `covers` names the op of which it is the public face (PyTorch's arguments)."""
 
     def register(function: Function) -> Any:

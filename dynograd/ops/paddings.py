@@ -99,7 +99,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
 def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Any:
     if min([min(pair) for pair in sides], default=0) < 0:
         cut = tuple([(min(0, before), min(0, after)) for before, after in sides])
-        input, sides = pad_constant(input, cut, 0.0), tuple([(max(0, before), max(0, after)) for before, after in sides])
+        input, sides = (
+            pad_constant(input, cut, 0.0),
+            tuple([(max(0, before), max(0, after)) for before, after in sides]),
+        )
         shape = tuple(input.shape)
     for dim, (size, pair) in enumerate(zip(shape, sides, strict=True)):
         widest = max(pair)
@@ -113,5 +116,7 @@ def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> An
                 f"pad: Padding value causes wrapping around more than once: padding {pair} at dimension {dim} of input {shape}. Pad twice."
             )
         if widest and not size:
-            raise ShapeError(f"pad: expected a dimension that is not empty for mode {mode!r}, got size 0 at dimension {dim} of {shape}.")
+            raise ShapeError(
+                f"pad: expected a dimension that is not empty for mode {mode!r}, got size 0 at dimension {dim} of {shape}."
+            )
     return pad_mirrored(input, sides, mode)

@@ -53,7 +53,9 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     """
     shape = tuple(input.shape)
     if len(shape) not in (3, 4):
-        raise ShapeError(f"unfold: Expected 3D or 4D (batch mode) tensor (N, C, H, W), but got input of size: {list(shape)}.")
+        raise ShapeError(
+            f"unfold: Expected 3D or 4D (batch mode) tensor (N, C, H, W), but got input of size: {list(shape)}."
+        )
     window = _window("unfold", kernel_size, dilation, padding, stride)
     counts = _counts(shape[-2:], window)
     if min(counts) < 1:
@@ -83,7 +85,9 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     """
     shape = tuple(input.shape)
     if len(shape) not in (2, 3):
-        raise ShapeError(f"fold: Expected 2D or 3D (batch mode) tensor for input, but got input of size: {list(shape)}.")
+        raise ShapeError(
+            f"fold: Expected 2D or 3D (batch mode) tensor for input, but got input of size: {list(shape)}."
+        )
     window = _window("fold", kernel_size, dilation, padding, stride)
     sizes = per_dim("fold", "output_size", output_size, 2, 1)
     places = window[0][0] * window[0][1]
@@ -115,6 +119,4 @@ def _window(who: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 
 
 def _counts(sizes: Any, window: tuple) -> tuple[int, ...]:
-    return tuple(
-        [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, d, p, s in zip(sizes, *window, strict=True)]
-    )
+    return tuple([(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, d, p, s in zip(sizes, *window, strict=True)])

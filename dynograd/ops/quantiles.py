@@ -88,7 +88,9 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
         raise DtypeError(f"{who}: complex numbers have no order. Use input.abs().")
     place = normalize_dim(who, dim, len(shape))
     if shape and not shape[place]:
-        raise DimError(f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from.")
+        raise DimError(
+            f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
+        )
     return place
 
 
@@ -125,7 +127,9 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 @composed(method=True)
-def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+def quantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
     """The `q`-quantiles along `dim`, or of all elements; NaN where there is one.
 
     Args:
@@ -144,7 +148,9 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
 
 
 @composed(method=True)
-def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+def nanquantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
     """The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.
 
     >>> dynograd.nanquantile(tensor([0.0, float("nan"), 2.0]), 0.5)
@@ -203,10 +209,14 @@ def whole_places(input: Array, rounding: str) -> Array:
 
 def _check_quantile(who: str, input: Any, q: Any, interpolation: str) -> None:
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{who}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got {interpolation!r}.")
+        raise RuntimeError(
+            f"{who}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got {interpolation!r}."
+        )
     kind = getattr(input, "array", input).dtype
     if kind.kind not in "fV":
-        raise DtypeError(f"{who}: input tensor must be either float or double dtype, got {input.dtype}. Use input.float().")
+        raise DtypeError(
+            f"{who}: input tensor must be either float or double dtype, got {input.dtype}. Use input.float()."
+        )
     if not prod(input.shape):
         raise ShapeError(f"{who}: input tensor must be non-empty, got shape {tuple(input.shape)}.")
     if not hasattr(q, "shape"):
@@ -214,7 +224,9 @@ def _check_quantile(who: str, input: Any, q: Any, interpolation: str) -> None:
     elif len(q.shape) > 1:
         raise ShapeError(f"{who}: q must be a scalar or 1D tensor, got shape {tuple(q.shape)}.")
     elif getattr(q, "array", q).dtype != kind:
-        raise DtypeError(f"{who}: q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}. Use q.to(input.dtype).")
+        raise DtypeError(
+            f"{who}: q tensor must be same dtype as the input tensor, got {q.dtype} and {input.dtype}. Use q.to(input.dtype)."
+        )
     else:
         values = getattr(q, "array", q).reshape(-1).tolist()
     for value in values:

@@ -8,7 +8,6 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import ravel, reshaped, transpose
 from dynograd.shapes import as_shape, normalize_dim, normalize_dims
@@ -178,10 +177,18 @@ def interleaved(input: Array, repeats: int, dim: int) -> Array:
 
 @interleaved.backward
 def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Any:
-    shape = saved.input_shape
-    split = reshaped(g, (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
-    summed = sum_to(split, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
-    return (reshaped(summed, shape),)
+    return (sum_interleaved(g, repeats, dim, saved.input_shape[dim]),)
+
+
+@op(name="repeat_interleave_backward", linear=True)
+def sum_interleaved(g: Array, repeats: int, dim: int, size: int) -> Array:
+    """The sum of each run of `repeats` slices along `dim`, `size` in all."""
+    return kernel("rearrangements", "sum_equal_runs", g)(g, repeats, dim, size)
+
+
+@sum_interleaved.backward
+def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: Any) -> Any:
+    return (interleaved(g, repeats, dim),)
 
 
 @op(name="repeat_rows", linear=True, saves="repeats")

@@ -274,7 +274,7 @@ def _blocks(gates: Any, count: int, width: int) -> list[Any]:
 def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
     """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
     if lengths is not None:
-        input = choose(_alive(lengths, input.shape[0]), input, input * 0)
+        input = choose(_alive(lengths, input.shape[0]), input, 0.0)
     return linear(input, weight, bias)
 
 
@@ -292,7 +292,7 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
         new = step(get_basic(gates, (time,)), states)
         if alive is not None:
             new = tuple([choose(alive[time], one, old) for one, old in zip(new, states, strict=True)])
-            outputs[time] = choose(alive[time], new[0], new[0] * 0)
+            outputs[time] = choose(alive[time], new[0], 0.0)
         else:
             outputs[time] = new[0]
         states = new
@@ -304,7 +304,9 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
 
 def _as_step(who: str, input: Any) -> Any:
     if len(input.shape) != 2:
-        raise ShapeError(f"{who}: expected input (B, I), got shape {tuple(input.shape)}. Use unsqueeze(0) for a single example.")
+        raise ShapeError(
+            f"{who}: expected input (B, I), got shape {tuple(input.shape)}. Use unsqueeze(0) for a single example."
+        )
     return reshaped(input, (1, *input.shape))
 
 
@@ -312,7 +314,9 @@ def _check(
     who: str, blocks: int, input: Any, states: tuple, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, lengths: Any
 ) -> None:
     if input.ndim != 3:
-        raise ShapeError(f"{who}: expected input (T, B, I), got shape {input.shape}. Use unsqueeze for a single sequence.")
+        raise ShapeError(
+            f"{who}: expected input (T, B, I), got shape {input.shape}. Use unsqueeze for a single sequence."
+        )
     steps, batch, features = input.shape
     width = w_hh.shape[-1]
     rows = blocks * width

@@ -65,7 +65,13 @@ def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
 
 @composed(covers="sum", method=True)
 def sum(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: bool | None = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
 
@@ -114,7 +120,13 @@ def count_of(shape: tuple[int, ...], dim: Any) -> int:
 
 @composed(covers="mean", method=True)
 def mean(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: bool | None = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The mean of all elements, or over `dim`; NaN where there are none.
 
@@ -177,7 +189,9 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     tensor(1.5000)
     """
     if getattr(input, "array", input).dtype.kind not in "fV":
-        raise DtypeError(f"nanmean: expected input to have floating point dtype, got {getattr(input, 'dtype', None)}. Use input.float().")
+        raise DtypeError(
+            f"nanmean: expected input to have floating point dtype, got {getattr(input, 'dtype', None)}. Use input.float()."
+        )
     return nansum(input, dim, keepdim, dtype=dtype) / sum(not_nan(input), dim, keepdim, dtype=dtype)
 
 
@@ -229,7 +243,9 @@ def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
 @prod_dims.decomposition
 def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
     """Halves multiplied with each other until one element is left: right at zeros, in derivatives of any order."""
-    rows, place = (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
+    rows, place = (
+        (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
+    )
     if place is None:
         return input * 1
     size = rows.shape[place]
@@ -250,7 +266,13 @@ def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
 
 @composed(covers="prod", method=True)
 def prod(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: bool | None = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
 
@@ -268,7 +290,9 @@ def prod(
     if dim is None:
         return prod_dims(input, None, keepdim)
     if not hasattr(dim, "__index__"):
-        raise TypeError(f"prod: dim must be an int, got {dim!r}. Take the product over several dims one after the other.")
+        raise TypeError(
+            f"prod: dim must be an int, got {dim!r}. Take the product over several dims one after the other."
+        )
     return prod_dims(input, reduced_dims("prod", dim, len(input.shape)), keepdim)
 
 
@@ -291,11 +315,13 @@ def all_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
+    With `dim=()` nothing is reduced: that each element is not zero.
+
     >>> dynograd.any(tensor([[False, True], [False, False]]), dim=1)
     tensor([ True, False])
     """
     dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return any_dims(input, None if dim is None else reduced_dims("any", dim, len(input.shape)), keepdim)
+    return any_dims(input, dim if dim is None or dim == () else reduced_dims("any", dim, len(input.shape)), keepdim)
 
 
 @composed(covers="all", method=True)
@@ -306,7 +332,7 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     tensor([ True, False])
     """
     dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return all_dims(input, None if dim is None else reduced_dims("all", dim, len(input.shape)), keepdim)
+    return all_dims(input, dim if dim is None or dim == () else reduced_dims("all", dim, len(input.shape)), keepdim)
 
 
 # --- log of a sum of exponentials ----------------------------------------------------------------------------------------

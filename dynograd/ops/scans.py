@@ -19,7 +19,17 @@ from dynograd.ops.scatters import gathered, spread
 from dynograd.ops.views import reshaped
 from dynograd.shapes import normalize_dim
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "logcumsumexp", "trapezoid", "trapz"]
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_trapezoid",
+    "diff",
+    "logcumsumexp",
+    "trapezoid",
+    "trapz",
+]
 
 
 def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
@@ -38,7 +48,7 @@ def _moved(input: Any, dim: int, step: int) -> Any:
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumsum", linear=True)
+@op(name="cumsum", linear=True, inplace=True)
 def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
     """The sum of the elements up to each place of `dim`, or from it on when `reverse`."""
     return kernel("scans", "cumsum", input)(input, dim, reverse)
@@ -63,7 +73,7 @@ def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any
     """`input` in the dtype in which it is accumulated, and the dim."""
     dim = axis if dim is None else dim
     if dim is None:
-        raise TypeError(f"{who}() missing 1 required positional arguments: \"dim\". Flatten first to scan all elements.")
+        raise TypeError(f'{who}() missing 1 required positional arguments: "dim". Flatten first to scan all elements.')
     kind = getattr(input, "array", input).dtype
     if dtype is not None:
         input = convert(input, dtypes.as_dtype(dtype))
@@ -75,7 +85,7 @@ def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumprod", saves="input output")
+@op(name="cumprod", saves="input output", inplace=True)
 def product_so_far(input: Array, dim: int) -> Array:
     """The product of the elements up to each place of `dim`."""
     return kernel("scans", "cumprod_forward", input)(input, dim)
@@ -115,7 +125,9 @@ def recurrence(input: Array, decay: Array, dim: int) -> Array:
 @recurrence.backward
 def recurrence_backward(g: Any, saved: Any, dim: Any) -> Any:
     # The transpose runs the other way: s[k] = g[k] + decay[k - 1] * s[k - 1].
-    back = reversed_along(recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim)
+    back = reversed_along(
+        recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
+    )
     return back, back * conj(_moved(saved.output, dim, -1)) if saved.needs(1) else None
 
 

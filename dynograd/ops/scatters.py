@@ -177,7 +177,26 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if reduce is not None:
         combine = scatter_add if reduce == "add" else _scatter_multiply
         return combine(input, dim, index, _source("scatter", input, index, src, value))
+    given = value if src is None else src
+    if type(given) in (int, float, bool) and input.ndim:
+        return write_number(input, _check_index("scatter", input, dim, index), index, given)
     return _scattered("scatter", written, input, dim, index, _source("scatter", input, index, src, value))
+
+
+@op(name="scatter_number", saves="index")
+def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
+    """A copy of `input` with a number written at `index` along `dim`."""
+    return kernel("scatters", "scatter", input)(input, dim, index, value)
+
+
+@write_number.backward
+def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Any:
+    return written(g, dim, saved.index, None), None
+
+
+@write_number.jvp
+def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
+    return written(tangents[0], dim, saved.index, None)
 
 
 def _scatter_multiply(input: Any, dim: int, index: Any, src: Any) -> Any:

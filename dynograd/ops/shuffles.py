@@ -79,13 +79,17 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     if len(shape) < 3:
         raise ShapeError(f"{who}: channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}.")
     if groups <= 0 or shape[1] % groups:
-        raise ShapeError(f"{who}: Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
+        raise ShapeError(
+            f"{who}: Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
+        )
     split = reshaped(input, (shape[0], groups, shape[1] // groups, *shape[2:]))
     return reshaped(permuted(split, (0, 2, 1, *range(3, len(shape) + 1))), shape)
 
 
 def _check(who: str, input: Any, name: str, factor: int) -> None:
     if len(input.shape) < 3:
-        raise ShapeError(f"{who}: {who} expects input to have at least 3 dimensions, but got shape {tuple(input.shape)}.")
+        raise ShapeError(
+            f"{who}: {who} expects input to have at least 3 dimensions, but got shape {tuple(input.shape)}."
+        )
     if factor <= 0:
         raise ShapeError(f"{who}: {who} expects a positive {name}, but got {factor}.")

@@ -129,7 +129,9 @@ def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype:
         input = convert(input, dtypes.as_dtype(dtype))
     elif getattr(input, "array", input).dtype.kind in "iub":
         kind = dtypes.of_array(getattr(input, "array", input))
-        raise DtypeError(f"{who}: not implemented for {kind}: expected a floating dtype. Use input.float(), or pass dtype=dynograd.float32.")
+        raise DtypeError(
+            f"{who}: not implemented for {kind}: expected a floating dtype. Use input.float(), or pass dtype=dynograd.float32."
+        )
     if rank == 0:
         return reshaped(over(reshaped(input, (1,)), 0), ())
     return over(input, dim)

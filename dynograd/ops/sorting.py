@@ -118,7 +118,9 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     place = normalize_dim("topk", dim, len(shape))
     size = shape[place] if shape else 1
     if not 0 <= k <= size:
-        raise ShapeError(f"topk: selected index k out of range: k={k}, dim {dim} has size {size} (shape {shape}). Use min(k, {size}).")
+        raise ShapeError(
+            f"topk: selected index k out of range: k={k}, dim {dim} has size {size} (shape {shape}). Use min(k, {size})."
+        )
     return topk_along(input, int(k), place, bool(largest), bool(sorted))
 
 
@@ -153,7 +155,9 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     place = normalize_dim("kthvalue", dim, len(shape))
     size = shape[place] if shape else 1
     if not 1 <= k <= size:
-        raise ShapeError(f"kthvalue: selected number k out of range for dimension {dim}: k={k}, valid are 1 to {size} (shape {shape}).")
+        raise ShapeError(
+            f"kthvalue: selected number k out of range for dimension {dim}: k={k}, valid are 1 to {size} (shape {shape})."
+        )
     return kthvalue_along(input, int(k), place, bool(keepdim))
 
 

@@ -80,7 +80,9 @@ def _unpool(
     sizes = _unpooled(who, rank, smallest, steps, output_size)
     index = getattr(indices, "array", indices)
     if index.dtype.kind not in "iu":
-        raise DtypeError(f"{who}: elements in indices should be type int64, got {indices.dtype}. Pass what max_pool returned.")
+        raise DtypeError(
+            f"{who}: elements in indices should be type int64, got {indices.dtype}. Pass what max_pool returned."
+        )
     found = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes))
     if found is not None:
         raise ShapeError(
@@ -103,5 +105,7 @@ def _unpooled(who: str, rank: int, smallest: list[int], steps: tuple[int, ...], 
     for size, least, step in zip(sizes, smallest, steps, strict=True):
         if not least - step < size < least + step:
             ranges = [(one - s + 1, one + s - 1) for one, s in zip(smallest, steps, strict=True)]
-            raise ShapeError(f"{who}: invalid output_size {sizes}: each size must be in one of the ranges {ranges} (both ends count).")
+            raise ShapeError(
+                f"{who}: invalid output_size {sizes}: each size must be in one of the ranges {ranges} (both ends count)."
+            )
     return sizes

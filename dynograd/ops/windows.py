@@ -320,7 +320,9 @@ def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indi
     check_rank(who, rank, input)
     sizes = _output_sizes(who, rank, input, output_size)
     if 0 in tuple(input.shape[-rank:]) and 0 not in sizes:
-        raise ShapeError(f"{who}: Expected input to have non-zero size for non-batch dimensions, got {tuple(input.shape)}.")
+        raise ShapeError(
+            f"{who}: Expected input to have non-zero size for non-batch dimensions, got {tuple(input.shape)}."
+        )
     found = adaptive_largest(input, sizes)
     return tuple(found) if return_indices else found[0]
 
@@ -330,7 +332,9 @@ def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Any:
     _check_floating(who, input)
     sizes = _output_sizes(who, rank, input, output_size)
     if 0 in tuple(input.shape[-rank:]):
-        raise ShapeError(f"{who}: Expected input to have non-zero size for non-batch dimensions, got {tuple(input.shape)}.")
+        raise ShapeError(
+            f"{who}: Expected input to have non-zero size for non-batch dimensions, got {tuple(input.shape)}."
+        )
     return adaptive_average(input, sizes)
 
 

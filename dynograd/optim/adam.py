@@ -127,7 +127,9 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         lr, weight_decay = scalar(group["lr"]), scalar(group["weight_decay"])
         if p.is_complex():
-            raise RuntimeError(f"{type(self).__name__}: differentiable=True does not take complex parameters. Optimize their real view.")
+            raise RuntimeError(
+                f"{type(self).__name__}: differentiable=True does not take complex parameters. Optimize their real view."
+            )
         step = state["step"].array.item() + 1
         arrays.write(state["step"].array, step)
         if group["maximize"]:
@@ -136,7 +138,7 @@ class Adam(Optimizer):
             if group["decoupled_weight_decay"]:
                 p.mul_(1 - lr * weight_decay)  # type: ignore[attr-defined]
             else:
-                g = g + weight_decay * p
+                g = g + weight_decay * p.clone()  # type: ignore[attr-defined]  # p will be overwritten
         mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (g - state["exp_avg"])
         square = state["exp_avg_sq"] = beta2 * state["exp_avg_sq"] + (1 - beta2) * (g * g)
         if group["amsgrad"]:
@@ -158,5 +160,3 @@ def _highest(state: dict[str, Any]) -> Tensor:
 def _real(array: Any) -> Any:
     """Complex arrays as (real, imaginary) in a last dimension: Adam treats the two as numbers of their own."""
     return array if array.dtype.kind != "c" else kernel("packing", "real_view", array)(array)
-
-

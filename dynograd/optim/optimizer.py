@@ -111,7 +111,9 @@ class Optimizer(HookMethods):
             state: what `init_state` made; values are replaced or written in place.
             group: the options.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no step: override step(closure=None), or update(p, g, state, group).")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no step: override step(closure=None), or update(p, g, state, group)."
+        )
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """`update` with ops, for `differentiable=True`: the new `p` has a history through `g`, `state` and tensor options."""
@@ -135,10 +137,10 @@ class Optimizer(HookMethods):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        line = caller()
+        line: Any = caller()
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
-                self._step_group(group, line)
+                arrays.quietly(self._step_group, group, line)
         return loss
 
     def _step_group(self, group: dict[str, Any], line: Any) -> None:
@@ -190,7 +192,9 @@ class Optimizer(HookMethods):
             ValueError: a tensor that is no leaf, is in another group already, or has no name while others have.
         """
         if not isinstance(param_group, dict):
-            raise TypeError(f"add_param_group: param_group must be a dict, but got {type(param_group)}. Pass {{'params': tensors}}.")
+            raise TypeError(
+                f"add_param_group: param_group must be a dict, but got {type(param_group)}. Pass {{'params': tensors}}."
+            )
         given = param_group["params"]
         if isinstance(given, set):
             raise TypeError(
@@ -306,4 +310,3 @@ def _listed(params: Any) -> list[Any]:
             f"{type(params).__name__}. Pass its parameters()."
         )
     return list(params)
-

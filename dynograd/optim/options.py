@@ -21,7 +21,9 @@ def check_single(who: str, what: str, value: Any, foreach: Any, capturable: Any)
     if not isinstance(value, Tensor):
         return
     if foreach and not capturable:
-        raise ValueError(f"{who}: {what} as a Tensor is not supported for capturable=False and foreach=True. Pass a float.")
+        raise ValueError(
+            f"{who}: {what} as a Tensor is not supported for capturable=False and foreach=True. Pass a float."
+        )
     if value.numel() != 1:
         raise ValueError(f"{who}: Tensor {what} must be 1-element, got shape {tuple(value.shape)}.")
 

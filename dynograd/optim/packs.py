@@ -84,7 +84,10 @@ class Packs:
         states = [state for _, _, state in pack.members]
         names = list(states[0])
         held = {name: [state[name].array for state in states] for name in names}
-        packed = {name: wrap(arrays.copy(held[name][0])) if name == "step" else self.filled(name, held[name], layout) for name in names}
+        packed = {
+            name: wrap(arrays.copy(held[name][0])) if name == "step" else self.filled(name, held[name], layout)
+            for name in names
+        }
         p = self.filled("", pack.pieces, layout)
         optimizer.update(p, self.filled("gradient", pack.gradients, layout), packed, group)
         unpack = kernel("packing", "unpack", p.array)

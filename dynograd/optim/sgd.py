@@ -89,14 +89,13 @@ class SGD(Optimizer):
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         momentum = float(group["momentum"])
-        buffer, first = state.get("momentum_buffer"), False
-        if momentum and buffer is None:
-            buffer, first = wrap(arrays.zeros_like(p.array)), True
-            state["momentum_buffer"] = buffer
+        first = bool(momentum) and "momentum_buffer" not in state
+        if first:
+            state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
         kernel("optimizers", "sgd_step", p.array)(
             p.array,
             g.array,
-            buffer.array if momentum else None,
+            state["momentum_buffer"].array if momentum else None,
             float(group["lr"]),
             momentum,
             float(group["dampening"]),
@@ -111,7 +110,7 @@ class SGD(Optimizer):
         if group["maximize"]:
             g = -g
         if isinstance(weight_decay, Tensor) or weight_decay:
-            g = g + weight_decay * p
+            g = g + weight_decay * p.clone()  # type: ignore[attr-defined]  # p will be overwritten
         if momentum:
             held = state.get("momentum_buffer")
             buffer = state["momentum_buffer"] = g if held is None else momentum * held + (1 - group["dampening"]) * g

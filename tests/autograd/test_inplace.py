@@ -23,7 +23,9 @@ def test_inplace_ops_keep_the_object_and_its_memory():
 
 
 def test_inplace_result_must_fit_dtype_and_shape():
-    with pytest.raises(DtypeError, match=r"result type dynograd.float32 can't be cast to the desired output type dynograd.int64"):
+    with pytest.raises(
+        DtypeError, match=r"result type dynograd.float32 can't be cast to the desired output type dynograd.int64"
+    ):
         dg.tensor([1, 2]).add_(dg.tensor([0.5, 0.5]))
     with pytest.raises(ShapeError, match=r"output with shape \(2,\) doesn't match the broadcast shape \(3, 2\)"):
         dg.ones(2).add_(dg.ones(3, 2))
@@ -55,7 +57,8 @@ def test_a_saved_value_written_later_names_both_lines():
     z = y * y
     y.add_(1)  # the writer
     with pytest.raises(
-        InplaceError, match=r"(?s)backward of mul.*modified by an inplace operation.*test_inplace.py:\d+ in test_a_saved"
+        InplaceError,
+        match=r"(?s)backward of mul.*modified by an inplace operation.*test_inplace.py:\d+ in test_a_saved",
     ):
         z.sum().backward()
 
@@ -189,3 +192,25 @@ def test_version_counts_writes():
 def test_fill_takes_one_value():
     with pytest.raises(ShapeError, match="0-dimension value"):
         dg.ones(2).fill_(dg.ones(2))
+
+
+def test_methods_that_change_the_shape_in_place():
+    x = dg.arange(6.0).reshape(2, 3)
+    y, memory = x, x.data_ptr()
+    x.t_().unsqueeze_(0)
+    assert y.shape == (1, 3, 2) and x.data_ptr() == memory
+    assert x.squeeze_().transpose_(0, 1).shape == (2, 3)
+
+
+def test_history_and_views_follow_a_change_of_shape():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[:1]
+    y.unsqueeze_(0)
+    y.mul_(3)
+    (y.sum() + view.sum()).backward()
+    assert x.grad.tolist() == [6.0, 3.0]
+    with pytest.raises(InplaceError, match="leaf Variable"):
+        x.unsqueeze_(0)
+    with dg.no_grad():
+        assert x.unsqueeze_(0).shape == (1, 2) and x.requires_grad

@@ -13,7 +13,7 @@ from dynograd.data import (
     TensorDataset,
     random_split,
 )
-from dynograd.data.dataset import reads_batches
+from dynograd.data.dataset import is_plain, reads_batches
 
 
 class Squares(Dataset):
@@ -184,3 +184,22 @@ def test_random_split_refuses_what_does_not_add_up():
         random_split(range(10), [-0.5, 1.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         random_split(range(1), [0.9, 0.1])
+
+
+def test_data_sets_that_cannot_be_random_are_known():
+    rows = TensorDataset(dg.zeros(2))
+    for dataset, expected in [
+        ([1, 2], True),
+        (rows, True),
+        (dg.zeros(2), True),
+        (Subset(rows, [0]), True),
+        (rows + ConcatDataset([[1], (2,)]), True),
+        (StackDataset(rows, "ab"), True),
+        (Squares(2), False),
+        (Subset(Squares(2), [0]), False),
+        (rows + Squares(2), False),
+        (StackDataset(rows, Squares(2)), False),
+        (TensorDataset(Squares(2)), False),
+        (Count(2), False),
+    ]:
+        assert is_plain(dataset) is expected

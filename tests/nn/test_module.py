@@ -311,7 +311,9 @@ def test_state_dict_hooks():
     net.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop(prefix + "seen"))
     state = net.state_dict()
     assert "seen" not in state
-    net.register_load_state_dict_pre_hook(lambda module, state, prefix, *rest: state.setdefault(prefix + "seen", dg.ones(1)))
+    net.register_load_state_dict_pre_hook(
+        lambda module, state, prefix, *rest: state.setdefault(prefix + "seen", dg.ones(1))
+    )
     seen = []
     net.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys.missing_keys))
     net.load_state_dict(state)

@@ -91,8 +91,17 @@ ROWS = [
             error(lambda op: op(zeros(3), tensor([0]), zeros(1)), TypeError, "indices must be a tuple of Tensors"),
             error(lambda op: op(zeros(3), (tensor([0]),), 1.0), TypeError, "values must be a Tensor, not float"),
             error(lambda op: op(zeros(3), (tensor([0]),), tensor(1)), RuntimeError, "dtypes match", "int64", "float32"),
-            error(lambda op: op(zeros(3), (tensor([3]),), zeros(1)), IndexError, "index 3 is out of bounds for dimension 0"),
-            error(lambda op: op(zeros(3), (tensor([0, 1]),), zeros(3)), RuntimeError, "shape [3]", "indexing result of shape [2]"),
+            error(
+                lambda op: op(zeros(3), (tensor([3]),), zeros(1)),
+                IndexError,
+                "index 3 is out of bounds for dimension 0",
+            ),
+            error(
+                lambda op: op(zeros(3), (tensor([0, 1]),), zeros(3)),
+                RuntimeError,
+                "shape [3]",
+                "indexing result of shape [2]",
+            ),
         ],
     ),
     Row(
@@ -108,8 +117,18 @@ ROWS = [
         id="accumulate-columns",
     ),
     Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=())], id="mask"),
-    Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=5), True], id="mask-accumulate"),
-    Row("index_put", put, args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([1]),), rng.normal(size=(1, 1, 4))], id="longer-value"),
+    Row(
+        "index_put",
+        put,
+        args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=5), True],
+        id="mask-accumulate",
+    ),
+    Row(
+        "index_put",
+        put,
+        args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([1]),), rng.normal(size=(1, 1, 4))],
+        id="longer-value",
+    ),
 ]
 test_rows = generate(ROWS)
 
@@ -171,7 +190,9 @@ def random_index(rng, shape):
 
 
 def as_ours(rng, index):
-    return tuple(dynograd.from_numpy(one) if isinstance(one, numpy.ndarray) and rng.random() < 0.7 else one for one in index)
+    return tuple(
+        dynograd.from_numpy(one) if isinstance(one, numpy.ndarray) and rng.random() < 0.7 else one for one in index
+    )
 
 
 def same(found, expected):
@@ -348,7 +369,11 @@ ERRORS = {
     "text": (lambda: E5["a"], IndexError, ["only integers, slices", "'a'"]),
     "set": (lambda: E5.__setitem__(7, 1.0), IndexError, ["index 7 is out of bounds for dimension 0 with size 5"]),
     "set-array": (lambda: E5.__setitem__(tensor([0, 7]), 1.0), IndexError, ["index 7", "at position [1]"]),
-    "set-value": (lambda: E5.__setitem__(tensor([0, 1]), zeros(3, 3)), RuntimeError, ["shape mismatch", "[3, 3]", "[2, 3]"]),
+    "set-value": (
+        lambda: E5.__setitem__(tensor([0, 1]), zeros(3, 3)),
+        RuntimeError,
+        ["shape mismatch", "[3, 3]", "[2, 3]"],
+    ),
     "set-region": (lambda: E5.__setitem__(slice(2), zeros(3, 3)), RuntimeError, ["(3, 3)", "(2, 3)"]),
 }
 

@@ -18,7 +18,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 ROWS = [
     moved(
         "cat",
@@ -51,7 +50,9 @@ ROWS = [
         kwargs={"dim": -2},
         errors=[
             error(lambda op: op([]), RuntimeError, "stack expects a non-empty TensorList"),
-            error(lambda op: op([zeros(2), zeros(3)]), RuntimeError, "[2] at entry 0 and [3] at entry 1", "pad_sequence"),
+            error(
+                lambda op: op([zeros(2), zeros(3)]), RuntimeError, "[2] at entry 0 and [3] at entry 1", "pad_sequence"
+            ),
             error(lambda op: op([zeros(2), zeros(2)], 2), IndexError, "stack", "[-2, 1]", "2"),
         ],
     ),

@@ -63,7 +63,9 @@ ROWS = [
             error(lambda op: op(tensor([-1])), RuntimeError, "Class values must be non-negative", "-1"),
             error(lambda op: op(tensor([0.0])), RuntimeError, "LongTensor", "float32"),
             error(lambda op: op(tensor([0]), 0), RuntimeError, "num_classes should be positive, got 0"),
-            error(lambda op: op(zeros(0, dtype=dynograd.int64)), RuntimeError, "total number of classes from empty tensor"),
+            error(
+                lambda op: op(zeros(0, dtype=dynograd.int64)), RuntimeError, "total number of classes from empty tensor"
+            ),
         ],
     ),
     looked_up(
@@ -128,7 +130,9 @@ ROWS = [
         lambda rows, x: numpy.searchsorted(rows, x),
         args=lambda rng: [numpy.arange(-2.0, 3.0), whole(rng)],
         errors=[
-            error(lambda op: op(zeros(2, 2), zeros(2)), RuntimeError, "boundaries tensor [2, 2]", "input value tensor [2]"),
+            error(
+                lambda op: op(zeros(2, 2), zeros(2)), RuntimeError, "boundaries tensor [2, 2]", "input value tensor [2]"
+            ),
             error(lambda op: op(zeros(()), zeros(2)), RuntimeError, "should have positive dimension"),
             error(lambda op: op(zeros(2), zeros(2), side="middle"), RuntimeError, "'left' or 'right' but got middle"),
             error(lambda op: op(zeros(2), 1.0, side="left", right=True), RuntimeError, "opposites"),
@@ -137,7 +141,9 @@ ROWS = [
     ),
     looked_up(
         "searchsorted",
-        lambda rows, x, **options: numpy.array([numpy.searchsorted(a, b, "right") for a, b in zip(rows, x, strict=True)]),
+        lambda rows, x, **options: numpy.array(
+            [numpy.searchsorted(a, b, "right") for a, b in zip(rows, x, strict=True)]
+        ),
         args=lambda rng: [numpy.sort(whole(rng)), whole(rng, (3, 2))],
         kwargs={"right": True, "out_int32": True},
         result="int32",
@@ -154,7 +160,13 @@ ROWS = [
         "bucketize",
         lambda x, boundaries: numpy.digitize(x, boundaries, right=True),
         args=lambda rng: [whole(rng), numpy.array([0.0, 1.0, 2.0])],
-        errors=[error(lambda op: op(zeros(2), zeros(2, 2)), RuntimeError, "boundaries tensor must be 1 dimension, but got dim(2)")],
+        errors=[
+            error(
+                lambda op: op(zeros(2), zeros(2, 2)),
+                RuntimeError,
+                "boundaries tensor must be 1 dimension, but got dim(2)",
+            )
+        ],
     ),
     looked_up(
         "bucketize",

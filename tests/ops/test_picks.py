@@ -58,7 +58,12 @@ ROWS = [
         lambda x, dim, index: x.take(index, dim),
         args=lambda rng: [rng.normal(size=(2, 3, 4)), -2, numpy.array([2, 0, 2])],
         errors=[
-            error(lambda op: op(zeros(2), 0, NAMED), IndexError, "index 2 is out of bounds for dimension 0 with size 2", "[1]"),
+            error(
+                lambda op: op(zeros(2), 0, NAMED),
+                IndexError,
+                "index 2 is out of bounds for dimension 0 with size 2",
+                "[1]",
+            ),
             error(lambda op: op(zeros(2), 0, NAMED - 1), IndexError, "index -1 is out of bounds", "0 to 1"),
             error(lambda op: op(zeros(2), 0, NAMED[None]), IndexError, "Index is supposed to be a vector", "(1, 2)"),
             error(lambda op: op(zeros(2), 0, zeros(2)), RuntimeError, "Expected dtype int32 or int64", "float32"),
@@ -66,7 +71,12 @@ ROWS = [
             error(lambda op: op(zeros(2), 1, NAMED), IndexError, "index_select", "[-1, 0]"),
         ],
     ),
-    moved("index_select", lambda x, dim, index: x[:, 1:2], args=lambda rng: [rng.normal(size=(2, 3)), 1, numpy.array(1)], id="0-d index"),
+    moved(
+        "index_select",
+        lambda x, dim, index: x[:, 1:2],
+        args=lambda rng: [rng.normal(size=(2, 3)), 1, numpy.array(1)],
+        id="0-d index",
+    ),
     Row("index_select", lambda x, dim, index: x, args=lambda rng: [rng.normal(size=()), 0, numpy.array([0])], id="0-d"),
     Row(
         "index_add",
@@ -102,7 +112,9 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(2, 3)), 1, numpy.array([-1, 0]), 2.5],
         errors=[
             error(lambda op: op(zeros(2), 0, NAMED, 1), IndexError, "index_fill: index 2 is out of bounds"),
-            error(lambda op: op(zeros(3), 0, NAMED, zeros(2)), RuntimeError, "0-dimensional value tensor", "1 dimension"),
+            error(
+                lambda op: op(zeros(3), 0, NAMED, zeros(2)), RuntimeError, "0-dimensional value tensor", "1 dimension"
+            ),
         ],
     ),
     Row(
@@ -115,7 +127,13 @@ ROWS = [
         Row(
             "index_reduce",
             index_reduce,
-            args=lambda rng, reduce=reduce: [rng.normal(size=(2, 4)), 1, numpy.array([2, 0, 2]), rng.normal(size=(2, 3)), reduce],
+            args=lambda rng, reduce=reduce: [
+                rng.normal(size=(2, 4)),
+                1,
+                numpy.array([2, 0, 2]),
+                rng.normal(size=(2, 3)),
+                reduce,
+            ],
             kwargs={"include_self": include_self},
             tolerance=4,
             id=f"{reduce}-{include_self}",
@@ -127,7 +145,9 @@ ROWS = [
         lambda x, dim, index, source, reduce: numpy.maximum(x, source),
         args=lambda rng: [rng.normal(size=(2,)), 0, numpy.array([0, 1]), rng.normal(size=(2,)), "amax"],
         id="vector",
-        errors=[error(lambda op: op(zeros(3), 0, NAMED, zeros(2), "sum"), RuntimeError, "prod, mean, amax or amin", "sum")],
+        errors=[
+            error(lambda op: op(zeros(3), 0, NAMED, zeros(2), "sum"), RuntimeError, "prod, mean, amax or amin", "sum")
+        ],
     ),
     moved(
         "masked_select",
@@ -149,8 +169,16 @@ ROWS = [
         masked_scatter,
         args=lambda rng: [rng.normal(size=(2, 3)), MASK, rng.normal(size=(2, 2))],
         errors=[
-            error(lambda op: op(zeros(2), tensor([True, True]), zeros(1)), RuntimeError, "source < number of ones in mask", "1", "2"),
-            error(lambda op: op(zeros(2), tensor([True, True]), NAMED), RuntimeError, "same dtypes", "float32", "int64"),
+            error(
+                lambda op: op(zeros(2), tensor([True, True]), zeros(1)),
+                RuntimeError,
+                "source < number of ones in mask",
+                "1",
+                "2",
+            ),
+            error(
+                lambda op: op(zeros(2), tensor([True, True]), NAMED), RuntimeError, "same dtypes", "float32", "int64"
+            ),
             error(lambda op: op(zeros(2), NAMED, zeros(2)), RuntimeError, "expected BoolTensor"),
         ],
     ),
@@ -180,7 +208,12 @@ ROWS = [
             error(lambda op: op(zeros(4), NAMED, NAMED), RuntimeError, "same dtype", "int64"),
         ],
     ),
-    Row("put", put, args=lambda rng: [rng.normal(size=(2, 3)), numpy.array([0, 0, 5]), rng.normal(size=3), True], id="added"),
+    Row(
+        "put",
+        put,
+        args=lambda rng: [rng.normal(size=(2, 3)), numpy.array([0, 0, 5]), rng.normal(size=3), True],
+        id="added",
+    ),
 ]
 test_rows = generate(ROWS)
 

@@ -14,7 +14,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 ROWS = [
     moved(
         "flip",
@@ -76,7 +75,13 @@ ROWS = [
             error(lambda op: op(zeros(2), -1), RuntimeError, "repeats must not be negative", "-1"),
         ],
     ),
-    moved("repeat", lambda x, counts: numpy.tile(x, counts), args=lambda rng: [rng.normal(size=(2, 3)), (0, 2)], grad=False, id="none"),
+    moved(
+        "repeat",
+        lambda x, counts: numpy.tile(x, counts),
+        args=lambda rng: [rng.normal(size=(2, 3)), (0, 2)],
+        grad=False,
+        id="none",
+    ),
     Row("repeat", lambda x, *counts: numpy.tile(x, counts), args=lambda rng: [rng.normal(size=()), 2, 2], id="0-d"),
     moved("tile", lambda x, dims: numpy.tile(x, dims), args=lambda rng: [rng.normal(size=(2, 3)), (2,)]),
     moved("tile", lambda x, *dims: numpy.tile(x, dims), args=lambda rng: [rng.normal(size=(3,)), 2, 2], id="longer"),
@@ -84,15 +89,26 @@ ROWS = [
         "repeat_interleave",
         lambda x, repeats, dim: x.repeat(repeats, dim),
         args=lambda rng: [rng.normal(size=(2, 3)), 2, -1],
+        covers=["repeat_interleave_backward"],
         errors=[
-            error(lambda op: op(zeros(3), dynograd.tensor([1, 2]), 0), RuntimeError, "repeats.size(0) = 2", "input.size(0) = 3"),
+            error(
+                lambda op: op(zeros(3), dynograd.tensor([1, 2]), 0),
+                RuntimeError,
+                "repeats.size(0) = 2",
+                "input.size(0) = 3",
+            ),
             error(lambda op: op(zeros(3), -1), RuntimeError, "can not be negative", "-1"),
             error(lambda op: op(zeros(2), dynograd.tensor([1, -2])), RuntimeError, "can not be negative", "-2"),
             error(lambda op: op(zeros(2), zeros(2)), RuntimeError, "0-dim or 1-dim integer tensor", "float32"),
             error(lambda op: op(zeros(2), 1, 1), IndexError, "repeat_interleave", "1"),
         ],
     ),
-    moved("repeat_interleave", lambda x, n: x.reshape(-1).repeat(n), args=lambda rng: [rng.normal(size=(2, 3)), 2], id="flat"),
+    moved(
+        "repeat_interleave",
+        lambda x, n: x.reshape(-1).repeat(n),
+        args=lambda rng: [rng.normal(size=(2, 3)), 2],
+        id="flat",
+    ),
     moved(
         "repeat_interleave",
         lambda x, repeats, dim: x.repeat(repeats, dim),
@@ -106,6 +122,16 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(2, 3)), numpy.array([2]), 1],
         id="one-number",
     ),
+]
+ROWS += [
+    Row(
+        "repeat_interleave",
+        lambda x, repeats, dim: x.repeat(repeats, dim),
+        args=lambda rng, repeats=repeats: [rng.normal(size=(2, 3, 2)), repeats, 1],
+        grad=repeats > 0,
+        id=f"{repeats}-times",
+    )
+    for repeats in (0, 1, 20)
 ]
 test_rows = generate(ROWS)
 

@@ -82,10 +82,26 @@ def rows_over_dims(name, reference, shapes=((2, 3, 4),), dims=DIMS, **options):
 ROWS = [
     *rows_over_dims("sum", reduction(numpy.sum), dtypes=EVERY, result=widest, scalars=False),
     Row("sum", lambda x, axis: x.sum(axis), shapes=[(2, 3)], kwargs={"axis": 1}, id="axis"),
-    Row("sum", lambda x, axis, keepdims: x.sum(axis, keepdims=keepdims), shapes=[(2, 3)], kwargs={"axis": 1, "keepdims": True}, id="names"),
-    Row("sum", lambda x, **_: x.sum(), shapes=[(2, 3)], kwargs={"dtype": dynograd.float64}, result="float64", id="dtype"),
+    Row(
+        "sum",
+        lambda x, axis, keepdims: x.sum(axis, keepdims=keepdims),
+        shapes=[(2, 3)],
+        kwargs={"axis": 1, "keepdims": True},
+        id="names",
+    ),
+    Row(
+        "sum", lambda x, **_: x.sum(), shapes=[(2, 3)], kwargs={"dtype": dynograd.float64}, result="float64", id="dtype"
+    ),
     Row("sum", lambda x: x.sum(), shapes=[(70, 1000)], grad=False, id="large", empty=False, ones=False),
-    Row("sum", lambda x, dim: x.sum(dim), shapes=[(70, 1000)], kwargs={"dim": 1}, grad=False, id="large-rows", empty=False),
+    Row(
+        "sum",
+        lambda x, dim: x.sum(dim),
+        shapes=[(70, 1000)],
+        kwargs={"dim": 1},
+        grad=False,
+        id="large-rows",
+        empty=False,
+    ),
     Row(
         "sum",
         lambda x: x.sum(),
@@ -100,7 +116,15 @@ ROWS = [
     ),
     *rows_over_dims("mean", reduction(numpy.mean), dtypes=FLOATS + COMPLEX, empty=False),
     Row("mean", lambda x: x.mean(), shapes=[(70, 1000)], grad=False, id="large", empty=False, ones=False),
-    Row("mean", lambda x, dim: x.mean(dim), shapes=[(70, 10, 100)], kwargs={"dim": (1, 2)}, grad=False, id="large-rows", empty=False),
+    Row(
+        "mean",
+        lambda x, dim: x.mean(dim),
+        shapes=[(70, 10, 100)],
+        kwargs={"dim": (1, 2)},
+        grad=False,
+        id="large-rows",
+        empty=False,
+    ),
     Row(
         "mean",
         lambda x, **_: x.mean(),
@@ -112,8 +136,24 @@ ROWS = [
         id="dtype",
         errors=[error(lambda op: op(dynograd.arange(3)), RuntimeError, "mean", "dtype", "int64", "float()")],
     ),
-    Row("nansum", lambda x, dim: numpy.nansum(x, dim), args=with_nan, kwargs={"dim": 1}, jvp=False, grad=False, covers=["not_nan"]),
-    Row("nansum", lambda x, **_: numpy.nansum(x), shapes=[(3, 4)], dtypes=FLOATS + INTEGERS, result=widest, covers=["zero_nan"], id="all"),
+    Row(
+        "nansum",
+        lambda x, dim: numpy.nansum(x, dim),
+        args=with_nan,
+        kwargs={"dim": 1},
+        jvp=False,
+        grad=False,
+        covers=["not_nan"],
+    ),
+    Row(
+        "nansum",
+        lambda x, **_: numpy.nansum(x),
+        shapes=[(3, 4)],
+        dtypes=FLOATS + INTEGERS,
+        result=widest,
+        covers=["zero_nan"],
+        id="all",
+    ),
     Row("nanmean", lambda x, dim: numpy.nanmean(x, dim), args=with_nan, kwargs={"dim": 1}, grad=False, jvp=False),
     Row(
         "nanmean",
@@ -129,17 +169,48 @@ ROWS = [
         np_sum_to_size,
         args=lambda rng: [rng.normal(size=(2, 3, 4)), 3, 1],
         covers=["sum_to"],
-        errors=[error(lambda op: op(dynograd.zeros(2, 3), (3, 3)), RuntimeError, "sum_to_size", "(3, 3)", "(2, 3)", "expandable")],
+        errors=[
+            error(
+                lambda op: op(dynograd.zeros(2, 3), (3, 3)),
+                RuntimeError,
+                "sum_to_size",
+                "(3, 3)",
+                "(2, 3)",
+                "expandable",
+            )
+        ],
     ),
     Row("sum_to_size", lambda x, *_: x, args=lambda rng: [rng.normal(size=(2, 3)), 2, 3], id="same"),
     Row("count_nonzero", lambda x: numpy.count_nonzero(x), shapes=[(3, 4)], dtypes=EVERY, result="int64"),
-    Row("count_nonzero", lambda x, dim: numpy.count_nonzero(x, dim), shapes=[(3, 4)], kwargs={"dim": (0,)}, result="int64", id="dim"),
-    *rows_over_dims("prod", np_prod, dims=[{}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"keepdim": True}], dtypes=EVERY, result=widest),
+    Row(
+        "count_nonzero",
+        lambda x, dim: numpy.count_nonzero(x, dim),
+        shapes=[(3, 4)],
+        kwargs={"dim": (0,)},
+        result="int64",
+        id="dim",
+    ),
+    *rows_over_dims(
+        "prod",
+        np_prod,
+        dims=[{}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"keepdim": True}],
+        dtypes=EVERY,
+        result=widest,
+    ),
     Row("prod", np_prod, args=with_zeros((0, 1)), id="one-zero"),
     Row("prod", np_prod, args=with_zeros((0, 1)), kwargs={"dim": 1}, id="zero-in-a-row"),
     Row("prod", np_prod, args=with_zeros((0, 1), (0, 3), (1, 0)), kwargs={"dim": 1}, id="two-zeros"),
-    Row("prod", np_prod, args=with_zeros((0, 1), (0, 3), (0, 2)), kwargs={"dim": 0, "keepdim": True}, id="zeros-keepdim"),
-    Row("prod", lambda x, **_: x.prod(), shapes=[(2, 3)], kwargs={"dtype": dynograd.float64}, result="float64", id="dtype"),
+    Row(
+        "prod", np_prod, args=with_zeros((0, 1), (0, 3), (0, 2)), kwargs={"dim": 0, "keepdim": True}, id="zeros-keepdim"
+    ),
+    Row(
+        "prod",
+        lambda x, **_: x.prod(),
+        shapes=[(2, 3)],
+        kwargs={"dtype": dynograd.float64},
+        result="float64",
+        id="dtype",
+    ),
     Row(
         "prod",
         np_prod,
@@ -150,8 +221,12 @@ ROWS = [
             error(lambda op: op(dynograd.zeros(2, 3), 2), IndexError, "prod", "out of range", "2"),
         ],
     ),
-    *rows_over_dims("any", reduction(numpy.any), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth),
-    *rows_over_dims("all", reduction(numpy.all), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth),
+    *rows_over_dims(
+        "any", reduction(numpy.any), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth
+    ),
+    *rows_over_dims(
+        "all", reduction(numpy.all), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth
+    ),
     *rows_over_dims(
         "logsumexp",
         lambda x, dim, keepdim=False: scipy_logsumexp(x, axis=dim, keepdims=keepdim),

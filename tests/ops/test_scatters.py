@@ -7,7 +7,7 @@ import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX
-zeros = dynograd.zeros
+zeros, tensor = dynograd.zeros, dynograd.tensor
 NAMED = dynograd.tensor([[0, 2]])
 REDUCTIONS = {"sum": numpy.sum, "prod": numpy.prod, "mean": numpy.mean, "amax": numpy.max, "amin": numpy.min}
 
@@ -65,18 +65,36 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(3, 4)), 1, rng.integers(0, 4, (2, 5))],
         covers=["gather_backward"],
         errors=[
-            error(lambda op: op(zeros(1, 4), 1, NAMED + 3), IndexError, "index 5 is out of bounds for dimension 1 with size 4", "[0, 1]"),
+            error(
+                lambda op: op(zeros(1, 4), 1, NAMED + 3),
+                IndexError,
+                "index 5 is out of bounds for dimension 1 with size 4",
+                "[0, 1]",
+            ),
             error(lambda op: op(zeros(1, 4), 1, NAMED - 1), IndexError, "index -1 is out of bounds for dimension 1"),
             error(lambda op: op(zeros(4), 0, NAMED), RuntimeError, "same number of dimensions", "2", "1"),
             error(lambda op: op(zeros(1, 1), 0, NAMED * 0), RuntimeError, "dimension 1", "[1, 2]", "[1, 1]"),
-            error(lambda op: op(zeros(1, 4), 1, zeros(1, 2)), RuntimeError, "Expected dtype int32/int64 for index", "float32"),
+            error(
+                lambda op: op(zeros(1, 4), 1, zeros(1, 2)),
+                RuntimeError,
+                "Expected dtype int32/int64 for index",
+                "float32",
+            ),
             error(lambda op: op(zeros(1, 4), 2, NAMED), IndexError, "gather", "2"),
             error(lambda op: op(zeros(1, 4), 1, [[0]]), TypeError, "gather", "list"),
         ],
     ),
-    moved("gather", gather, args=lambda rng: [rng.normal(size=(2, 3, 4)), 0, rng.integers(0, 2, (3, 2, 4))], id="first"),
+    moved(
+        "gather", gather, args=lambda rng: [rng.normal(size=(2, 3, 4)), 0, rng.integers(0, 2, (3, 2, 4))], id="first"
+    ),
     Row("gather", lambda x, dim, index: x, args=lambda rng: [rng.normal(size=()), 0, numpy.array(0)], id="0-d"),
-    moved("gather", gather, args=lambda rng: [rng.normal(size=(2, 3)), 1, numpy.zeros((2, 0), int)], grad=False, id="empty"),
+    moved(
+        "gather",
+        gather,
+        args=lambda rng: [rng.normal(size=(2, 3)), 1, numpy.zeros((2, 0), int)],
+        grad=False,
+        id="empty",
+    ),
     moved(
         "take_along_dim",
         lambda x, index, dim: numpy.take_along_axis(x, index, dim),
@@ -84,7 +102,9 @@ ROWS = [
         errors=[
             error(lambda op: op(zeros(2, 3), NAMED[0], 0), RuntimeError, "same number of dimensions", "2", "1"),
             error(lambda op: op(zeros(2, 3), zeros(2, 3), 0), RuntimeError, "should be Long", "float32"),
-            error(lambda op: op(zeros(1, 2), NAMED, 1), IndexError, "index 2 is out of bounds for dimension 1 with size 2"),
+            error(
+                lambda op: op(zeros(1, 2), NAMED, 1), IndexError, "index 2 is out of bounds for dimension 1 with size 2"
+            ),
         ],
     ),
     moved(
@@ -98,14 +118,35 @@ ROWS = [
         scatter,
         args=lambda rng: [rng.normal(size=(2, 5)), 1, apart(rng), rng.normal(size=(2, 3))],
         errors=[
-            error(lambda op: op(zeros(1, 2), 1, NAMED, 1.0), IndexError, "index 2 is out of bounds for dimension 1 with size 2"),
+            error(
+                lambda op: op(zeros(1, 2), 1, NAMED, 1.0),
+                IndexError,
+                "index 2 is out of bounds for dimension 1 with size 2",
+            ),
             error(lambda op: op(zeros(1, 4), 1, NAMED, NAMED), RuntimeError, "self.dtype to be equal to src.dtype"),
-            error(lambda op: op(zeros(1, 4), 1, NAMED, zeros(1, 1)), RuntimeError, "[1, 2]", "[1, 4]", "no larger size than src [1, 1]"),
-            error(lambda op: op(zeros(1, 4), 1, NAMED, 1.0, reduce="mean"), RuntimeError, "either add or multiply", "'mean'"),
+            error(
+                lambda op: op(zeros(1, 4), 1, NAMED, zeros(1, 1)),
+                RuntimeError,
+                "[1, 2]",
+                "[1, 4]",
+                "no larger size than src [1, 1]",
+            ),
+            error(
+                lambda op: op(zeros(1, 4), 1, NAMED, 1.0, reduce="mean"),
+                RuntimeError,
+                "either add or multiply",
+                "'mean'",
+            ),
             error(lambda op: op(zeros(1, 4), 1, NAMED), TypeError, "scatter", "src", "value"),
         ],
     ),
-    Row("scatter", scatter, args=lambda rng: [rng.normal(size=(2, 5)), -1, apart(rng), 2.0], id="number"),
+    Row(
+        "scatter",
+        scatter,
+        args=lambda rng: [rng.normal(size=(2, 5)), -1, apart(rng), 2.0],
+        covers=["scatter_number"],
+        id="number",
+    ),
     Row(
         "scatter",
         lambda x, dim, index, value: scatter(x, dim, index, value),
@@ -134,7 +175,11 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(3, 4)), 0, rng.integers(0, 3, (5, 2)), rng.normal(size=(6, 4))],
         dtypes=FLOATS + INTEGERS + COMPLEX,
         result="same",
-        errors=[error(lambda op: op(zeros(1, 2), 1, NAMED, zeros(1, 2)), IndexError, "scatter_add: index 2 is out of bounds")],
+        errors=[
+            error(
+                lambda op: op(zeros(1, 2), 1, NAMED, zeros(1, 2)), IndexError, "scatter_add: index 2 is out of bounds"
+            )
+        ],
     ),
     Row(
         "scatter_add",
@@ -146,7 +191,13 @@ ROWS = [
         Row(
             "scatter_reduce",
             scatter_reduce,
-            args=lambda rng, reduce=reduce: [rng.normal(size=(4, 3)), 0, rng.integers(0, 3, (5, 3)), rng.normal(size=(5, 3)), reduce],
+            args=lambda rng, reduce=reduce: [
+                rng.normal(size=(4, 3)),
+                0,
+                rng.integers(0, 3, (5, 3)),
+                rng.normal(size=(5, 3)),
+                reduce,
+            ],
             kwargs={"include_self": include_self},
             covers=["ties", "ones_of"],
             tolerance=4,
@@ -162,7 +213,14 @@ ROWS = [
         grad=False,
         dtypes=("int64",),
         id="integers",
-        errors=[error(lambda op: op(zeros(1, 4), 1, NAMED, zeros(1, 2), "max"), RuntimeError, "sum, prod, mean, amax or amin", "max")],
+        errors=[
+            error(
+                lambda op: op(zeros(1, 4), 1, NAMED, zeros(1, 2), "max"),
+                RuntimeError,
+                "sum, prod, mean, amax or amin",
+                "max",
+            )
+        ],
     ),
 ]
 test_rows = generate(ROWS)
@@ -214,3 +272,20 @@ def test_of_several_writes_to_one_place_the_last_one_stays():
 def test_gather_from_a_transposed_tensor():
     x = dynograd.arange(12).view(3, 4).t()
     assert x.gather(1, dynograd.tensor([[2], [0], [1], [2]])).tolist() == [[8], [1], [6], [11]]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64, dynograd.int64])
+def test_compiled_kernels_for_large_indices_agree(dim, dtype):
+    rng = numpy.random.default_rng(dim)
+    shape, wanted = [9, 15, 17], [9, 15, 17]
+    wanted[dim] = 30
+    wanted[0] = max(wanted[0] - 1, 1) if dim else wanted[0]
+    index = rng.integers(0, shape[dim], wanted)
+    x, src = rng.integers(-9, 9, shape).astype(float), rng.integers(-9, 9, wanted).astype(float)
+    ours = [tensor(x, dtype=dtype), dim, tensor(index)]
+    values = tensor(src, dtype=dtype)
+    assert ours[0].gather(dim, ours[2]).tolist() == gather(x, dim, index).tolist()
+    assert ours[0].scatter_add(*ours[1:], values).tolist() == scatter_add(x, dim, index, src).tolist()
+    assert ours[0].scatter(*ours[1:], values).tolist() == scatter(x, dim, index, src).tolist()
+    assert ours[0].scatter(*ours[1:], 5).tolist() == scatter(x, dim, index, 5).tolist()

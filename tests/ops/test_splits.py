@@ -14,7 +14,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 def at(x, dim, index):
     """The NumPy index `index` along `dim`."""
     return x[(*(slice(None),) * (dim % x.ndim), index)]

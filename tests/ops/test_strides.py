@@ -15,7 +15,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 def fill(g, shape, offset, dim1, dim2):
     made = numpy.zeros(shape, g.dtype)
     for index in numpy.ndindex(*g.shape):
@@ -53,13 +52,21 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(3, 4, 2)), 1],
         covers=["diagonal_backward"],
         errors=[
-            error(lambda op: op(zeros(2, 2), 0, 1, -1), RuntimeError, "diagonal dimensions cannot be identical", "1", "-1"),
+            error(
+                lambda op: op(zeros(2, 2), 0, 1, -1), RuntimeError, "diagonal dimensions cannot be identical", "1", "-1"
+            ),
             error(lambda op: op(zeros(2, 2), 0, 0, 2), IndexError, "diagonal", "2"),
             error(lambda op: op(zeros(2)), IndexError, "diagonal"),
         ],
     ),
     moved("diagonal", numpy.diagonal, args=lambda rng: [rng.normal(size=(3, 4, 2)), -1, 2, 0], id="dims"),
-    moved("diagonal", lambda x, offset: numpy.zeros((2, 0)), args=lambda rng: [rng.normal(size=(3, 3, 2)), 5], grad=False, id="outside"),
+    moved(
+        "diagonal",
+        lambda x, offset: numpy.zeros((2, 0)),
+        args=lambda rng: [rng.normal(size=(3, 3, 2)), 5],
+        grad=False,
+        id="outside",
+    ),
     moved(
         "diagonal_scatter",
         put,
@@ -76,11 +83,21 @@ ROWS = [
         covers=["unfold_backward"],
         function=lambda x, *rest: x.unfold(*rest),
         errors=[
-            error(lambda op: op(zeros(2, 4), 1, 5, 1), RuntimeError, "maximum size for tensor at dimension 1 is 4 but size is 5"),
+            error(
+                lambda op: op(zeros(2, 4), 1, 5, 1),
+                RuntimeError,
+                "maximum size for tensor at dimension 1 is 4 but size is 5",
+            ),
             error(lambda op: op(zeros(4), 0, 2, 0), RuntimeError, "step is 0 but must be > 0"),
         ],
     ),
-    moved("unfold", windows, args=lambda rng: [rng.normal(size=(5, 2)), 0, 2, 2], function=lambda x, *rest: x.unfold(*rest), id="apart"),
+    moved(
+        "unfold",
+        windows,
+        args=lambda rng: [rng.normal(size=(5, 2)), 0, 2, 2],
+        function=lambda x, *rest: x.unfold(*rest),
+        id="apart",
+    ),
     Row(
         "unfold",
         lambda x, *rest: x.reshape(1),

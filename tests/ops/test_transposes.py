@@ -15,7 +15,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 ROWS = [
     moved(
         "t",

@@ -14,7 +14,6 @@ def moved(name, reference, **options):
     return Row(name, reference, dtypes=ALL, result="same", **options)
 
 
-
 def embed(x, offset, dim1, dim2):
     side = x.shape[-1] + abs(offset)
     made = numpy.zeros((*x.shape[:-1], side, side), x.dtype)
@@ -24,8 +23,14 @@ def embed(x, offset, dim1, dim2):
 
 
 ROWS = [
-    *[moved("tril", numpy.tril, args=lambda rng, k=k: [rng.normal(size=(2, 3, 4)), k], id=f"{k}") for k in (-4, -1, 1, 5)],
-    *[moved("triu", numpy.triu, args=lambda rng, k=k: [rng.normal(size=(2, 4, 3)), k], id=f"{k}") for k in (-5, -1, 1, 4)],
+    *[
+        moved("tril", numpy.tril, args=lambda rng, k=k: [rng.normal(size=(2, 3, 4)), k], id=f"{k}")
+        for k in (-4, -1, 1, 5)
+    ],
+    *[
+        moved("triu", numpy.triu, args=lambda rng, k=k: [rng.normal(size=(2, 4, 3)), k], id=f"{k}")
+        for k in (-5, -1, 1, 4)
+    ],
     moved(
         "tril",
         numpy.tril,
@@ -56,7 +61,12 @@ ROWS = [
             error(lambda op: op(zeros(())), RuntimeError, "diag_embed", "at least 1 dim"),
         ],
     ),
-    moved("diag_embed", lambda x, k, a, b: embed(x, -k, b, a), args=lambda rng: [rng.normal(size=(2, 3)), 1, -1, 0], id="swapped"),
+    moved(
+        "diag_embed",
+        lambda x, k, a, b: embed(x, -k, b, a),
+        args=lambda rng: [rng.normal(size=(2, 3)), 1, -1, 0],
+        id="swapped",
+    ),
     moved("diagflat", numpy.diagflat, args=lambda rng: [rng.normal(size=(2, 2)), -1]),
     Row(
         "tril_indices",

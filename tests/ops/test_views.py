@@ -34,9 +34,7 @@ ROWS = [
             error(lambda op: op(zeros(2, 3), 2.0, 3), TypeError, "reshape", "2.0"),
         ],
     ),
-    moved(
-        "reshape", lambda x, shape: x.reshape(shape), shapes=[(1, 1)], kwargs={"shape": ()}, empty=False, id="0-d"
-    ),
+    moved("reshape", lambda x, shape: x.reshape(shape), shapes=[(1, 1)], kwargs={"shape": ()}, empty=False, id="0-d"),
     moved(
         "view",
         lambda x, size: x.reshape(size),

@@ -87,7 +87,9 @@ def same_kind_of_outcome(theirs, ours, about):
 
 def equal(theirs, ours, about):
     assert tuple(theirs.shape) == tuple(ours.shape), about
-    numpy.testing.assert_allclose(ours.detach().array, theirs.detach().numpy(), rtol=1e-12, atol=1e-12, err_msg=str(about))
+    numpy.testing.assert_allclose(
+        ours.detach().array, theirs.detach().numpy(), rtol=1e-12, atol=1e-12, err_msg=str(about)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -50,8 +50,8 @@ def clip_grad_norm_(
     if not given and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     grads = [p.grad.array for p in given if p.grad is not None]
-    norm = _norm(grads, norm_type, error_if_nonfinite)
-    _scale(grads, max_norm, norm)
+    norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
+    arrays.quietly(_scale, grads, max_norm, norm, caller())
     return _as_tensor(norm, grads)
 
 
@@ -64,7 +64,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> w.grad
     tensor([1.0000, 0.4000])
     """
-    line = caller()
+    line: Any = caller()
     for p in _listed(parameters):
         if p.grad is None:
             continue
@@ -84,12 +84,13 @@ def get_total_norm(
     tensor(5.)
     """
     given = [one.array for one in _listed(tensors)]
-    return _as_tensor(_norm(given, norm_type, error_if_nonfinite), given)
+    return _as_tensor(arrays.quietly(_norm, given, norm_type, error_if_nonfinite), given)
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """The scaling of `clip_grad_norm_` by a norm computed before, e.g. by `get_total_norm`."""
-    _scale([p.grad.array for p in _listed(parameters) if p.grad is not None], max_norm, float(total_norm))
+    grads = [p.grad.array for p in _listed(parameters) if p.grad is not None]
+    arrays.quietly(_scale, grads, max_norm, float(total_norm), caller())
 
 
 def clip_grad_norm(
@@ -101,7 +102,9 @@ def clip_grad_norm(
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
     warnings.warn(
-        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
@@ -130,11 +133,10 @@ def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> float
     return norm
 
 
-def _scale(grads: list[Any], max_norm: float, norm: float) -> None:
+def _scale(grads: list[Any], max_norm: float, norm: float, line: Any) -> None:
     factor = float(max_norm) / (norm + 1e-6)
     if factor >= 1.0 or not grads:
         return
-    line = caller()
     mul = kernel("elementwise", "mul", grads[0])
     for g in grads:
         mul(g, g.dtype.type(factor), out=g)
@@ -148,4 +150,4 @@ def _as_tensor(norm: float, given: list[Any]) -> Tensor:
         for one in given[1:]:
             other = dtypes.BY_NUM[one.real.dtype.num]
             found = found if other is found else dtypes.promote_types(found, other)
-    return wrap(arrays.full((), norm, found))
+    return wrap(arrays.quietly(arrays.full, (), norm, found))

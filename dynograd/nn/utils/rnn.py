@@ -41,7 +41,9 @@ class PackedSequence(_Packed):
 
     __slots__ = ()
 
-    def __new__(cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None) -> Any:
+    def __new__(
+        cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+    ) -> Any:
         if unsorted_indices is None and sorted_indices is not None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -50,11 +52,20 @@ class PackedSequence(_Packed):
         """The same sequences with `data` converted or moved."""
         return self._replace(data=self.data.to(*args, **kwargs))
 
+    def _converted(self, name: str) -> PackedSequence:
+        return self._replace(data=getattr(self.data, name)())
+
     def float(self) -> PackedSequence:
-        return self._replace(data=self.data.float())
+        return self._converted("float")
 
     def double(self) -> PackedSequence:
-        return self._replace(data=self.data.double())
+        return self._converted("double")
+
+    def half(self) -> PackedSequence:
+        return self._converted("half")
+
+    def long(self) -> PackedSequence:
+        return self._converted("long")
 
     def cpu(self) -> PackedSequence:
         return self.to("cpu")
@@ -99,7 +110,9 @@ def places(sizes: list[int], batch: int) -> Any:
     return creation.tensor(found, dtype=dtypes.int64)
 
 
-def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Packs the real tokens of a padded batch.
 
     Args:
@@ -115,9 +128,15 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, en
     (tensor([1., 4., 2., 5., 3.]), tensor([2, 2, 1]))
     """
     wanted = [int(one) for one in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    if input.dim() < 2:
+        raise ShapeError(
+            f"pack_padded_sequence: expected input with at least 2 dims (T, B, *), got shape {tuple(input.shape)}."
+        )
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else (input.shape[0], input.shape[1])
     if len(wanted) != batch:
-        raise ShapeError(f"pack_padded_sequence: expected `len(lengths)` to be equal to batch_size, got {len(wanted)} and {batch}.")
+        raise ShapeError(
+            f"pack_padded_sequence: expected `len(lengths)` to be equal to batch_size, got {len(wanted)} and {batch}."
+        )
     for place, length in enumerate(wanted):
         if not 1 <= length <= steps:
             raise ShapeError(
@@ -182,7 +201,9 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
-def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
     """One padded tensor from sequences of different lengths.
 
     Args:
@@ -223,6 +244,10 @@ def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences of a padded batch, each cut to its length."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    if len(rows) != len(lengths):
+        raise ShapeError(
+            f"unpad_sequence: {len(rows)} sequences (shape {tuple(padded_sequences.shape)}) but {len(lengths)} length(s)."
+        )
     return [row[: int(length)] for row, length in zip(rows, lengths, strict=True)]
 
 

@@ -173,7 +173,9 @@ def warn_if_asked_outside(schedule: LRScheduler) -> None:
     """For `get_lr` methods, whose value is that of the next step when a user calls them."""
     if not schedule._get_lr_called_within_step:
         warnings.warn(
-            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3
+            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            UserWarning,
+            stacklevel=3,
         )
 
 

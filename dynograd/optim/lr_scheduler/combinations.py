@@ -35,6 +35,13 @@ class _Combination(LRScheduler):
                     f"{type(optimizer).__name__} {id(optimizer):#x}."
                 )
 
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Begins again at step 0, as a sequence that this is a part of asks for."""
+        for group in self.optimizer.param_groups:
+            set_value(group, "lr", group["initial_lr"])
+        _rewind(self)
+        self._initial_step()
+
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, with the parts' own states."""
         state = {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "_schedulers")}
@@ -77,13 +84,17 @@ class SequentialLR(_Combination):
             )
         self._schedulers = schedulers
         self._milestones = milestones
-        self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             set_value(group, "lr", group["initial_lr"])
         self.recursive_undo()
-        first = schedulers[bisect_right(milestones, 0)]
+        self._initial_step()
+        self.last_epoch = last_epoch + 1
+
+    def _initial_step(self) -> None:
+        first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
+        self.last_epoch = 0
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
@@ -127,8 +138,19 @@ class ChainedScheduler(_Combination):
         self.optimizer = chosen  # type: ignore[assignment]
         self._last_lr = values_of(self.optimizer, "lr")
 
+    def _initial_step(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler._initial_step()
+        self._last_lr = values_of(self.optimizer, "lr")
+
     def step(self) -> None:  # type: ignore[override]
         """Steps every part."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = values_of(self.optimizer, "lr")
+
+
+def _rewind(schedule: Any) -> None:
+    for part in getattr(schedule, "_schedulers", ()):
+        _rewind(part)
+    schedule.last_epoch = -1

@@ -68,7 +68,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     [1.0]
     """
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         who = type(self).__name__
         if not isinstance(T_0, int) or T_0 <= 0:
             raise ValueError(f"{who}: Expected positive integer T_0, but got {T_0}.")

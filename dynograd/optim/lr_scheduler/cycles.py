@@ -118,7 +118,9 @@ class CyclicLR(_Cycle):
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True):
+            for group, low, high in zip(
+                self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True
+            ):
                 self._set_momentum(group, high - (high - low) * height * scale)
         return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
@@ -153,8 +155,8 @@ class OneCycleLR(_Cycle):
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=0.1, momentum=0.9)
     >>> scheduler = dynograd.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
-    >>> scheduler.get_last_lr()
-    [0.04]
+    >>> print(f"{scheduler.get_last_lr()[0]:.3f}")
+    0.040
     """
 
     def __init__(
@@ -179,7 +181,9 @@ class OneCycleLR(_Cycle):
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: Expected float between 0 and 1 pct_start, but got {pct_start}.")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR: anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}.")
+            raise ValueError(
+                f"OneCycleLR: anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}."
+            )
         rise, last = float(pct_start * self.total_steps), self.total_steps - 1
         if three_phase:
             self._schedule_phases = [
@@ -228,7 +232,9 @@ class OneCycleLR(_Cycle):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
-                self._set_momentum(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
+                self._set_momentum(
+                    group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                )
         return rates
 
 
@@ -239,7 +245,9 @@ def _phase(end_step: float, *names: str) -> dict[str, Any]:
 def _total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("OneCycleLR: You must define either total_steps OR (epochs AND steps_per_epoch).")
-    counts = {"epochs": epochs, "steps_per_epoch": steps_per_epoch} if total_steps is None else {"total_steps": total_steps}
+    counts = (
+        {"epochs": epochs, "steps_per_epoch": steps_per_epoch} if total_steps is None else {"total_steps": total_steps}
+    )
     product = 1
     for name, value in counts.items():
         if not isinstance(value, int) or value <= 0:

@@ -49,7 +49,10 @@ class _Functions(LRScheduler):
     lr_lambdas: list[Callable[[int], float]]
 
     def __init__(
-        self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Callable[[int], float]], last_epoch: int = -1
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
     ) -> None:
         who, count = type(self).__name__, len(optimizer.param_groups)
         listed = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
@@ -131,7 +134,9 @@ class StepLR(_Chainable):
 class MultiStepLR(_Chainable):
     """The rate times `gamma` at each step of `milestones` (twice where one is listed twice)."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -147,9 +152,13 @@ class MultiStepLR(_Chainable):
 class ConstantLR(_Chainable):
     """The rate times `factor` (in [0, 1]) until step `total_iters`, then the rate itself."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1:
-            raise ValueError(f"ConstantLR: Constant multiplicative factor expected to be between 0 and 1, got {factor}.")
+            raise ValueError(
+                f"ConstantLR: Constant multiplicative factor expected to be between 0 and 1, got {factor}."
+            )
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -186,7 +195,9 @@ class LinearLR(_Chainable):
                 f"LinearLR: Starting multiplicative factor expected to be greater than 0 and less or equal to 1, got {start_factor}."
             )
         if not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: Ending multiplicative factor expected to be between 0 and 1, got {end_factor}.")
+            raise ValueError(
+                f"LinearLR: Ending multiplicative factor expected to be between 0 and 1, got {end_factor}."
+            )
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters

@@ -51,7 +51,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.default_min_lr: float | None = None
         if isinstance(min_lr, (list, tuple)):
             if len(min_lr) != count:
-                raise ValueError(f"ReduceLROnPlateau: expected {count} min_lrs, got {len(min_lr)}: one for each param group.")
+                raise ValueError(
+                    f"ReduceLROnPlateau: expected {count} min_lrs, got {len(min_lr)}: one for each param group."
+                )
             self.min_lrs = list(min_lr)
         else:
             self.default_min_lr = min_lr

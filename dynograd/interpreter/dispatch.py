@@ -1,0 +1,113 @@
+"""Ops called with something else than plain tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import next_seq, remember_line
+from dynograd.interpreter.promotion import slow_of
+from dynograd.interpreter.shared import F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
+from dynograd.ops.op import Op
+
+_NUMERIC = (bool, int, float, complex, numpy.generic)
+
+
+def other_types(op: Op, args: tuple) -> Any:
+    """An op called with something else than plain tensors.
+
+    In this order: types with `__dynograd_op__` take over; raw arrays and numbers beside tensors become constant tensors;
+    raw arrays alone are computed without a tape.
+    """
+    cls = tensor_class[0]
+    names = list(op.signature.parameters)
+    given = dict(zip(names, args, strict=True))
+    values: list[Any] = []
+    for name in op.array_names:
+        value = given[name]
+        if name == op.list_name and isinstance(value, (list, tuple)):
+            values += value
+        else:
+            values.append(value)
+    for value in values:
+        handler = getattr(type(value), "__dynograd_op__", None)
+        if handler is not None:
+            return handler(op, given)
+    has_tensor = any([isinstance(value, cls) for value in values])
+    for name in op.array_names:
+        value = given[name]
+        if name == op.list_name:
+            if not isinstance(value, (list, tuple)):
+                if isinstance(value, cls) or not hasattr(value, "__iter__"):
+                    raise TypeError(
+                        f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type(value).__name__}."
+                    )
+                value = list(value)
+            given[name] = [_operand(op, name, one, has_tensor) for one in value]
+        elif value is None and name in op.optional_names:
+            continue
+        else:
+            given[name] = _operand(op, name, value, has_tensor)
+    keywords = {name for name, parameter in op.signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    if has_tensor:
+        args = tuple(given[name] for name in names if name not in keywords)
+        return op.function(*args, **{name: given[name] for name in keywords})
+    if op.kind == "elementwise":
+        return slow_of(op)(
+            tuple(given[name] for name in op.array_names), tuple(given[name] for name in op.static_names)
+        )
+    return plain_of(op)(op.forward(**given))
+
+
+def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
+    cls = tensor_class[0]
+    if isinstance(value, cls):
+        if type(value) not in TENSORS:
+            TENSORS.add(type(value))
+        return value
+    if op.kind == "elementwise" and isinstance(value, _NUMERIC) and not isinstance(value, numpy.generic):
+        wanted = op.promote == "select" and name == op.array_names[0]
+        if not wanted and len(op.array_names) > 1:
+            return _number_tensor(value) if has_tensor and type(value) not in NUMBERS else value
+    if arrays.is_array(value):
+        if has_tensor and isinstance(value, numpy.generic):
+            return _number_tensor(value.item()) if op.kind == "elementwise" else cls.wrap(as_result(value))
+        return cls.wrap(value) if has_tensor else as_result(value)
+    if isinstance(value, _NUMERIC):
+        if op.kind != "elementwise" and not has_tensor:
+            return arrays.from_python(value, None)
+        raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")
+    raise TypeError(
+        f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}. "
+        f"Make one with dynograd.tensor(...) or dynograd.as_tensor(...)."
+    )
+
+
+def _number_tensor(value: Any) -> Any:
+    return tensor_class[0].wrap(arrays.from_python(value, None))
+
+
+def names_for_all() -> dict[str, Any]:
+    from_tensor = tensor_class[0]
+    return dict(
+        TENSORS=TENSORS,
+        NUMBERS=NUMBERS,
+        MODES=MODES,
+        F32=F32,
+        F64=F64,
+        ndarray=ndarray,
+        as_result=as_result,
+        quietly=quietly,
+        FLOATING_WARNINGS=FLOATING_WARNINGS,
+        next_seq=next_seq,
+        remember_line=remember_line,
+        other_types=other_types,
+        link_view=from_tensor.link_view,
+        new_tensor=object.__new__,
+        Tensor=from_tensor,
+        new_node=object.__new__,
+    )

@@ -1,0 +1,178 @@
+"""Functions of elementwise ops: the kernel is called at once where dtypes agree, promotion goes the slow way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
+from dynograd.interpreter.dispatch import names_for_all
+from dynograd.interpreter.promotion import broadcast_failure, describe, scalar_of, scalars32, scalars64, slow_of
+from dynograd.interpreter.shared import (
+    arguments_text,
+    edge_text,
+    quietly_lines,
+    signature_of,
+    statics_text,
+    tuple_text,
+    wrap_lines,
+)
+from dynograd.kernels import kernel
+from dynograd.ops.op import Op
+
+
+def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
+    parameters, names, _ = signature_of(op)
+    operands = list(op.array_names)
+    statics = list(op.static_names)
+    passed = "".join(f", {name}" for name in statics)
+    lines = [f"def {op.name}({parameters}):"]
+    allowed = _fast_dtype(op)
+    wide = len(operands) > 1
+    if not wide:
+        only = operands[0]
+        lines += [
+            f"    if type({only}) not in TENSORS:",
+            f"        if type({only}) is ndarray:",
+            f"            {only}_array = {only}",
+            f"            if {allowed.format(array=f'{only}_array')}:",
+            *quietly_lines(f"out = fast({only}_array{passed})", "                "),
+            "                return out",
+            f"            return slow(({only}_array,), ({tuple_text(statics)}))",
+            f"        return other_types(op, {arguments_text(op)})",
+            f"    {only}_array = {only}.array",
+            f"    if type({only}_array) is ndarray and {allowed.format(array=f'{only}_array')}:",
+            *quietly_lines(f"out = fast({only}_array{passed})", "        "),
+            "    else:",
+            f"        out = slow(({only}_array,), ({tuple_text(statics)}))",
+            "    adapt = out.dtype.kind == 'c' or out.dtype.itemsize == 2" if op.differentiable else "",
+            f"    wants = {only}._requires_grad" if op.differentiable else "",
+        ]
+    else:
+        lines += _wide_lines(op, operands, statics, passed)
+    lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
+    lines += wrap_lines("out", "result")
+    if op.differentiable:
+        saves = elementwise_saves(op)
+        edges = ", ".join(
+            (edge_text(name) if not wide else f"(({name}.node or {name}) if {name}_wants else None)")
+            for name in operands
+        )
+        lines += ["    if wants and (mode := MODES.grad):"]
+        if wide:
+            first = operands[0]
+            same = " and ".join(f"{first}_array.shape == {name}_array.shape" for name in operands[1:])
+            lines += ["        if adapt is None:", f"            adapt = not ({same})"]
+        body = ["node = new_node(NodeClass)", "node.seq = next_seq()", f"node.edges = ({edges},)", "node.hooks = None"]
+        body.append(f"node.attrs = {statics_text(op)}" if statics else "node.attrs = None")
+        body += [f"node.{name} = " + ("out" if name == "output" else f"{name}_array") for name in saves]
+        described = ", ".join(f"describe({name}_array)" for name in operands)
+        body += [f"node.adapt = ({described},) if adapt else None"]
+        body += ["if mode > 1:", "    remember_line(node)"]
+        lines += ["        " + line for line in body]
+        lines += ["        result.node = node", "        result._requires_grad = True"]
+        names["NodeClass"] = make_elementwise_node(op, saves)
+    lines.append("    return result")
+    like = numpy.empty(())
+    names |= dict(
+        op=op,
+        fast=kernel("elementwise", op.name, like),
+        slow=slow_of(op),
+        describe=describe,
+        scalar=scalar_of,
+        scalars32=scalars32,
+        scalars64=scalars64,
+        BOOL=numpy.dtype(bool),
+        broadcast_failure=broadcast_failure,
+        **names_for_all(),
+    )
+    return "\n".join(line for line in lines if line) + "\n", names
+
+
+def _fast_dtype(op: Op) -> str:
+    if op.promote == "integer":
+        return "{array}.dtype.kind in 'biu'"
+    return "({array}.dtype is F32 or {array}.dtype is F64)"
+
+
+def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) -> list[str]:
+    """Operands of a binary (or wider) elementwise op: tensors of one dtype, or a tensor and a number, go the fast way."""
+    call = ", ".join(f"{name}_array" for name in operands)
+    slow = f"out = slow(({call},), ({tuple_text(statics)}))"
+    values = operands[1:] if op.promote == "select" else operands
+    same = " and ".join(f"{name}_array.dtype is kind" for name in values[1:])
+    kinds = {
+        "arithmetic": "(kind is F32 or kind is F64)",
+        "float": "(kind is F32 or kind is F64)",
+        "compare": "kind.num < 13",
+        "integer": "kind.kind in 'biu'",
+        "logical": "True",
+        "select": f"{operands[0]}_array.dtype is BOOL",
+    }[op.promote]
+    tensor = {name: f"type({name}) in TENSORS" for name in operands}
+    number = {name: f"type({name}) in NUMBERS" for name in values}
+
+    lines = [f"    if {' and '.join(tensor.values())}:"]
+    lines += [f"        {name}_array = {name}.array" for name in operands]
+    lines += [f"        kind = {values[0]}_array.dtype"]
+    lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
+    lines += quietly_lines(f"out = fast({call}{passed})", "            ")
+    lines += [
+        "            except ValueError as error:",
+        f"                raise broadcast_failure(op, ({call},), error) from None",
+    ]
+    lines += ["            adapt = None", "        else:", f"            {slow}", "            adapt = True"]
+    lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
+
+    if len(operands) == 2 and op.promote != "integer":
+        for one, two in (operands, operands[::-1]):
+            lines += [
+                f"    elif {tensor[one]} and {number[two]}:",
+                f"        {one}_array = {one}.array",
+                f"        kind = {one}_array.dtype",
+                "        if kind is F32 or kind is F64:",
+                f"            {two}_array = (scalars32 if kind is F32 else scalars64).get({two})",
+                f"            if {two}_array is None:",
+                f"                {two}_array = scalar({two}, kind)",
+                *quietly_lines(f"out = fast({call}{passed})", "            "),
+                "            adapt = False",
+                "        else:",
+                f"            {two}_array = {two}",
+                f"            {slow}",
+                "            adapt = True",
+                f"        {one}_wants = {one}._requires_grad",
+                f"        {two}_wants = False",
+            ]
+    else:
+        either = [f"({tensor[name]} or {number[name]})" if name in number else tensor[name] for name in operands]
+        lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
+        for name in operands:
+            lines += [f"        {name}_array = {name}.array if {tensor[name]} else {name}"]
+            lines += [f"        {name}_wants = {tensor[name]} and {name}._requires_grad"]
+        lines += [f"        {slow}", "        adapt = True"]
+
+    raw = {name: f"type({name}) is ndarray" for name in operands}
+    same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
+    ready = (
+        f"{operands[0]}.dtype is BOOL"
+        if op.promote == "select"
+        else f"({values[0]}.dtype is F32 or {values[0]}.dtype is F64)"
+    )
+    if op.promote == "integer":
+        ready = f"{values[0]}.dtype.kind in 'biu'"
+    either = [f"({raw[name]} or {number[name]})" if name in number else raw[name] for name in operands]
+    lines += [
+        f"    elif {' and '.join(raw.values())}:",
+        f"        if {same} and {ready}:",
+        *quietly_lines(f"out = fast({', '.join(operands)}{passed})", "            "),
+        "            return out",
+        f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
+        f"    elif {' and '.join(either)} and ({' or '.join(raw.values())}):",
+        f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
+        "    else:",
+        f"        return other_types(op, {arguments_text(op)})",
+    ]
+    if not op.differentiable:
+        return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
+    return [*lines, f"    wants = {' or '.join(f'{name}_wants' for name in operands)}"]

@@ -1,0 +1,139 @@
+"""What a node saved, as tensors with their history: for `create_graph` and for ops that have a decomposition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import as_result
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import Node, OutputNode, Partial, next_seq
+from dynograd.interpreter.shared import tensor_class
+
+saved_forms: list[Any] = []
+
+
+class GraphSaved:
+    """What a node saved, as tensors with their history: what `backward` sees under `create_graph`."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def needs(self, position: int) -> bool:
+        return self.node.edges[position] is not None
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._with_history(name)
+        for form in saved_forms:
+            value = form(self.node, name, value)
+        return value
+
+    def _with_history(self, name: str) -> Any:
+        node = self.node
+        value = getattr(node, name)
+        op = node.op
+        if name in op.extras:
+            raise AssertionError(f"{op.name}.backward reads the extra {name!r}, which only fast_backward may do")
+        if name == "output":
+            if op.outputs is None:
+                return with_history(value, node)
+            return tuple(
+                with_history(one, OutputNode(node, number)) if one.dtype.kind in "fcV" else with_history(one, None)
+                for number, one in enumerate(value)
+            )
+        if name not in op.array_names or value is None:
+            return value
+        position = op.array_names.index(name)
+        if name == op.list_name:
+            after = len(op.array_names) - position - 1
+            edges = node.edges[position : len(node.edges) - after]
+            return [with_history(one, edge) for one, edge in zip(value, edges, strict=True)]
+        if op.list_name and op.array_names.index(op.list_name) < position:
+            position -= len(op.array_names)
+        return with_history(value, node.edges[position])
+
+
+def with_history(value: Any, edge: Any) -> Any:
+    """A tensor on the array `value` whose gradient goes along `edge`."""
+    if not arrays.is_array(value):
+        return value
+    cls = tensor_class[0]
+    if edge is not None and not isinstance(edge, Node):
+        if edge.array is value:
+            return edge
+        alias = cls.wrap(value)
+        alias.node = alias_of(edge)
+        alias._requires_grad = True
+        return alias
+    made = cls.wrap(value)
+    if edge is not None:
+        made.node = edge
+        made._requires_grad = True
+    return made
+
+
+class AliasBackward(Node):
+    """Passes the gradient on unchanged."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return (g,)
+
+    apply_graph = apply
+
+
+def alias_of(edge: Any) -> Node:
+    node = AliasBackward()
+    node.edges, node.seq, node.hooks, node.attrs = (edge,), next_seq(), None, None
+    return node
+
+
+def through_decomposition(node: Any, g: Any, create_graph: bool) -> Any:
+    """Gradients of a fused op through the same function written with other ops."""
+    op = node.op
+    cls = tensor_class[0]
+    saved = GraphSaved(node)
+    given: dict[str, Any] = {}
+    sources: list[Any] = []
+    for name in op.array_names:
+        value = getattr(saved, name)
+        if not create_graph:
+            value = _fresh_leaves(value)
+        given[name] = value
+        sources += list(value) if isinstance(value, (list, tuple)) else [value]
+    given |= dict(zip(op.static_names, node.attrs, strict=True))
+    mode = MODES.grad
+    MODES.grad = 1
+    try:
+        parts = op.decomposition(**given)
+        parts = parts if isinstance(parts, (tuple, list)) else (parts,)
+        wanted = [
+            (one if isinstance(one, cls) else None) if edge is not None else None
+            for one, edge in zip(sources, node.edges, strict=True)
+        ]
+        seeds = g.parts if isinstance(g, Partial) else {0: g}
+        chosen = [parts[number] for number in seeds]
+        grads = cls.gradients(
+            chosen,
+            [one for one in wanted if one is not None],
+            [seed if isinstance(seed, cls) else cls.wrap(as_result(seed)) for seed in seeds.values()],
+            create_graph,
+        )
+    finally:
+        MODES.grad = mode
+    found = iter(grads)
+    result = [None if one is None else next(found) for one in wanted]
+    return result if create_graph else [None if one is None else one.array for one in result]
+
+
+def _fresh_leaves(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_fresh_leaves(one) for one in value]
+    if value is None or not value._requires_grad:
+        return value
+    made = tensor_class[0].wrap(value.array)
+    made._requires_grad = True
+    return made

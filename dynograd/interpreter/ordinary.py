@@ -1,0 +1,247 @@
+"""Functions and nodes of ops that have a forward of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.arrays import as_result
+from dynograd.autograd.nodes import Node, OutputNode
+from dynograd.interpreter.dispatch import names_for_all
+from dynograd.interpreter.history import GraphSaved, through_decomposition
+from dynograd.interpreter.shared import (
+    TENSORS,
+    arguments_text,
+    edge_text,
+    named_outputs,
+    node_classes,
+    plain_of,
+    quietly_lines,
+    release_of,
+    signature_of,
+    statics_text,
+    tensor_class,
+    wrap_lines,
+)
+from dynograd.ops.op import Op
+
+
+def write_op(op: Op) -> tuple[str, dict[str, Any]]:
+    parameters, names, call = signature_of(op)
+    required = [name for name in op.array_names if name not in op.optional_names and name != op.list_name]
+    optional = [name for name in op.array_names if name in op.optional_names]
+    tests = [f"type({name}) in TENSORS" for name in required]
+    tests += [f"({name} is None or type({name}) in TENSORS)" for name in optional]
+    if op.list_name:
+        tests.append(f"all_tensors({op.list_name})")
+    lines = [f"def {op.name}({parameters}):"]
+    raw_tests = [f"type({name}) is ndarray" for name in required] + [f"{name} is None" for name in optional]
+    if not op.list_name:
+        lines += [
+            f"    if not ({' and '.join(tests) or 'True'}):",
+            f"        if {' and '.join(raw_tests) or 'False'}:",
+            f"            return plain(forward({', '.join(call)}))",
+            f"        return other_types(op, {arguments_text(op)})",
+        ]
+    else:
+        lines += [f"    if not ({' and '.join(tests)}):", f"        return other_types(op, {arguments_text(op)})"]
+    inner = dict.fromkeys(op.array_names, "")
+    for name in required:
+        lines.append(f"    {name}_array = {name}.array")
+        inner[name] = f"{name}_array"
+    for name in optional:
+        lines.append(f"    {name}_array = None if {name} is None else {name}.array")
+        inner[name] = f"{name}_array"
+    if op.list_name:
+        lines.append(f"    {op.list_name}_array = [one.array for one in {op.list_name}]")
+        inner[op.list_name] = f"{op.list_name}_array"
+    inner_call = []
+    for text in call:
+        key, equals, value = text.partition("=")
+        inner_call.append(f"{key}={inner.get(value, value)}" if equals else inner.get(key, key))
+    lines += quietly_lines(f"out = forward({', '.join(inner_call)})", "    ")
+    if op.extras:
+        lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
+    wants = [f"{name}._requires_grad" for name in required]
+    wants += [f"({name} is not None and {name}._requires_grad)" for name in optional]
+    if op.list_name:
+        wants.append(f"any([one._requires_grad for one in {op.list_name}])")
+    node_class = _make_node_class(op)
+    record = _record_lines(op, required, optional) if op.differentiable and wants else []
+    if op.outputs is None:
+        lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
+        lines += wrap_lines("out", "result")
+        if op.view and required:
+            lines += [
+                "    if out.base is not None:",
+                f"        link_view(result, {required[0]}, op, {statics_text(op)})",
+            ]
+        if record:
+            lines += [f"    if ({' or '.join(wants)}) and (mode := MODES.grad) and out.dtype.kind in 'fcV':"]
+            lines += ["        " + line for line in record]
+            lines += ["        result.node = node", "        result._requires_grad = True"]
+        lines.append("    return result")
+    else:
+        if record:
+            lines += [f"    if ({' or '.join(wants)}) and (mode := MODES.grad):"]
+            lines += ["        " + line for line in record]
+            lines += ["    else:", "        node = None"]
+        else:
+            lines.append("    node = None")
+        viewed = f"{required[0]}, op, {statics_text(op)}" if op.view and required else "None, None, None"
+        lines.append(f"    return outputs(out, node, {viewed})")
+    names |= dict(
+        op=op,
+        forward=op.forward,
+        NodeClass=node_class,
+        all_tensors=_all_tensors,
+        outputs=_outputs_of(op),
+        plain=plain_of(op),
+        any=any,
+        **names_for_all(),
+    )
+    return "\n".join(lines) + "\n", names
+
+
+def _record_lines(op: Op, required: list[str], optional: list[str]) -> list[str]:
+    edges = [edge_text(name) for name in required]
+    edges += [f"(None if {name} is None else {edge_text(name)})" for name in optional]
+    positions = {name: number for number, name in enumerate(op.array_names)}
+    ordered = [edge for _, edge in sorted(zip([positions[n] for n in required + optional], edges, strict=True))]
+    if op.list_name:
+        listed = f"*[{edge_text('one')} for one in {op.list_name}]"
+        ordered.insert(positions[op.list_name], listed)
+    lines = [
+        "node = new_node(NodeClass)",
+        "node.seq = next_seq()",
+        f"node.edges = ({', '.join(ordered)},)",
+        "node.hooks = None",
+        f"node.attrs = {statics_text(op)}",
+    ]
+    for save in op.saves:
+        if save == "output":
+            lines.append("node.output = out")
+        elif "." in save:
+            name, _, what = save.partition(".")
+            if name == op.list_name:
+                lines.append(f"node.{name}_{what} = [one.{what} for one in {name}_array]")
+            elif name in op.optional_names:
+                lines.append(f"node.{name}_{what} = None if {name} is None else {name}_array.{what}")
+            else:
+                lines.append(f"node.{name}_{what} = {name}_array.{what}")
+        else:
+            lines.append(f"node.{save} = {save}_array")
+    if op.decomposition is not None:
+        lines += [f"node.{name} = {name}_array" for name in op.array_names if name not in op.saves]
+    for extra in op.extras:
+        lines.append(f"node.{extra} = extra_{extra}")
+    if op.outputs is not None:
+        lines.append("node.outputs_like = [(one.shape, one.dtype) for one in out]")
+    lines += ["if mode > 1:", "    remember_line(node)"]
+    return lines
+
+
+def _make_node_class(op: Op) -> type[Node]:
+    if op.name in node_classes:
+        return node_classes[op.name]
+    arrays_saved = [save for save in op.saves if "." not in save]
+    if op.decomposition is not None:
+        arrays_saved += [name for name in op.array_names if name not in arrays_saved]
+    arrays_saved += list(op.extras)
+    described = [save.replace(".", "_") for save in op.saves if "." in save]
+    slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
+    title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
+    made = type(title, (Node,), {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "op": op})
+    made.apply, made.apply_graph = _apply_of(op), _apply_graph_of(op)  # type: ignore[method-assign]
+    made.release = release_of(arrays_saved)  # type: ignore[method-assign]
+    node_classes[op.name] = made
+    return made
+
+
+def _apply_of(op: Op) -> Any:
+    rule = op.fast_backward_rule or op.backward_rule
+    if rule is None:
+        if op.decomposition is not None:
+            return lambda node, g: through_decomposition(node, g, False)
+        if not op.differentiable:
+            return None
+        raise AssertionError(f"op {op.name} has no backward")
+    if op.list_name:
+        inner = rule
+        place = op.array_names.index(op.list_name)
+
+        def rule(g: Any, node: Any, *attrs: Any) -> tuple:  # type: ignore[no-redef]
+            found = inner(g, node, *attrs)
+            return (*found[:place], *found[place], *found[place + 1 :])
+
+    if op.outputs is None:
+        return lambda node, g: rule(g, node, *node.attrs)
+
+    def apply(node: Any, g: Any) -> Any:
+        parts = g.parts
+        filled = [
+            parts[number]
+            if number in parts
+            else arrays.zeros(shape, dtypes.BY_NUM[kind.num])
+            if kind.kind in "fcV"
+            else None
+            for number, (shape, kind) in enumerate(node.outputs_like)
+        ]
+        return rule(tuple(filled), node, *node.attrs)
+
+    return apply
+
+
+def _apply_graph_of(op: Op) -> Any:
+    if op.decomposition is not None:
+        return lambda node, g: through_decomposition(node, g, True)
+    rule = op.backward_rule
+    if rule is None:
+        return None
+
+    def apply_graph(node: Any, g: Any) -> Any:
+        wrap = tensor_class[0].wrap
+        if op.outputs is not None:
+            parts = g.parts
+            g = tuple(
+                parts[number]
+                if number in parts
+                else wrap(arrays.zeros(shape, dtypes.BY_NUM[kind.num]))
+                if kind.kind in "fcV"
+                else None
+                for number, (shape, kind) in enumerate(node.outputs_like)
+            )
+        found = rule(g, GraphSaved(node), *node.attrs)
+        if op.list_name:
+            place = op.array_names.index(op.list_name)
+            found = (*found[:place], *found[place], *found[place + 1 :])
+        return found
+
+    return apply_graph
+
+
+def _all_tensors(values: Any) -> bool:
+    if type(values) not in (list, tuple):
+        return False
+    return all([type(value) in TENSORS for value in values])
+
+
+def _outputs_of(op: Op) -> Any:
+    if op.outputs is None:
+        return None
+    pack = tuple if op.outputs == "list" else named_outputs(op).__call__
+
+    def outputs(out: Any, node: Any, base: Any, view_op: Any, statics: Any) -> Any:
+        cls = tensor_class[0]
+        made = []
+        for number, array in enumerate(out):
+            one = cls.wrap(as_result(array))
+            if base is not None:
+                cls.link_view(one, base, view_op, statics, number)
+            if node is not None and one.array.dtype.kind in "fcV":
+                one.node = OutputNode(node, number)
+                one._requires_grad = True
+            made.append(one)
+        return pack(made) if op.outputs == "list" else pack(*made)
+
+    return outputs

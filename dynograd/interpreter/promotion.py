@@ -1,0 +1,108 @@
+"""The slow way of elementwise ops: mixed dtypes, numbers, half types, and errors of broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays, dtypes
+from dynograd.arrays import as_result, ndarray, quietly
+from dynograd.errors import DtypeError
+from dynograd.interpreter.shared import F32
+from dynograd.kernels import kernel
+from dynograd.ops.op import Op
+from dynograd.shapes import broadcast_error, broadcast_shapes
+
+scalars32: dict[Any, Any] = {}
+scalars64: dict[Any, Any] = {}
+
+
+def scalar_of(number: Any, kind: Any) -> Any:
+    """A Python number as a 0-d float array (NumPy adds those faster than numbers); repeated numbers are remembered."""
+    try:
+        made = numpy.array(number, kind)
+    except OverflowError:
+        made = numpy.array(float("inf") if number > 0 else float("-inf"), kind)
+    made.flags.writeable = False
+    known = scalars32 if kind is F32 else scalars64
+    if number and len(known) < 256:  # 0.0 and -0.0 are one key
+        known[number] = made
+    return made
+
+
+def describe(operand: Any) -> Any:
+    return (operand.shape, operand.dtype) if isinstance(operand, ndarray) or hasattr(operand, "shape") else ((), None)
+
+
+def broadcast_failure(op: Op, operands: tuple, error: Exception) -> Exception:
+    shapes = [operand.shape for operand in operands]
+    try:
+        broadcast_shapes(op.name, *shapes)
+    except ValueError:
+        return broadcast_error(op.name, *shapes)
+    return error
+
+
+def slow_of(op: Op) -> Any:
+    """Forward with promotion: mixed dtypes, integers where floats come out, half types, numbers."""
+
+    def slow(operands: tuple, statics: tuple) -> Any:
+        shapes = [operand.shape for operand in operands if hasattr(operand, "shape")]
+        shape = broadcast_shapes(op.name, *shapes)
+        kind = dtypes.result_dtype(*(operands[1:] if op.promote == "select" else operands))
+        if op.promote == "float" and kind.category < dtypes.FLOATING:
+            kind = dtypes.get_default_dtype()
+        if op.promote == "integer" and kind.category > dtypes.INTEGER:
+            raise DtypeError(
+                f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
+            )
+        compute = dtypes.float32 if kind in (dtypes.float16, dtypes.bfloat16) and op.promote != "select" else kind
+        if op.promote == "logical":
+            ready = [_as_array(operand, None) for operand in operands]
+        elif op.promote == "select":
+            ready = [_as_condition(op, operands[0]), *[_as_array(operand, kind) for operand in operands[1:]]]
+        else:
+            ready = [_as_array(operand, compute if _keeps_digits(op, operand) else kind) for operand in operands]
+            if compute is not kind:
+                ready = [arrays.cast(operand, compute) for operand in ready]
+        try:
+            out = as_result(quietly(kernel("elementwise", op.name, ready[0]), *ready, *statics))
+        except TypeError as error:
+            raise DtypeError(
+                f"{op.name}: not defined for {kind} ({error}). Convert to a supported dtype first."
+            ) from None
+        if op.promote in ("arithmetic", "float", "integer"):
+            if compute is not kind:
+                out = arrays.cast(out, kind)
+        if out.shape != shape:
+            raise AssertionError(f"{op.name} kernel returned shape {out.shape}, expected {shape}")
+        return out
+
+    return slow
+
+
+def _as_array(operand: Any, kind: Any) -> Any:
+    if arrays.is_array(operand):
+        return operand if kind is None else arrays.cast(arrays.as_result(operand), kind)
+    if kind is None:
+        return arrays.from_python(operand, None)
+    if kind.category == dtypes.INTEGER:
+        return numpy.array(int(operand), dtype=numpy.int64).astype(kind.numpy)
+    return arrays.from_python(operand, kind)
+
+
+def _keeps_digits(op: Op, operand: Any) -> bool:
+    """Numbers and 0-d tensors beside half tensors enter arithmetic in float32; to be compared they are rounded first."""
+    return op.promote != "compare" and not getattr(operand, "ndim", 0)
+
+
+def _as_condition(op: Op, condition: Any) -> Any:
+    if condition.dtype.kind == "b":
+        return arrays.as_result(condition)
+    if condition.dtype.num == dtypes.uint8.num:
+        return arrays.cast(condition, dtypes.bool)
+    raise DtypeError(
+        f"{op.name}: expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of_array(condition)}. "
+        f"Compare first, e.g. condition != 0, or use condition.bool()."
+    )

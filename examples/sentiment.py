@@ -1,0 +1,326 @@
+"""Is a sentence from a film review for or against the film? A bidirectional GRU over sentences of any length.
+
+    python examples/sentiment.py                                     trains, tests and saves
+    python examples/sentiment.py --seed 1 --epochs 3 --workers 0     see --help
+    python examples/sentiment.py predict "a gorgeous, witty film"
+
+A word's vector is the mean of its own and of those of its first and last letters, so that a rare or new word ("wittily")
+begins near the words it looks like. Measured and kept is a running average of the weights, which overfits later than they do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import gzip
+import hashlib
+import re
+import sys
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import dynograd as torch
+import dynograd.nn.functional as F
+from dynograd import nn
+from dynograd.data import BucketBatchSampler, DataLoader, Dataset, collate_pad
+from dynograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from tqdm import tqdm
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE / "data" / "rt-polarity.tsv.gz"
+CHECKPOINT = HERE / "out" / "sentiment.safetensors"
+PADDING, UNKNOWN = 0, 1
+PREFIXES, SUFFIXES = (3, 4, 5, 6), (2, 3, 4)
+
+
+def read_splits(path=DATA):
+    """{"train", "valid", "test"}: lists of (words, label). A sentence's place depends on its text alone."""
+    splits = {"train": [], "valid": [], "test": []}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            label, sentence = line.rstrip("\n").split("\t")
+            place = zlib.crc32(sentence.encode()) % 10
+            split = "test" if place == 0 else "valid" if place == 1 else "train"
+            splits[split].append((sentence.split(), float(label)))
+    return splits
+
+
+class Vocabulary:
+    """Rows of the embedding table: known words one each, beginnings and ends of words hashed into the last `pieces` rows."""
+
+    def __init__(self, words, pieces):
+        self.words, self.pieces = words, pieces
+        self.rows = {word: row for row, word in enumerate(words, start=2)}
+        self.encode_word = functools.cache(self.encode_word)
+
+    @classmethod
+    def of(cls, sentences, least_uses=2, pieces=30_000):
+        uses = Counter(word for words, _ in sentences for word in words)
+        return cls(sorted(word for word, count in uses.items() if count >= least_uses), pieces)
+
+    def __len__(self):
+        return 2 + len(self.words) + self.pieces
+
+    def encode_word(self, word):
+        parts = [word[:size] + "-" for size in PREFIXES if size < len(word)]
+        parts += ["-" + word[-size:] for size in SUFFIXES if size < len(word)]
+        first = 2 + len(self.words)
+        rows = [self.rows.get(word, UNKNOWN)] + [first + zlib.crc32(part.encode()) % self.pieces for part in parts]
+        return rows + [PADDING] * (1 + len(PREFIXES) + len(SUFFIXES) - len(rows))
+
+    def encode(self, words):
+        """(T, 8) rows of the table for T words."""
+        return torch.tensor([self.encode_word(word) for word in words])
+
+
+class Sentences(Dataset):
+    def __init__(self, sentences, vocabulary):
+        self.sentences, self.vocabulary = sentences, vocabulary
+
+    def __len__(self):
+        return len(self.sentences)
+
+    def __getitem__(self, index):
+        words, label = self.sentences[index]
+        return self.vocabulary.encode(words), label
+
+
+def loader(sentences, vocabulary, batch_size, shuffle, workers):
+    """Batches of sentences of similar length: (rows (B, T, 8), lengths (B,), labels (B,))."""
+    lengths = [len(words) for words, _ in sentences]
+    return DataLoader(
+        Sentences(sentences, vocabulary),
+        batch_sampler=BucketBatchSampler(lengths, batch_size, shuffle=shuffle),
+        collate_fn=collate_pad(PADDING),
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+
+
+class Classifier(nn.Module):
+    def __init__(self, rows, size=128, hidden=96, word_dropout=0.3, input_dropout=0.7, output_dropout=0.5):
+        super().__init__()
+        self.embedding = nn.EmbeddingBag(rows, size, mode="mean", padding_idx=PADDING)
+        self.gru = nn.GRU(size, hidden, batch_first=True, bidirectional=True)
+        self.output = nn.Linear(2 * hidden, 1)
+        self.word_dropout, self.input_dropout, self.output_dropout = word_dropout, input_dropout, output_dropout
+        with torch.no_grad():
+            self.embedding.weight.mul_(0.25)
+
+    def forward(self, rows, lengths):
+        """(B, T, 8) rows and (B,) lengths to (B,) logits."""
+        packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
+        rows = self.hide_words(packed.data) if self.training else packed.data
+        x = F.dropout(self.embedding(rows), self.input_dropout, self.training)
+        states, _ = self.gru(packed._replace(data=x))
+        states, _ = pad_packed_sequence(states, batch_first=True, padding_value=float("-inf"))
+        strongest = states.max(dim=1).values
+        return self.output(F.dropout(strongest, self.output_dropout, self.training)).squeeze(1)
+
+    def hide_words(self, rows):
+        """Some words become unknown ones, of which only the letters are left."""
+        rows = rows.clone()
+        rows[torch.rand(len(rows)) < self.word_dropout, 0] = UNKNOWN
+        return rows
+
+
+@torch.no_grad()
+def move_average(average, model, step, decay=0.995):
+    """average <- decay * average + (1 - decay) * model; a shorter memory in the first steps."""
+    weight = 1 - min(decay, step / (step + 10))
+    for averaged, current in zip(average.parameters(), model.parameters()):
+        averaged.lerp_(current, weight)
+
+
+@torch.no_grad()
+def evaluate(model, batches):
+    """(mean loss, accuracy)."""
+    model.eval()
+    loss = right = count = 0
+    for rows, lengths, labels in batches:
+        logits = model(rows, lengths)
+        labels = labels.float()
+        loss += F.binary_cross_entropy_with_logits(logits, labels, reduction="sum").item()
+        right += ((logits > 0) == (labels > 0.5)).sum().item()
+        count += len(labels)
+    return loss / count, right / count
+
+
+def main(
+    steps=None,
+    epochs=8,
+    batch_size=64,
+    learning_rate=2e-3,
+    patience=3,
+    workers=2,
+    seed=0,
+    checkpoint=CHECKPOINT,
+    plot=None,
+    sentences=None,
+):
+    """Trains, keeps the epoch that validates best, and tests it.
+
+    Args:
+        steps: stop after so many (None: after `epochs`).
+        patience: stop after so many epochs without a better validation accuracy.
+        sentences: use only so many of each split (None: all).
+    Returns:
+        dict of test_accuracy, test_loss, best_epoch, digest of the kept weights, history.
+    """
+    torch.manual_seed(seed)
+    splits = {name: found[:sentences] for name, found in read_splits().items()}
+    vocabulary = Vocabulary.of(splits["train"])
+    train = loader(splits["train"], vocabulary, batch_size, True, workers)
+    valid, test = (loader(splits[name], vocabulary, 256, False, 0) for name in ("valid", "test"))
+
+    config = {"size": 128, "hidden": 96}
+    model = Classifier(len(vocabulary), **config)
+    average = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    print(
+        ", ".join(f"{len(found)} {name}" for name, found in splits.items()),
+        "sentences;",
+        len(vocabulary.words),
+        "words;",
+        end=" ",
+    )
+    print(f"{sum(p.numel() for p in model.parameters()):,} weights; seed {seed}", flush=True)
+
+    history = []
+    best = {"accuracy": -1.0, "epoch": 0}
+    step = 0
+    started = time.perf_counter()
+    for epoch in range(1, epochs + 1):
+        model.train()
+        total = tokens = batches = 0
+        began = time.perf_counter()
+        bar = tqdm(train, desc=f"epoch {epoch}", unit="batch", file=sys.stdout, mininterval=0.5)
+        for rows, lengths, labels in bar:
+            loss = F.binary_cross_entropy_with_logits(model(rows, lengths), labels.float())
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            move_average(average, model, step)
+
+            total += loss.item()
+            tokens += lengths.sum().item()
+            batches += 1
+            speed = tokens / (time.perf_counter() - began)
+            bar.set_postfix_str(f"loss {total / batches:.3f}, {speed:,.0f} tokens/s", refresh=False)
+            if step == steps:
+                break
+        bar.close()
+
+        loss, accuracy = evaluate(average, valid)
+        history.append({"train_loss": total / batches, "valid_loss": loss, "valid_accuracy": accuracy})
+        print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
+        if accuracy > best["accuracy"]:
+            best = {"accuracy": accuracy, "epoch": epoch}
+            Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
+            kept = {
+                "model": average.state_dict(),
+                "config": config,
+                "words": vocabulary.words,
+                "pieces": vocabulary.pieces,
+            }
+            torch.save({**kept, "best": best}, checkpoint)
+        if step == steps or epoch - best["epoch"] >= patience:
+            break
+
+    model, _ = restore(checkpoint)
+    loss, accuracy = evaluate(model, test)
+    digest = digest_of(model)
+    print(
+        f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {time.perf_counter() - started:.0f} s, weights {digest})"
+    )
+    print(f"kept in {checkpoint}; curves: {draw(history, plot or Path(checkpoint).with_suffix('.png'))}")
+    return {
+        "test_accuracy": accuracy,
+        "test_loss": loss,
+        "best_epoch": best["epoch"],
+        "digest": digest,
+        "history": history,
+    }
+
+
+def restore(checkpoint=CHECKPOINT):
+    """(model, vocabulary) out of a file that `main` wrote."""
+    found = torch.load(checkpoint)
+    vocabulary = Vocabulary(found["words"], found["pieces"])
+    model = Classifier(len(vocabulary), **found["config"])
+    model.load_state_dict(found["model"])
+    return model.eval(), vocabulary
+
+
+def predict(text, checkpoint=CHECKPOINT):
+    """Probability that `text` speaks for the film."""
+    model, vocabulary = restore(checkpoint)
+    words = re.findall(r"[\w'&-]+|[^\w\s]", text.lower())
+    if not words:
+        raise ValueError(f"predict: expected a sentence with at least one word, got {text!r}.")
+    with torch.no_grad():
+        logit = model(vocabulary.encode(words)[None], torch.tensor([len(words)]))
+    return logit.sigmoid().item()
+
+
+def digest_of(model):
+    """Eight letters that change when any bit of any weight does."""
+    made = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        made.update(name.encode() + value.numpy().tobytes())
+    return made.hexdigest()[:8]
+
+
+def draw(history, path):
+    """Curves of an epoch's losses and accuracy as a PNG at `path`; without matplotlib as text. Returns where they are."""
+    epochs = range(1, len(history) + 1)
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        for epoch, row in zip(epochs, history):
+            print(
+                f"epoch {epoch}  {row['valid_accuracy']:7.2%}  {'#' * round(120 * max(row['valid_accuracy'] - 0.5, 0))}"
+            )
+        return "above (with matplotlib, the extra viz, they are a picture)"
+    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name in ("train_loss", "valid_loss"):
+        left.plot(epochs, [row[name] for row in history], marker="o", label=name.replace("_", " "))
+    right.plot(epochs, [row["valid_accuracy"] for row in history], marker="o", color="C1", label="valid accuracy")
+    for axes in (left, right):
+        axes.set_xlabel("epoch")
+        axes.legend()
+    figure.savefig(path)
+    return path
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help="file of the kept weights (%(default)s)")
+    parser.add_argument("--steps", type=int, help="stop after so many steps")
+    parser.add_argument("--epochs", type=int, default=8, help="most epochs (%(default)s)")
+    parser.add_argument("--patience", type=int, default=3, help="epochs without a better validation (%(default)s)")
+    parser.add_argument("--batch-size", type=int, default=64, help="sentences in a batch (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, help="of AdamW (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="processes that make batches (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--plot", type=Path, help="file of the curves (beside the checkpoint)")
+    commands = parser.add_subparsers(dest="command", metavar="predict")
+    asked = commands.add_parser("predict", help="the probability that a sentence is positive")
+    asked.add_argument("text")
+    asked.add_argument("--checkpoint", type=Path, default=argparse.SUPPRESS, help="file of the kept weights")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    options = vars(parse())
+    if options.pop("command") == "predict":
+        probability = predict(options["text"], options["checkpoint"])
+        print(f"{probability:.1%} positive: {options['text']}")
+    else:
+        main(**options)

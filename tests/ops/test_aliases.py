@@ -1,0 +1,50 @@
+"""Second names: the same bits as the first ones."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.ops.aliases import ALIASES
+from tests.ops.harness import Row, generate
+
+REFERENCES = {
+    "absolute": numpy.abs,
+    "divide": numpy.divide,
+    "expit": lambda x: 1 / (1 + numpy.exp(-x)),
+    "fix": numpy.trunc,
+    "negative": numpy.negative,
+    "psi": None,
+    "sgn": numpy.sign,
+    "true_divide": numpy.divide,
+}
+DOMAINS = {"arccosh": (1.2, 3)}
+
+
+def row(name):
+    count = len([one for one in ALIASES[name].op.signature.parameters.values() if one.default is one.empty])
+    reference = REFERENCES[name] if name in REFERENCES else getattr(numpy, name)
+    return Row(
+        name,
+        reference,
+        shapes=[(3, 4)] * count,
+        domain=DOMAINS.get(name, (0.2, 0.9)),
+        dtypes=("float32", "float64"),
+        result="bool" if name.startswith(("greater", "less", "not")) else "same",
+        grad=not name.startswith(("greater", "less", "not")),
+    )
+
+
+ROWS = [row(name) for name in ALIASES]
+ROWS.append(Row("positive", numpy.positive, shapes=[(3, 4)]))
+test_rows = generate(ROWS)
+
+
+@pytest.mark.parametrize("name", [name for name in ALIASES if name not in ("expit", "psi")])
+def test_aliases_are_methods_too(name):
+    x = dynograd.tensor([1.5, 2.0])
+    count = len([one for one in ALIASES[name].op.signature.parameters.values() if one.default is one.empty])
+    arguments = [dynograd.tensor([0.5, 4.0])] * (count - 1)
+    found, expected = getattr(x, name)(*arguments), ALIASES[name](x, *arguments)
+    numpy.testing.assert_array_equal(found.array, expected.array)
+    getattr(x, name + "_")(*arguments)
+    numpy.testing.assert_array_equal(x.array, expected.array.astype(numpy.float32))

@@ -1,0 +1,118 @@
+"""Copies, and changes of dtype and device."""
+
+import numpy
+import pytest
+
+import dynograd
+from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+
+EVERY = FLOATS + INTEGERS + BOOL + COMPLEX
+DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}
+
+
+def converted(name):
+    kinds = {"bfloat16": numpy.float64, "half": numpy.float64, "float": numpy.float64}
+
+    def reference(input):
+        if DTYPES[name] in BOOL:
+            return input != 0
+        if name in kinds:
+            return input
+        return input.astype(DTYPES[name])
+
+    return reference
+
+
+ROWS = [
+    Row("clone", lambda x: x, shapes=[(2, 3)], dtypes=EVERY, result=lambda name: name),
+    Row("contiguous", lambda x: x, shapes=[(2, 3)], dtypes=EVERY, result=lambda name: name),
+    *[
+        Row(
+            name,
+            converted(name),
+            shapes=[(2, 3)],
+            domain=(0, 2),
+            dtypes=FLOATS + INTEGERS + BOOL,
+            result=dtype,
+            grad=dtype in ("float64",),
+            tolerance={kind: (1e-2, 1e-2) for kind in FLOATS + INTEGERS},
+            function=getattr(dynograd.Tensor, name),
+            method=name,
+            covers=["to_copy"],
+        )
+        for name, dtype in DTYPES.items()
+    ],
+    Row("to", lambda x, dtype: x, shapes=[(2, 3)], kwargs={"dtype": dynograd.float64}, result="float64", id="dtype"),
+    Row(
+        "to",
+        lambda x, dtype: x.astype(int),
+        args=lambda rng: [rng.normal(size=3), dynograd.int64],
+        result="int64",
+        grad=False,
+        id="integer",
+    ),
+    Row(
+        "to",
+        lambda x, other: x,
+        args=lambda rng: [rng.normal(size=3), rng.normal(size=2)],
+        grad=(True, False),
+        id="other",
+    ),
+    Row(
+        "to",
+        lambda x, *_: x,
+        args=lambda rng: [rng.normal(size=3), "cpu", dynograd.float64],
+        result="float64",
+        id="device",
+        errors=[
+            error(lambda op: op(dynograd.zeros(1), "cuda"), RuntimeError, "to", "cuda", "cpu"),
+            error(lambda op: op(dynograd.zeros(1), 1.5), TypeError, "to", "1.5"),
+            error(lambda op: op(dynograd.zeros(1), wrong=1), TypeError, "to", "wrong"),
+        ],
+    ),
+    Row("type_as", lambda x, other: x, shapes=[(2, 3), (3,)], grad=(True, False)),
+]
+test_rows = generate(ROWS)
+
+
+def test_conversion_to_the_same_dtype_is_the_tensor_itself():
+    x = dynograd.zeros(2)
+    assert x.float() is x and x.to(dynograd.float32) is x and x.to("cpu") is x and x.contiguous() is x
+    assert x.to(dynograd.float32, copy=True) is not x
+
+
+def test_clone_has_memory_of_its_own():
+    x = dynograd.zeros(2)
+    y = x.clone()
+    y[0] = 1
+    assert x.tolist() == [0, 0]
+    assert dynograd.zeros(2, 3).T.contiguous().is_contiguous()
+
+
+def test_floats_are_cut_to_integers():
+    assert dynograd.tensor([1.9, -1.9]).long().tolist() == [1, -1]
+    assert dynograd.tensor([0.0, 0.5, float("nan")]).bool().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("through", ["half", "bfloat16", "double"])
+def test_the_gradient_comes_back_in_the_dtype_of_the_input(through):
+    x = dynograd.ones(3, requires_grad=True)
+    (getattr(x, through)() * 2).sum().backward()
+    assert x.grad.dtype is dynograd.float32 and x.grad.tolist() == [2, 2, 2]
+
+
+def test_integers_cut_the_history():
+    assert not dynograd.ones(2, requires_grad=True).long().requires_grad
