@@ -93,7 +93,7 @@ def loader(sentences, vocabulary, batch_size, shuffle, workers):
     lengths = [len(words) for words, _ in sentences]
     return DataLoader(
         Sentences(sentences, vocabulary),
-        batch_sampler=BucketBatchSampler(lengths, batch_size, shuffle=shuffle),
+        batch_sampler=BucketBatchSampler(lengths, batch_size, shuffle=shuffle, pool=16 * batch_size),
         collate_fn=collate_pad(PADDING),
         num_workers=workers,
         persistent_workers=workers > 0,

@@ -109,7 +109,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
         "integer": "kind.kind in 'biu'",
         "logical": "True",
         "select": f"{operands[0]}_array.dtype is BOOL",
-    }[op.promote]
+    }[op.promote or "arithmetic"]
     tensor = {name: f"type({name}) in TENSORS" for name in operands}
     number = {name: f"type({name}) in NUMBERS" for name in values}
 
@@ -118,33 +118,33 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     lines += [f"        kind = {values[0]}_array.dtype"]
     lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
     lines += quietly_lines(f"out = fast({call}{passed})", "            ")
-    lines += [
-        "            except ValueError as error:",
-        f"                raise broadcast_failure(op, ({call},), error) from None",
-    ]
+    lines += _failure_lines(call)
     lines += ["            adapt = None", "        else:", f"            {slow}", "            adapt = True"]
     lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
 
-    if len(operands) == 2 and op.promote != "integer":
-        for one, two in (operands, operands[::-1]):
-            lines += [
-                f"    elif {tensor[one]} and {number[two]}:",
-                f"        {one}_array = {one}.array",
-                f"        kind = {one}_array.dtype",
-                "        if kind is F32 or kind is F64:",
-                f"            {two}_array = (scalars32 if kind is F32 else scalars64).get({two})",
-                f"            if {two}_array is None:",
-                f"                {two}_array = scalar({two}, kind)",
-                *quietly_lines(f"out = fast({call}{passed})", "            "),
-                "            adapt = False",
-                "        else:",
-                f"            {two}_array = {two}",
-                f"            {slow}",
-                "            adapt = True",
-                f"        {one}_wants = {one}._requires_grad",
-                f"        {two}_wants = False",
-            ]
-    else:
+    # One number among tensors: as a 0-d array of their dtype.
+    condition = f" and {operands[0]}_array.dtype is BOOL" if op.promote == "select" else ""
+    for two in values if op.promote != "integer" else ():
+        others = [name for name in operands if name != two]
+        one, *rest = [name for name in values if name != two]
+        same = "".join(f" and {name}_array.dtype is kind" for name in rest)
+        lines += [f"    elif {number[two]} and {' and '.join(tensor[name] for name in others)}:"]
+        lines += [f"        {name}_array = {name}.array" for name in others]
+        lines += [
+            f"        kind = {one}_array.dtype",
+            f"        if (kind is F32 or kind is F64){same}{condition}:",
+            *_scalar_lines(f"{two}_array", two),
+            *quietly_lines(f"out = fast({call}{passed})", "            "),
+            *(_failure_lines(call) if len(others) > 1 else []),
+            f"            adapt = {len(others) > 1}",
+            "        else:",
+            f"            {two}_array = {two}",
+            f"            {slow}",
+            "            adapt = True",
+            *[f"        {name}_wants = {name}._requires_grad" for name in others],
+            f"        {two}_wants = False",
+        ]
+    if len(operands) > 2 or op.promote == "integer":
         either = [f"({tensor[name]} or {number[name]})" if name in number else tensor[name] for name in operands]
         lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
         for name in operands:
@@ -152,27 +152,51 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
             lines += [f"        {name}_wants = {tensor[name]} and {name}._requires_grad"]
         lines += [f"        {slow}", "        adapt = True"]
 
+    # Arrays: what backward rules compute on.
     raw = {name: f"type({name}) is ndarray" for name in operands}
     same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
-    ready = (
-        f"{operands[0]}.dtype is BOOL"
-        if op.promote == "select"
-        else f"({values[0]}.dtype is F32 or {values[0]}.dtype is F64)"
+    floats = f"({values[0]}.dtype is F32 or {values[0]}.dtype is F64)"
+    ready = {"select": f"{operands[0]}.dtype is BOOL", "integer": f"{values[0]}.dtype.kind in 'biu'"}.get(
+        op.promote, floats
     )
-    if op.promote == "integer":
-        ready = f"{values[0]}.dtype.kind in 'biu'"
-    either = [f"({raw[name]} or {number[name]})" if name in number else raw[name] for name in operands]
     lines += [
         f"    elif {' and '.join(raw.values())}:",
         f"        if {same} and {ready}:",
         *quietly_lines(f"out = fast({', '.join(operands)}{passed})", "            "),
         "            return out",
         f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
-        f"    elif {' and '.join(either)} and ({' or '.join(raw.values())}):",
-        f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
-        "    else:",
-        f"        return other_types(op, {arguments_text(op)})",
     ]
+    for two in values if len(values) == 2 and op.promote != "integer" else ():  # where(mask, g, 0.0)
+        (one,) = [name for name in values if name != two]
+        condition = f" and {operands[0]}.dtype is BOOL" if op.promote == "select" else ""
+        passed_on = ", ".join("found" if name == two else name for name in operands)
+        lines += [
+            f"    elif {number[two]} and {' and '.join(raw[name] for name in operands if name != two)}:",
+            f"        kind = {one}.dtype",
+            f"        if (kind is F32 or kind is F64){condition}:",
+            *_scalar_lines("found", two),
+            *quietly_lines(f"out = fast({passed_on}{passed})", "            "),
+            "            return out",
+            f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
+        ]
+    lines += ["    else:", f"        return other_types(op, {arguments_text(op)})"]
     if not op.differentiable:
         return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
     return [*lines, f"    wants = {' or '.join(f'{name}_wants' for name in operands)}"]
+
+
+def _scalar_lines(target: str, number: str) -> list[str]:
+    """`target` is the number as a remembered 0-d array of dtype `kind`."""
+    return [
+        f"            {target} = (scalars32 if kind is F32 else scalars64).get({number})",
+        f"            if {target} is None:",
+        f"                {target} = scalar({number}, kind)",
+    ]
+
+
+def _failure_lines(call: str) -> list[str]:
+    """After `quietly_lines`: NumPy's error for shapes that do not broadcast, as ours."""
+    return [
+        "            except ValueError as error:",
+        f"                raise broadcast_failure(op, ({call},), error) from None",
+    ]

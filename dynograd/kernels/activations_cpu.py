@@ -10,7 +10,6 @@ import numpy
 from dynograd.kernels.ufuncs import SMALL, compiled, gate, select
 
 __all__ = [
-    "celu",
     "elu",
     "gelu",
     "gelu_backward",
@@ -104,12 +103,10 @@ def _unit(array: Any) -> Any:
 
 
 def elu(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    bent = numpy.expm1(numpy.minimum(input, 0) * input_scale) * (alpha * scale)
-    return select(input > 0, input * scale, bent)
-
-
-def celu(input: Any, alpha: float) -> Any:
-    return elu(input, alpha, 1.0, 1.0 / alpha)
+    low = between(input, -math.inf, 0)
+    bent = numpy.expm1(low if input_scale == 1 else low * input_scale) * (alpha * scale)
+    high = between(input, 0, math.inf)
+    return bent + (high if scale == 1 else high * scale)
 
 
 def leaky_relu(input: Any, negative_slope: float) -> Any:
@@ -123,13 +120,16 @@ def prelu(input: Any, weight: Any) -> Any:
 
 
 def softplus(input: Any, beta: float, threshold: float) -> Any:
-    scaled = input * beta
-    bent = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold))) / beta
+    scaled = input if beta == 1 else input * beta
+    if threshold >= 20 and input.dtype.char == "f":  # beyond 20 the bend is below float32's resolution
+        bent = between(scaled, 0, math.inf) + numpy.log1p(numpy.exp(-numpy.abs(scaled)))
+        return bent if beta == 1 else bent / beta
+    bent = numpy.log1p(numpy.exp(between(scaled, -math.inf, threshold))) / beta
     return select(scaled > threshold, input, bent)
 
 
 def logsigmoid(input: Any) -> Any:
-    return numpy.minimum(input, 0) - numpy.log1p(numpy.exp(-numpy.abs(input)))
+    return between(input, -math.inf, 0) - numpy.log1p(numpy.exp(-numpy.abs(input)))
 
 
 def mish(input: Any) -> Any:

@@ -11,8 +11,8 @@ import numpy
 
 from dynograd.kernels.activations_cpu import *  # noqa: F403
 from dynograd.kernels.special_functions_cpu import *  # noqa: F403
-from dynograd.kernels.ufuncs import gate as gate
 from dynograd.kernels.ufuncs import SMALL, select
+from dynograd.kernels.ufuncs import gate as gate
 
 add = numpy.add
 sub = numpy.subtract
@@ -186,7 +186,12 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
     way = end - input
     if weight.ndim == 0:
-        return input + weight * way if numpy.abs(weight) < 0.5 else end - way * (1 - weight)
+        if numpy.abs(weight) < 0.5:
+            way *= weight
+            way += input
+            return way
+        way *= 1 - weight
+        return end - way
     return select(numpy.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
 
 

@@ -1,11 +1,13 @@
 """Resampling along one dim of NumPy arrays, and its transpose.
 
-Every output is a weighted sum of at most four inputs; `taps` says which, and how much of each. Half types are summed in float32.
+Every output is a weighted sum of at most four inputs: a sparse matrix, whose transpose is as sparse. Half types are summed in
+float32.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -20,44 +22,67 @@ def resample(x, dim, count, rule, align_corners, scale):
 
     `scale` is the number of input places per output place, or None for the ratio of the sizes.
     """
-    places, weights = taps(x.shape[dim], count, rule, align_corners, scale)
-    if weights is None:
-        return x.take(places, axis=dim)
-    wide = _wide(x)
-    total = 0
-    for tap in range(places.shape[1]):
-        total = total + wide.take(places[:, tap], axis=dim) * _along(weights[:, tap], dim, x.ndim, wide.dtype)
-    return total.astype(x.dtype, copy=False)
+    if rule in ("nearest", "nearest-exact"):
+        return x.take(_nearest(x.shape[dim], count, rule, scale), axis=dim)
+    return _product(x, dim, *_matrix(x.shape[dim], count, rule, align_corners, scale))
 
 
 def resample_backward(g, dim, size, rule, align_corners, scale):
     """The transpose of `resample` from `size` places."""
-    places, weights = taps(size, g.shape[dim], rule, align_corners, scale)
-    wide = _wide(g)
-    moved = np.moveaxis(wide, dim, 0)
-    result = np.zeros((size, *moved.shape[1:]), wide.dtype)
-    if weights is None:
-        places, weights = places[:, None], np.ones((len(places), 1))
-    for tap in range(places.shape[1]):
-        _add_runs(result, places[:, tap], moved * _along(weights[:, tap], 0, moved.ndim, wide.dtype))
-    return np.ascontiguousarray(np.moveaxis(result, 0, dim)).astype(g.dtype, copy=False)
+    return _product(g, dim, *_transposed(size, g.shape[dim], rule, align_corners, scale))
+
+
+def _product(x, dim, starts, places, weights):
+    """A sparse matrix (row i holds the entries from starts[i] to starts[i + 1]) applied along `dim`."""
+    from dynograd.kernels.interpolations_numba import weighted_sums
+
+    kind = x.dtype
+    wide = np.ascontiguousarray(x, np.float32 if kind.itemsize == 2 else kind)
+    shape = (*x.shape[:dim], len(starts) - 1, *x.shape[dim + 1 :])
+    out = np.empty(shape, wide.dtype)
+    outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
+    if out.size:
+        lines = wide.reshape(outer, x.shape[dim], inner)
+        weighted_sums(lines, starts, places, weights.astype(wide.dtype), out.reshape(outer, shape[dim], inner))
+    return out.astype(kind, copy=False)
+
+
+def _nearest(size, count, rule, scale):
+    """The place that each output takes, computed in float32 as in PyTorch, so that the same one wins."""
+    step = np.float32(size / count if scale is None else scale)
+    shift = np.float32(0.5 if rule == "nearest-exact" else 0.0)
+    return np.minimum(np.floor((np.arange(count, dtype=np.float32) + shift) * step).astype(np.int64), size - 1)
 
 
 @lru_cache(maxsize=256)
-def taps(size, count, rule, align_corners, scale):
-    """(count, taps) int64 places and float64 weights; for the nearest rules (count,) places and None. Places never fall."""
-    step = size / count if scale is None else scale
-    outputs = np.arange(count)
+def _matrix(size, count, rule, align_corners, scale):
+    """(starts, places, weights) of the sparse matrix from `size` to `count` places."""
     if rule in ("nearest", "nearest-exact"):
-        # float32 as in PyTorch, so that the same place wins
-        shift = np.float32(0.5 if rule == "nearest-exact" else 0.0)
-        places = np.floor((outputs.astype(np.float32) + shift) * np.float32(step)).astype(np.int64)
-        return np.minimum(places, size - 1), None
-    if align_corners:
-        step = (size - 1) / (count - 1) if count > 1 else 0.0
-        source = outputs * step
+        places = _nearest(size, count, rule, scale)[:, None]
+        weights = np.ones(places.shape)
     else:
-        source = (outputs + 0.5) * step - 0.5
+        places, weights = _neighbours(size, count, rule, align_corners, scale)
+    taps = places.shape[1]
+    return np.arange(0, taps * count + 1, taps), places.reshape(-1), weights.reshape(-1)
+
+
+@lru_cache(maxsize=256)
+def _transposed(size, count, rule, align_corners, scale):
+    """The transpose of `_matrix`."""
+    starts, places, weights = _matrix(size, count, rule, align_corners, scale)
+    order = np.argsort(places, kind="stable")
+    rows = np.repeat(np.arange(count), np.diff(starts))
+    ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=size))])
+    return ends, rows[order], weights[order]
+
+
+def _neighbours(size, count, rule, align_corners, scale):
+    """(count, taps) places and weights of linear and cubic interpolation."""
+    outputs = np.arange(count)
+    if align_corners:
+        source = outputs * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    else:
+        source = (outputs + 0.5) * (size / count if scale is None else scale) - 0.5
     if rule == "linear":
         source = np.maximum(source, 0)
         first = np.minimum(np.floor(source).astype(np.int64), size - 1)
@@ -75,19 +100,3 @@ def _near(x):
 
 def _far(x):
     return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A
-
-
-def _along(weights, dim, ndim, dtype):
-    return weights.astype(dtype).reshape([-1 if place == dim else 1 for place in range(ndim)])
-
-
-def _add_runs(result, places, values):
-    """result[places] += values along dim 0, for places that never fall."""
-    if not len(places):
-        return
-    starts = np.flatnonzero(np.diff(places, prepend=-1))
-    result[places[starts]] += np.add.reduceat(values, starts, axis=0) if len(starts) < len(places) else values
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x

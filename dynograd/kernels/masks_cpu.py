@@ -27,7 +27,7 @@ def causal_mask(rows, columns):
 
 def wrong_target(target, classes, ignored):
     """(value, position) of the first class number outside 0 to classes - 1 that is not `ignored`, or None."""
-    if not target.size or (target.min() >= 0 and target.max() < classes):
+    if not target.size or (np.minimum.reduce(target, None) >= 0 and np.maximum.reduce(target, None) < classes):
         return None
     places = np.argwhere(((target < 0) | (target >= classes)) & (target != ignored))
     if not len(places):

@@ -41,7 +41,7 @@ def mode(input: Any, dim: int, keepdim: bool) -> Any:
     starts[..., 1:] = numpy.where(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
     run = places - numpy.maximum.accumulate(starts, -1)
     best = run.argmax(-1, keepdims=True)
-    return found_at(input, numpy.take_along_axis(order, best, -1)[..., 0], dim, keepdim)
+    return found_at(input, numpy.take_along_axis(order, best, -1), dim, keepdim)
 
 
 def whole_places(input: Any, rounding: str) -> Any:

@@ -75,8 +75,9 @@ def total(input: Any, dim: Any, keepdim: bool) -> Any:
     count = input.size // rows
     if count < 16:
         return _add_reduce(input, dim, None, None, keepdim)
-    found = numpy.matmul(input.reshape(rows, count), numpy.ones(count, input.dtype))
-    return found.reshape((*lead, *(1,) * (input.ndim - first)) if keepdim else lead)
+    out = numpy.empty((*lead, *(1,) * (input.ndim - first)) if keepdim else lead, input.dtype)
+    numpy.matmul(input.reshape(rows, count), numpy.ones(count, input.dtype), out.reshape(rows))
+    return out
 
 
 def sum_to(input: Any, shape: tuple[int, ...]) -> Any:
@@ -114,11 +115,12 @@ def spread(g: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
-    found = total(widened(input), dim, keepdim)
-    count = count_of(input.shape, dim)
-    if not count:
-        return numpy.full(found.shape, numpy.nan, kind)
-    return (found / found.dtype.type(count)).astype(kind, copy=False)
+    count = input.size if dim is None else input.shape[dim] if type(dim) is int else count_of(input.shape, dim)
+    if kind.num == _HALF or kind.kind == "V":
+        found = total(input.astype(numpy.float32), dim, keepdim)
+        return (found / count).astype(kind) if count else numpy.full(found.shape, numpy.nan, kind)
+    found = _add_reduce(input, dim, None, None, keepdim) if input.size < _LARGE else total(input, dim, keepdim)
+    return found / count if count else numpy.full(found.shape, numpy.nan, kind)
 
 
 def count_nonzero(input: Any, dim: Any) -> Any:

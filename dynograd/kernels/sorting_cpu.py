@@ -112,12 +112,12 @@ def first_equal(rows: Any, values: Any) -> Any:
     hits = rows == values
     if rows.dtype.kind == "f":
         hits |= (rows != rows) & (values != values)
-    return hits.argmax(-1)
+    return hits.argmax(-1, keepdims=True)
 
 
 def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
-    """(values, indices) for one index per row."""
-    index = numpy.expand_dims(index, dim)
+    """(values, indices) for one index per row: `index` has one place at the end, where the rows had `dim`."""
+    index = numpy.ascontiguousarray(index.swapaxes(-1, dim))
     values = take_along(input, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim).copy(), index.squeeze(dim).copy())
 

@@ -29,10 +29,9 @@ def select(condition: Any, input: Any, other: Any) -> Any:
 
     NumPy branches for each element; this moves bits without a branch, so the result does not depend on which one runs.
     """
-    stretched = numpy.broadcast(condition, input, other)
-    if stretched.size < SMALL or input.dtype.itemsize > 8:
+    if (condition.size < SMALL and input.size < SMALL and other.size < SMALL) or input.dtype.itemsize > 8:
         return numpy.where(condition, input, other)
-    shape = stretched.shape
+    shape = numpy.broadcast(condition, input, other).shape
     bits = f"u{input.dtype.itemsize}"
     operands = [_spread(condition, shape), _spread(input, shape).view(bits), _spread(other, shape).view(bits)]
     return compiled(f"select_{bits}")(*operands).view(input.dtype)

@@ -130,12 +130,16 @@ class Mish(_OnlyInplace):
 class Hardswish(_OnlyInplace):
     """x * relu6(x + 3) / 6."""
 
+    extra_repr = Module.extra_repr  # PyTorch shows no inplace here
+
     def forward(self, input: Any) -> Any:
         return F.hardswish(input, inplace=self.inplace)
 
 
 class Hardsigmoid(_OnlyInplace):
     """relu6(x + 3) / 6."""
+
+    extra_repr = Module.extra_repr  # PyTorch shows no inplace here
 
     def forward(self, input: Any) -> Any:
         return F.hardsigmoid(input, inplace=self.inplace)

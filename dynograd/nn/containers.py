@@ -251,11 +251,11 @@ def _pairs(who: str, given: Any) -> Iterable[tuple[str, Any]]:
     return pairs
 
 
-def _described(value: Any) -> str:
+def _described(value: Any, what: str) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+    return f"{kind} containing: [{what} of size {'x'.join(map(str, value.shape))}]"
 
 
 def _as_parameter(value: Any) -> Any:
@@ -307,7 +307,8 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({place}): {_described(value)}" for place, value in enumerate(self))
+        lines = [f"  ({place}): {_described(value, getattr(value, 'dtype', None))}" for place, value in enumerate(self)]
+        return "\n".join(lines)
 
 
 class ParameterDict(Module):
@@ -371,4 +372,5 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())
+        lines = [f"  ({key}): {_described(value, isinstance(value, Tensor) and value.type())}" for key, value in self.items()]
+        return "\n".join(lines)

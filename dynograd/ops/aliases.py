@@ -30,7 +30,6 @@ ALIASES: dict[str, Any] = {
     "negative": arithmetic.neg,
     "not_equal": comparisons.ne,
     "psi": special_functions.digamma,
-    "sgn": arithmetic.sign,
     "subtract": arithmetic.sub,
     "true_divide": arithmetic.divide,
 }

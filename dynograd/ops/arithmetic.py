@@ -290,6 +290,19 @@ def sign(input: Array) -> Array:
     """
 
 
+@composed(method=True, inplace=True)
+def sgn(input: Any) -> Any:
+    """`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.
+
+    >>> dynograd.sgn(tensor([3 + 4j]))
+    tensor([0.6000+0.8000j])
+    """
+    if getattr(input, "array", input).dtype.kind != "c":
+        return sign(input)
+    size = abs(input)
+    return input / (size + (size == 0))
+
+
 @elementwise(formula="conj(input)", derivative="conj(g)", method=True)
 def conj(input: Array) -> Array:
     """The complex conjugate; real tensors are unchanged."""

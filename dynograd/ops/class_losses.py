@@ -138,15 +138,16 @@ def cross_entropy(
     reduction = reduction_of(who, size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
-    _check_scores(who, input, target, weight)
-    if tuple(input.shape) == tuple(target.shape):
-        if getattr(target, "array", target).dtype.kind in "iub":
+    scores, labels = getattr(input, "array", input), getattr(target, "array", target)
+    _check_scores(who, scores, weight)
+    if scores.shape == labels.shape:
+        if labels.dtype.kind in "iub":
             raise DtypeError(
                 f"{who}: Expected floating point type for target with class probabilities, got {target.dtype} in the shape of input "
-                f"{tuple(input.shape)}. Class numbers have that shape without dim 1; probabilities need target.float()."
+                f"{scores.shape}. Class numbers have that shape without dim 1; probabilities need target.float()."
             )
         return _distribution_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
-    target = _checked_labels(who, input, target, ignore_index)
+    target = _checked_labels(who, scores, target, labels, ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_entropy_decomposition(input, target, weight, ignore_index, label_smoothing, reduction)
     return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction)
@@ -179,8 +180,9 @@ def nll_loss(
     """
     who = "nll_loss"
     reduction = reduction_of(who, size_average, reduce, reduction)
-    _check_scores(who, input, target, weight)
-    target = _checked_labels(who, input, target, ignore_index)
+    scores = getattr(input, "array", input)
+    _check_scores(who, scores, weight)
+    target = _checked_labels(who, scores, target, getattr(target, "array", target), ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_likelihood_decomposition(input, target, weight, ignore_index, reduction)
     return class_likelihood(input, target, weight, ignore_index, reduction)
@@ -210,42 +212,33 @@ def _distribution_entropy(
     return _like(reduced(loss, reduction), input)
 
 
-def _check_scores(who: str, input: Any, target: Any, weight: Any) -> None:
-    kind = getattr(input, "array", input).dtype
-    if kind.kind in "iub":
-        raise DtypeError(f"{who}: expected scores of a floating dtype, got {input.dtype}. Use input.float().")
-    if not len(input.shape):
+def _check_scores(who: str, scores: Any, weight: Any) -> None:
+    if scores.dtype.kind in "iub":
+        raise DtypeError(f"{who}: expected scores of a floating dtype, got {dtypes.of_array(scores)}. Use input.float().")
+    if not scores.ndim:
         raise ShapeError(f"{who}: expected scores (N, C), (C,) or (N, C, d1, ...), got a 0-dim input.")
-    classes = input.shape[min(1, len(input.shape) - 1)]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise ShapeError(
-            f"{who}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape "
-            f"{tuple(weight.shape)} (input has shape {tuple(input.shape)})."
-        )
-
-
-def _checked_labels(who: str, input: Any, target: Any, ignore_index: int) -> Any:
-    """`target` as int64, when it fits `input` and every number in it is a class."""
-    array, shape = getattr(target, "array", target), tuple(input.shape)
-    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
-    if tuple(array.shape) != wanted:
-        if len(shape) > 1 and array.ndim and array.shape[0] != shape[0]:
+    if weight is not None:
+        classes = scores.shape[min(1, scores.ndim - 1)]
+        if tuple(weight.shape) != (classes,):
             raise ShapeError(
-                f"{who}: Expected input batch_size ({shape[0]}) to match target batch_size ({array.shape[0]}): input has shape {shape}, "
-                f"target {array.shape}."
+                f"{who}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape "
+                f"{tuple(weight.shape)} (input has shape {scores.shape})."
             )
-        raise ShapeError(
-            f"{who}: expected target of size {list(wanted)} for input of shape {shape}, got {list(array.shape)}. Class numbers have input's "
-            f"shape without dim {min(1, len(shape) - 1)}"
-            + ("; use target.squeeze(1)." if array.shape[1:2] == (1,) else ".")
-        )
-    if array.dtype.kind not in "iu":
+
+
+def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Any:
+    """`target`, whose array is `labels`, as int64, when it fits the scores and every number in it is a class."""
+    shape = scores.shape
+    wanted = (shape[0], *shape[2:]) if len(shape) > 1 else ()
+    if labels.shape != wanted:
+        raise _target_shape_error(who, shape, labels.shape, wanted)
+    if labels.dtype.kind not in "iu":
         raise DtypeError(
-            f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(array)}. Use target.long(); "
+            f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(labels)}. Use target.long(); "
             f"probabilities need the shape of input, {shape}."
         )
-    classes = shape[min(1, len(shape) - 1)]
-    found = kernel("masks", "wrong_target", array)(array, classes, ignore_index)
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    found = kernel("masks", "wrong_target", labels)(labels, classes, ignore_index)
     if found is not None:
         value, position = found
         where = f" at position {list(position)}" if position else ""
@@ -253,7 +246,18 @@ def _checked_labels(who: str, input: Any, target: Any, ignore_index: int) -> Any
             f"{who}: Target {value} is out of bounds: target{where} is {value}, but input of shape {shape} has {classes} classes (0 to "
             f"{classes - 1}). Use ignore_index={value} for targets that do not count."
         )
-    return target if array.dtype.num == dtypes.int64.num else convert(target, dtypes.int64)
+    return target if labels.dtype.num == dtypes.int64.num else convert(target, dtypes.int64)
+
+
+def _target_shape_error(who: str, shape: tuple, own: tuple, wanted: tuple) -> ShapeError:
+    if len(shape) > 1 and own and own[0] != shape[0]:
+        return ShapeError(
+            f"{who}: Expected input batch_size ({shape[0]}) to match target batch_size ({own[0]}): input has shape {shape}, target {own}."
+        )
+    return ShapeError(
+        f"{who}: expected target of size {list(wanted)} for input of shape {shape}, got {list(own)}. Class numbers have input's shape "
+        f"without dim {min(1, len(shape) - 1)}" + ("; use target.squeeze(1)." if own[1:2] == (1,) else ".")
+    )
 
 
 def _along(vector: Any, dim: int, rank: int) -> Any:

@@ -47,30 +47,45 @@ def einsum(equation: Any, *operands: Any) -> Any:
         equation, operands = _from_sublists((equation, *operands))
     elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    shapes = tuple([tuple(one.shape) for one in operands])
+    shapes = tuple([tuple(getattr(one, "array", one).shape) for one in operands])
+    if len(operands) == 2:
+        direct = _direct(equation, shapes)
+        if direct is not None:
+            made = _multiplied(*operands, direct[0])
+            return made if direct[1] is None else permuted(made, direct[1])
     inputs, output = _parsed(equation, shapes)
     tensors = []
     labels = []
-    for tensor, own, shape in zip(operands, inputs, shapes, strict=True):
+    for tensor, own in zip(operands, inputs, strict=True):
         if len(set(own)) != len(own):
             tensor, own = _without_repeats(tensor, own)
-            shape = tuple(tensor.shape)
         tensors.append(tensor)
         labels.append(own)
     if len(tensors) > 1:
         tensors, labels = _without_ones(tensors, labels)
     while len(tensors) > 1:
-        one, two = (
-            _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
-            if len(tensors) > 2
-            else (0, 1)
-        )
+        one, two = (0, 1)
+        if len(tensors) > 2:
+            one, two = _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
         rest = [place for place in range(len(tensors)) if place not in (one, two)]
         keep = frozenset(output).union(*[labels[place] for place in rest])
         made, own = _contract(tensors[one], labels[one], tensors[two], labels[two], keep)
         tensors = [made, *[tensors[place] for place in rest]]
         labels = [own, *[labels[place] for place in rest]]
     return _as_output(tensors[0], labels[0], output)
+
+
+@lru_cache(maxsize=1024)
+def _direct(equation: str, shapes: tuple[Shape, ...]) -> tuple[_Plan, Shape | None] | None:
+    """For two operands without repeated labels or broadcasting: how they are multiplied, and the order of the result's dims."""
+    (one, two), output = _parsed(equation, shapes)
+    sizes = dict(zip(one, shapes[0], strict=True))
+    if len(set(one)) != len(one) or len(set(two)) != len(two):
+        return None
+    if any([sizes.get(label, size) != size for label, size in zip(two, shapes[1], strict=True)]):
+        return None
+    plan = _planned(one, two, *shapes, frozenset(output))
+    return plan, None if plan.labels == output else tuple([plan.labels.index(label) for label in output])
 
 
 def _as_output(tensor: Any, labels: Labels, output: Labels) -> Any:
@@ -133,9 +148,13 @@ class _Plan(NamedTuple):
 def _contract(x: Any, one: Labels, y: Any, two: Labels, keep: frozenset) -> tuple[Any, Labels]:
     """The product of two operands, summed over the labels outside `keep`, and its labels."""
     plan = _planned(one, two, tuple(x.shape), tuple(y.shape), keep)
+    return _multiplied(x, y, plan), plan.labels
+
+
+def _multiplied(x: Any, y: Any, plan: _Plan) -> Any:
     function = mul if plan.product else matmul
     made = function(_arranged(x, plan.first), _arranged(y, plan.second))
-    return made if plan.shape is None else reshaped(made, plan.shape), plan.labels
+    return made if plan.shape is None else reshaped(made, plan.shape)
 
 
 def _arranged(tensor: Any, steps: _Arrangement) -> Any:

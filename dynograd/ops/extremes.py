@@ -78,7 +78,7 @@ def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
     return amin_dims(input, _nonempty_dims("amin", input, dim), keepdim)
 
 
-aminmax_result = namedtuple("aminmax", "min max")
+aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
 @composed(method=True)

@@ -8,6 +8,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import permuted, reshaped
@@ -16,10 +17,14 @@ from dynograd.shapes import broadcast_shapes
 __all__ = ["bmm", "linear", "matmul", "mm"]
 
 
-def _swapped(input: Any) -> Any:
-    """The last two dims exchanged (a view)."""
+def _adjoint(input: Any) -> Any:
+    """The last two dims exchanged (a view); complex numbers conjugated."""
     rank = len(input.shape)
-    return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
+    return _conjugate(permuted(input, (*range(rank - 2), rank - 1, rank - 2)))
+
+
+def _conjugate(input: Any) -> Any:
+    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
 def _check_product(who: str, one: Any, two: Any) -> None:
@@ -71,8 +76,8 @@ def matmul_backward(g: Any, saved: Any) -> Any:
     x, y = saved.input, saved.other
     if len(x.shape) == 2 and len(y.shape) == 2:
         return (
-            matmul(g, _swapped(y)) if saved.needs(0) else None,
-            matmul(_swapped(x), g) if saved.needs(1) else None,
+            matmul(g, _adjoint(y)) if saved.needs(0) else None,
+            matmul(_adjoint(x), g) if saved.needs(1) else None,
         )
     rows = x if len(x.shape) > 1 else reshaped(x, (1, *x.shape))
     columns = y if len(y.shape) > 1 else reshaped(y, (*y.shape, 1))
@@ -84,15 +89,15 @@ def matmul_backward(g: Any, saved: Any) -> Any:
     g = reshaped(g, shape)
     g_x = g_y = None
     if saved.needs(0):
-        g_x = sum_to(matmul(g, _swapped(columns)), tuple(rows.shape))
+        g_x = sum_to(matmul(g, _adjoint(columns)), tuple(rows.shape))
         g_x = reshaped(g_x, tuple(x.shape))
     if saved.needs(1):
         if len(columns.shape) == 2 and len(rows.shape) > 2:
             count = prod(rows.shape[:-1])
             flat = reshaped(rows, (count, rows.shape[-1]))
-            g_y = matmul(_swapped(flat), reshaped(g, (count, g.shape[-1])))
+            g_y = matmul(_adjoint(flat), reshaped(g, (count, g.shape[-1])))
         else:
-            g_y = sum_to(matmul(_swapped(rows), g), tuple(columns.shape))
+            g_y = sum_to(matmul(_adjoint(rows), g), tuple(columns.shape))
         g_y = reshaped(g_y, tuple(y.shape))
     return g_x, g_y
 
@@ -194,14 +199,14 @@ def linear_backward(g: Any, saved: Any) -> Any:
     if len(w.shape) == 1:
         g = reshaped(g, (*g.shape, 1))
         w = reshaped(w, (1, *w.shape))
-    g_x = matmul(g, w) if saved.needs(0) else None
+    g_x = matmul(g, _conjugate(w)) if saved.needs(0) else None
     g_w = g_b = None
     if saved.needs(1) or saved.needs(2):
         count = prod(g.shape[:-1])
         rows = reshaped(g, (count, g.shape[-1])) if len(g.shape) != 2 else g
         if saved.needs(1):
             flat = x if len(x.shape) == 2 else reshaped(x, (count, x.shape[-1]))
-            g_w = matmul(permuted(rows, (1, 0)), flat)
+            g_w = matmul(permuted(rows, (1, 0)), _conjugate(flat))
             if len(saved.weight.shape) == 1:
                 g_w = reshaped(g_w, tuple(saved.weight.shape))
         if saved.needs(2):

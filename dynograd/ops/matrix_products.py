@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from dynograd.arrays import Array
@@ -126,10 +127,10 @@ def chain_matmul(*matrices: Any) -> Any:
         matrices = tuple(matrices[0])
     if not matrices:
         raise RuntimeError("chain_matmul: Expected one or more matrices, got none.")
-    for place, (one, two) in enumerate(zip(matrices, matrices[1:], strict=False)):
+    for place, (one, two) in enumerate(pairwise(matrices)):
         if len(one.shape) != 2 or len(two.shape) != 2 or one.shape[1] != two.shape[0]:
             raise ShapeError(
-                f"chain_matmul: tensors {place} and {place + 1} with shapes {tuple(one.shape)} and {tuple(two.shape)} cannot be multiplied: "
+                f"chain_matmul: tensors {place} and {place + 1} cannot be multiplied: shapes {tuple(one.shape)} and {tuple(two.shape)}, "
                 f"expected matrices (N, M) and (M, P)."
             )
     return _chain(

@@ -92,8 +92,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019 (arXiv:1910.07467), equation 4.
 
-    >>> dynograd.nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,)) * 12.5**0.5
-    tensor([[3.0000, 4.0000]])
+    >>> dynograd.nn.functional.rms_norm(tensor([[1.0, -1.0]]), (2,))
+    tensor([[ 1.0000, -1.0000]])
     """
     rank = _check_normalized("rms_norm", input, normalized_shape, weight, None)
     if eps is None:
@@ -223,7 +223,7 @@ def batch_norm(
             f"{who}: Expected running_mean and running_var to be defined when training=False. Pass training=True to use the batch's."
         )
     if not training:
-        return batch_normalized(input, weight, bias, running_mean, running_var, False, eps)[0]
+        return _by_running(input, weight, bias, running_mean, running_var, eps)
     out, mean, variance = batch_normalized(input, weight, bias, None, None, True, eps)
     _move(running_mean, mean, momentum)
     _move(running_var, variance, momentum)
@@ -270,7 +270,7 @@ def instance_norm(
             raise RuntimeError(
                 f"{who}: Expected running_mean and running_var to be defined when use_input_stats=False."
             )
-        return batch_normalized(input, weight, bias, running_mean, running_var, False, eps)[0]
+        return _by_running(input, weight, bias, running_mean, running_var, eps)
     if prod(shape[2:]) == 1:
         raise ValueError(
             f"{who}: Expected more than 1 spatial element when training, got input size {list(shape)}. Statistics of one value are no help."
@@ -280,6 +280,13 @@ def instance_norm(
     _move(running_mean, mean, momentum, shape[:2])
     _move(running_var, variance, momentum, shape[:2])
     return _by_channel(reshaped(out, shape), weight, bias)
+
+
+def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+    """Normalised by given statistics; through other ops where somebody wants their gradient."""
+    wanted = getattr(running_mean, "requires_grad", False) or getattr(running_var, "requires_grad", False)
+    normalize = batch_normalized_decomposition if wanted else batch_normalized
+    return normalize(input, weight, bias, running_mean, running_var, False, eps)[0]
 
 
 def _move(running: Any, batch: Any, momentum: float, per_example: Any = None) -> None:

@@ -150,7 +150,8 @@ def elementwise(
 
     The texts name the parameters, `output`, `g` and other ops. Saves, backward, second order and jvp follow from them;
     the kernel is the function of the same name in `kernels/elementwise_cpu.py`. `promote` is `arithmetic`, `float`
-    (integers become the default dtype), `compare` (result bool), `logical` (operands as truth values) or `integer`.
+    (integers become the default dtype), `compare` (result bool), `logical` (operands as truth values), `integer`, or `select`
+    (the first operand is a condition, the others are promoted).
     """
 
     def register(forward: Function) -> Any:

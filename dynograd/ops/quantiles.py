@@ -195,10 +195,13 @@ def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Any:
     rank_of = stretch(rank_of, (*ordered.shape[:-1], rank_of.shape[-1]))
     if interpolation in ("lower", "higher", "nearest"):
         return gathered(ordered, last, whole_places(rank_of, interpolation))
-    below = whole_places(rank_of, "lower")
-    low = gathered(ordered, last, below)
-    high = gathered(ordered, last, whole_places(rank_of, "higher"))
-    return low + (high - low) * (rank_of - below if interpolation == "linear" else 0.5)
+    below, above = whole_places(rank_of, "lower"), whole_places(rank_of, "higher")
+    if interpolation == "midpoint":
+        rank_of = (below + above) * 0.5
+    # From the nearer neighbour on, so that an infinite other one does not make NaN.
+    near = whole_places(rank_of + 0.5, "lower")
+    apart = gathered(ordered, last, above) - gathered(ordered, last, below)
+    return gathered(ordered, last, near) + apart * (rank_of - near)
 
 
 @op(differentiable=False)

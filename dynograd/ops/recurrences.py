@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: one layer, one direction, over whole padded sequences.
+"""Recurrent layers: one layer, one direction, over whole padded sequences. Single steps are in `cells.py`.
 
 A layer runs as one fused kernel (`kernels/recurrent_cpu.py`); its `decomposition` is the same thing step by step, from which
 gradients of any order and forward mode come. Shapes: T time, B batch, I inputs, H hidden.
@@ -12,15 +12,16 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.activations import relu
+from dynograd.ops.cells import gru_step, lstm_step
 from dynograd.ops.choices import choose
-from dynograd.ops.exponentials import sigmoid, tanh
+from dynograd.ops.exponentials import tanh
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import stack
 from dynograd.ops.matmuls import linear
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import op
 from dynograd.ops.views import reshaped
 
-__all__ = ["gru_cell", "gru_layer", "lstm_cell", "lstm_layer", "rnn_layer", "rnn_relu_cell", "rnn_tanh_cell"]
+__all__ = ["gru_layer", "lstm_layer", "rnn_layer"]
 
 
 @op(outputs="output h_n c_n", extras="reserve")
@@ -85,12 +86,8 @@ def lstm_decomposition(
     lengths: Any = None,
     reverse: bool = False,
 ) -> Any:
-    width = weight_hh.shape[1]
-
     def step(gates: Any, states: tuple) -> tuple:
-        i, f, g, o = _blocks(gates + linear(states[0], weight_hh, bias_hh), 4, width)
-        c = sigmoid(f) * states[1] + sigmoid(i) * tanh(g)
-        return sigmoid(o) * tanh(c), c
+        return tuple(lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1]))
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
 
@@ -144,15 +141,8 @@ def gru_decomposition(
     lengths: Any = None,
     reverse: bool = False,
 ) -> Any:
-    width = weight_hh.shape[1]
-
     def step(gates: Any, states: tuple) -> tuple:
-        h = states[0]
-        x_r, x_z, x_n = _blocks(gates, 3, width)
-        h_r, h_z, h_n = _blocks(linear(h, weight_hh, bias_hh), 3, width)
-        z = sigmoid(x_z + h_z)
-        n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
-        return (n + z * (h - n),)
+        return (gru_step(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
 
@@ -219,56 +209,7 @@ def rnn_decomposition(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
 
 
-@composed()
-def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
-
-    >>> states = dynograd.zeros(1, 2), dynograd.ones(1, 2)
-    >>> h, c = dynograd.lstm_cell(dynograd.ones(1, 3), states, dynograd.zeros(8, 3), dynograd.zeros(8, 2))
-    >>> c
-    tensor([[0.5000, 0.5000]])
-    """
-    h, c = hx
-    found = lstm_layer(_as_step("lstm_cell", input), h, c, w_ih, w_hh, b_ih, b_hh)
-    return found[1], found[2]
-
-
-@composed()
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
-
-    >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
-    tensor([[0.5000, 0.5000]])
-    """
-    return gru_layer(_as_step("gru_cell", input), hx, w_ih, w_hh, b_ih, b_hh)[1]
-
-
-@composed()
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
-
-    >>> dynograd.rnn_tanh_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
-    tensor([[0.7616]])
-    """
-    return tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
-
-
-@composed()
-def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
-
-    >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
-    tensor([[1.]])
-    """
-    return relu(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
-
-
 # --- the layers, step by step ------------------------------------------------------------------------------------------------
-
-
-def _blocks(gates: Any, count: int, width: int) -> list[Any]:
-    """The columns of (B, count * width) in `count` parts."""
-    return [get_basic(gates, (Ellipsis, slice(part * width, (part + 1) * width))) for part in range(count)]
 
 
 def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
@@ -300,14 +241,6 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
 
 
 # --- checks ------------------------------------------------------------------------------------------------------------------
-
-
-def _as_step(who: str, input: Any) -> Any:
-    if len(input.shape) != 2:
-        raise ShapeError(
-            f"{who}: expected input (B, I), got shape {tuple(input.shape)}. Use unsqueeze(0) for a single example."
-        )
-    return reshaped(input, (1, *input.shape))
 
 
 def _check(

@@ -370,6 +370,6 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     A row that is all -inf gives -inf, and its gradient is 0.
 
     >>> dynograd.logsumexp(tensor([[1000.0, 1000.0], [0.0, -float("inf")]]), dim=1)
-    tensor([1000.6931,    0.0000])
+    tensor([1000.6932,    0.0000])
     """
     return logsumexp_dims(floating(input), reduced_dims("logsumexp", dim, len(input.shape)), keepdim)

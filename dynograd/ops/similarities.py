@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.ops.broadcasting import stretch
 from dynograd.ops.choices import clamp_min
 from dynograd.ops.norms import vector_norm
 from dynograd.ops.op import composed
@@ -30,19 +31,13 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """
     who = "cosine_similarity"
     shape = broadcast_shapes(who, tuple(x1.shape), tuple(x2.shape))
-    place = normalize_dim(who, dim, len(shape)) - len(shape)
+    place = normalize_dim(who, dim, len(shape))
     for one in (x1, x2):
         if getattr(one, "array", one).dtype.kind in "iub":
-            raise DtypeError(
-                f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float()."
-            )
-    lengths = [clamp_min(vector_norm(one, 2, _own_dim(one, place), True, None, who), eps) for one in (x1, x2)]
-    return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place + len(shape),), False)
-
-
-def _own_dim(one: Any, place: int) -> Any:
-    """The dim that `place` (counted from the end) means for a tensor of fewer dims; () where it has none."""
-    return place if len(one.shape) >= -place else ()
+            raise DtypeError(f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float().")
+    x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))
+    lengths = [clamp_min(vector_norm(one, 2, place, True, None, who), eps) for one in (x1, x2)]
+    return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)
 
 
 @composed()

@@ -124,12 +124,12 @@ LOOKUPS = [
     Row(
         "Embedding",
         (5, 3),
-        {"padding_idx": -1, "max_norm": 90.0, "norm_type": 1.0, "scale_grad_by_freq": True, "sparse": True},
+        {"padding_idx": -1, "max_norm": 90.0, "norm_type": 1.0, "scale_grad_by_freq": True},
         inputs=indices(6),
         reference=lambda p, x: p.weight[x],
         parameters={"weight": (5, 3)},
         smooth=False,  # scaled gradients
-        text="Embedding(5, 3, padding_idx=4, max_norm=90.0, norm_type=1.0, scale_grad_by_freq=True, sparse=True)",
+        text="Embedding(5, 3, padding_idx=4, max_norm=90.0, norm_type=1.0, scale_grad_by_freq=True)",
         id="options",
     ),
     Row(
@@ -315,7 +315,8 @@ DROPOUTS = [
                         "AlphaDropout": (3, 4), "FeatureAlphaDropout": (2, 3, 4)}.items()
 ]  # fmt: skip
 
-test_rows = generate(LINEAR + LOOKUPS + SHAPES + PADDING + DROPOUTS)
+ROWS = LINEAR + LOOKUPS + SHAPES + PADDING + DROPOUTS
+test_rows = generate(ROWS)
 
 
 def test_dropout_in_training_keeps_the_mean_and_zeroes_a_share():
@@ -353,6 +354,12 @@ def test_embedding_from_pretrained_shares_and_freezes():
     layer = nn.Embedding.from_pretrained(table)
     assert not layer.weight.requires_grad and layer.weight.data_ptr() == table.data_ptr()
     assert nn.Embedding.from_pretrained(table, freeze=False).weight.requires_grad
+
+
+def test_sparse_prints_and_gives_dense_gradients():
+    layer = nn.Embedding(4, 2, sparse=True)
+    layer(dg.tensor([0, 0])).sum().backward()
+    assert repr(layer) == "Embedding(4, 2, sparse=True)" and layer.weight.grad.tolist() == [[2, 2], [0, 0], [0, 0], [0, 0]]
 
 
 def test_max_norm_shrinks_looked_up_rows_only():

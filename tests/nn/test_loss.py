@@ -117,7 +117,7 @@ ROWS = [
         reference=lambda p, a, b, y: numpy.where(y > 0, 1 - cosine(a, b), numpy.maximum(0, cosine(a, b) - 0.1)).mean()),
     Row("MarginRankingLoss", (0.3,), inputs=with_signs((N,), (N,)),
         reference=lambda p, a, b, y: numpy.maximum(0, -y * (a - b) + 0.3).mean()),
-    Row("SoftMarginLoss", inputs=with_signs((N,)), reference=lambda p, x, y: numpy.log1p(numpy.exp(-y * x)).mean()),
+    Row("SoftMarginLoss", inputs=with_signs((N,)), constants=(1,), reference=lambda p, x, y: numpy.log1p(numpy.exp(-y * x)).mean()),
     Row("MultiLabelSoftMarginLoss", inputs=scores_and_bits, reference=lambda p, x, y: np_bce(sigmoid(x), y).mean(1).mean()),
     Row("MultiMarginLoss", inputs=classes, reference=np_multi_margin,
         errors=[error(lambda layer: nn.MultiMarginLoss(3), ValueError, "p == 1", "3")]),

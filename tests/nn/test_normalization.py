@@ -129,7 +129,8 @@ INSTANCE += [
     Row("InstanceNorm1d", (C,), shapes=[(C, 5)], reference=lambda p, x: over(x, 1, 1e-5), id="single"),
 ]  # fmt: skip
 
-test_rows = generate(WITHIN + BATCH + INSTANCE)
+ROWS = WITHIN + BATCH + INSTANCE
+test_rows = generate(ROWS)
 
 
 def test_running_statistics_follow_the_batches():

@@ -186,7 +186,8 @@ def test_gradients(kind, options):
 
     assert gradcheck(with_weights, (x, *states, *layer.parameters()), atol=1e-7)
     if kind != "relu" and len(list(layer.parameters())) < 9:
-        assert gradgradcheck(with_weights, (x, *states, *layer.parameters()), atol=1e-6)
+        small = layer.num_layers == 1 and not layer.bidirectional
+        assert gradgradcheck(with_weights, (x, *states, *layer.parameters()), atol=1e-6, fast_mode=not small)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])

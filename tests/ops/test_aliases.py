@@ -14,7 +14,6 @@ REFERENCES = {
     "fix": numpy.trunc,
     "negative": numpy.negative,
     "psi": None,
-    "sgn": numpy.sign,
     "true_divide": numpy.divide,
 }
 DOMAINS = {"arccosh": (1.2, 3)}

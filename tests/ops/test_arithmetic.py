@@ -109,6 +109,7 @@ ROWS = [
     Row("reciprocal", lambda x: 1 / x, shapes=[(3, 4)], domain=(0.5, 3), dtypes=FLOATS + COMPLEX),
     Row("abs", numpy.abs, shapes=[(3, 4)], avoid=[0.0], dtypes=REAL),
     Row("sign", numpy.sign, shapes=[(3, 4)], avoid=[0.0], dtypes=REAL),
+    Row("sgn", numpy.sign, shapes=[(3, 4)], avoid=[0.0], dtypes=REAL + COMPLEX),
     Row("conj", numpy.conj, shapes=[(3, 4)], dtypes=FLOATS + COMPLEX),
     Row("pow", power, shapes=TWO, domain=(0.3, 2), broadcast=True),
     Row("pow", power, shapes=TWO, domain=(0, 3), dtypes=("int64", "int32"), grad=False, id="integers"),

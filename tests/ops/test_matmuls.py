@@ -227,3 +227,13 @@ def test_transposed_operands_give_the_same_product():
     expected = numpy.einsum("ij,kj->ik", x.array.astype(float), y.array.astype(float))
     numpy.testing.assert_allclose((x @ y.T).array, expected, rtol=1e-5, atol=1e-6)
     numpy.testing.assert_allclose((x.T.contiguous().T @ y.T).array, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_of_complex_products_are_conjugated():
+    x = dynograd.tensor([[1 + 2j]], requires_grad=True)
+    y = dynograd.tensor([[3 - 1j]], requires_grad=True)
+    (x @ y).abs().sum().backward()
+    product = (1 + 2j) * (3 - 1j)
+    unit = product / abs(product)
+    assert x.grad.item() == pytest.approx(unit * (3 + 1j))
+    assert y.grad.item() == pytest.approx(unit * (1 - 2j))

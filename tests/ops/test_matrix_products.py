@@ -47,6 +47,7 @@ ROWS = [
             shapes=shapes,
             kwargs=kwargs,
             id=f"{title}-{kwargs}",
+            covers=["scaled"],
             inplace=None if title == "full" else False,
             tolerance=4,
             ones=False,
@@ -68,7 +69,6 @@ ROWS = [
         grad=False,
         empty=False,
         id="dtypes",
-        covers=["scaled"],
         errors=[
             error(lambda op: op(*zeros((3,), (2, 3), (3, 4))), RuntimeError, "addmm", "(3,)", "(2, 4)"),
             error(lambda op: op(*zeros((1, 2, 4), (2, 3), (3, 4))), RuntimeError, "addmm", "(1, 2, 4)"),

@@ -72,6 +72,21 @@ ROWS = [
         id="scalar",
         covers=["median_of_all"],
     ),
+    *[
+        Row(
+            name,
+            reference,
+            shapes=[(2, 3, 4)],
+            kwargs={"dim": dim, "keepdim": keepdim},
+            id=f"3d-{dim}-{keepdim}",
+            empty=False,
+            result=BOTH,
+            second=False,
+        )
+        for name, reference in (("median", np_median), ("mode", np_mode))
+        for dim in (0, 1)
+        for keepdim in (False, True)
+    ],
     Row(
         "nanmedian",
         np_median,

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells."""
+"""Recurrent layers and cells: the rows of `ops/recurrences.py` and of `ops/cells.py`, which share their references."""
 
 import numpy
 import pytest
@@ -140,8 +140,21 @@ ROWS = [
         errors=[error(lambda op: op(x, h, *weights_of(1), nonlinearity="gelu"), ValueError, "nonlinearity", "gelu")],
     ),
     Row("lstm_cell", np_cell("lstm"), args=arguments("lstm", single=True), tolerance=3),
-    Row("gru_cell", np_cell("gru"), args=arguments("gru", single=True), tolerance=3),
-    Row("rnn_tanh_cell", np_cell("rnn"), args=arguments("rnn", single=True), tolerance=3),
+    Row(
+        "gru_cell",
+        np_cell("gru"),
+        args=arguments("gru", single=True),
+        tolerance=3,
+        covers=["gru_step"],
+        errors=[error(lambda op: op(x[0], h[:2], *weights_of(3)), RuntimeError, "gru_cell", "(3, 3)", "got (2, 3)")],
+    ),
+    Row(
+        "rnn_tanh_cell",
+        np_cell("rnn"),
+        args=arguments("rnn", single=True),
+        tolerance=3,
+        errors=[error(lambda op: op(x[0], h, *weights_of(2)), RuntimeError, "rnn_tanh_cell", "3 rows", "(6, 2)")],
+    ),
     Row("rnn_relu_cell", np_cell("rnn", "relu"), args=arguments("rnn", bias=False, single=True), tolerance=3),
     Row(
         "lstm_cell",
@@ -149,7 +162,12 @@ ROWS = [
         args=arguments("lstm", bias=False, single=True),
         tolerance=3,
         id="plain",
-        errors=[error(lambda op: op(zeros(I), (h, h), *weights_of(4)), RuntimeError, "lstm_cell", "(B, I)", "(2,)")],
+        covers=["lstm_step"],
+        errors=[
+            error(lambda op: op(zeros(I), (h, h), *weights_of(4)), RuntimeError, "lstm_cell", "(B, I)", "(2,)"),
+            error(lambda op: op(x[0], (h, h[:1]), *weights_of(4)), RuntimeError, "lstm_cell", "(3, 3)", "got (1, 3)"),
+            error(lambda op: op(x[0], (h, h), *weights_of(3)), RuntimeError, "12 rows", "(9, 2)", "(9, 3)"),
+        ],
     ),
 ]
 test_rows = generate(ROWS)

@@ -157,6 +157,19 @@ ROWS = [
         )
         for k, kwargs in [(1, {}), (3, {"dim": 0}), (5, {"keepdim": True})]
     ],
+    *[
+        Row(
+            "kthvalue",
+            np_kthvalue,
+            args=chosen(2, 2, 3, 4),
+            kwargs={"dim": dim, "keepdim": keepdim},
+            id=f"3d-{dim}-{keepdim}",
+            result=BOTH,
+            second=False,
+        )
+        for dim in (0, 1)
+        for keepdim in (False, True)
+    ],
     Row(
         "kthvalue",
         lambda x, k: (x, numpy.array(0)),

@@ -1,6 +1,7 @@
 """Pooling over windows and back."""
 
 import itertools
+import math
 
 import numpy
 import pytest
@@ -26,6 +27,11 @@ def starts_of(size, k, s, p, d, ceil_mode):
     return starts
 
 
+def flat(values, rank):
+    """The last `rank` dims as one."""
+    return values.reshape(*values.shape[:-rank], math.prod(values.shape[-rank:]))
+
+
 def windows_of(input, rank, kernel_size, stride, padding, dilation, ceil_mode):
     """(index of the output place, places of each dim inside the input, places counted with padding) of every window."""
     taps, padding, dilation = spread(kernel_size, rank), spread(padding, rank), spread(dilation, rank)
@@ -48,7 +54,7 @@ def np_max_pool(rank):
             if out is None:
                 out = numpy.empty((*input.shape[:-rank], *shape), input.dtype)
                 index = numpy.empty(out.shape, numpy.int64)
-            values = input[(..., *numpy.ix_(*inside))].reshape(*input.shape[:-rank], -1)
+            values = flat(input[(..., *numpy.ix_(*inside))], rank)
             places = (
                 numpy.arange(input[(0,) * (input.ndim - rank)].size)
                 .reshape(input.shape[-rank:])[numpy.ix_(*inside)]
@@ -69,7 +75,7 @@ def np_avg_pool(rank):
         for shape, where, inside, counted in windows_of(input, rank, kernel_size, stride, padding, 1, ceil_mode):
             if out is None:
                 out = numpy.empty((*input.shape[:-rank], *shape))
-            values = input[(..., *numpy.ix_(*inside))].reshape(*input.shape[:-rank], -1)
+            values = flat(input[(..., *numpy.ix_(*inside))], rank)
             divisor = divisor_override or (counted if count_include_pad else values.shape[-1])
             out[(..., *where)] = values.sum(-1) / divisor
         return out
@@ -86,7 +92,7 @@ def np_adaptive(rank, reduce):
             place = [
                 slice(i * size // n, -(-(i + 1) * size // n)) for i, size, n in zip(where, sizes, counts, strict=True)
             ]
-            out[(..., *where)] = reduce(input[(..., *place)].reshape(*input.shape[:-rank], -1), -1)
+            out[(..., *where)] = reduce(flat(input[(..., *place)], rank), -1)
         return out
 
     return pool

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from optim.test_optimizers import OwnStep, numpy_of, parameters_of, train, values_and_gradients
+from optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 import dynograd
 from dynograd import optim
@@ -148,13 +148,26 @@ def test_state_that_belongs_to_no_parameter_is_kept():
     assert other.state["note"] == {"seen": 5}
 
 
+class Own(optim.Optimizer):
+    """A user's optimizer, whose state is numbers and lists."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, dict(lr=lr))
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p].setdefault("step", 0)
+                self.state[p]["step"] += 1
+
+
 def test_state_of_a_users_optimizer():
     w = dynograd.ones(2, requires_grad=True)
-    optimizer = OwnStep([w], lr=0.1)
+    optimizer = Own([w], lr=0.1)
     w.grad = dynograd.ones(2)
     optimizer.step()
     optimizer.state[w]["history"] = [dynograd.ones(3), (1, 2)]
-    other = OwnStep([w], lr=0.2)
+    other = Own([w], lr=0.2)
     other.load_state_dict(optimizer.state_dict())
     assert other.param_groups[0]["lr"] == 0.1
     assert other.state[w]["step"] == 1 and other.state[w]["history"][1] == (1, 2)

@@ -1,0 +1,128 @@
+"""MultiheadAttention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.creation import empty
+from dynograd.nn import init
+from dynograd.nn.linear import NonDynamicallyQuantizableLinear
+from dynograd.nn.module import Module
+from dynograd.nn.multihead import multi_head_attention_forward
+from dynograd.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+class MultiheadAttention(Module):
+    """Attention of several heads, each in its part of the features.
+
+    Args:
+        embed_dim: size of queries and results; a multiple of `num_heads`.
+        dropout: probability with which weights are dropped in training.
+        add_bias_kv: learn one more key and value that every query sees.
+        add_zero_attn: add a key and value of zeros.
+        kdim, vdim: sizes of keys and values, `embed_dim` when left out.
+        batch_first: tensors are (B, T, E) instead of (T, B, E).
+
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762), section 3.2.2.
+
+    >>> attend = dynograd.nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = dynograd.zeros(3, 5, 8)
+    >>> output, weights = attend(x, x, x)
+    >>> output.shape, weights.shape
+    (dynograd.Size([3, 5, 8]), dynograd.Size([3, 5, 5]))
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
+            raise ValueError(
+                f"MultiheadAttention: embed_dim must be divisible by num_heads, both greater than 0, got embed_dim={embed_dim} and "
+                f"num_heads={num_heads}."
+            )
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
+        self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
+        wanted = {"device": device, "dtype": dtype}
+        apart = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+        for name, width in apart.items():
+            weight = None if self._qkv_same_embed_dim else Parameter(empty(embed_dim, width, **wanted))
+            self.register_parameter(name, weight)
+        joined = Parameter(empty(3 * embed_dim, embed_dim, **wanted)) if self._qkv_same_embed_dim else None
+        self.register_parameter("in_proj_weight", joined)
+        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **wanted)) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **wanted)
+        self.register_parameter("bias_k", Parameter(empty(1, 1, embed_dim, **wanted)) if add_bias_kv else None)
+        self.register_parameter("bias_v", Parameter(empty(1, 1, embed_dim, **wanted)) if add_bias_kv else None)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            if self._parameters[name] is not None:
+                init.xavier_uniform_(self._parameters[name])
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for name in ("bias_k", "bias_v"):
+            if self._parameters[name] is not None:
+                init.xavier_normal_(self._parameters[name])
+
+    def forward(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        key_padding_mask: Any = None,
+        need_weights: bool = True,
+        attn_mask: Any = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Any, Any]:
+        """(output, weights); see `nn.functional.multi_head_attention_forward` for masks. Without weights it is quicker."""
+        turned = self.batch_first and query.dim() == 3
+        if turned:
+            same = query is key, key is value
+            query = query.transpose(0, 1)
+            key = query if same[0] else key.transpose(0, 1)
+            value = key if same[1] else value.transpose(0, 1)
+        output, weights = multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            self.training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            not self._qkv_same_embed_dim,
+            self.q_proj_weight,
+            self.k_proj_weight,
+            self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (output.transpose(0, 1) if turned else output), weights

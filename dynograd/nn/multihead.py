@@ -1,0 +1,166 @@
+"""`multi_head_attention_forward`: what MultiheadAttention computes, as one function of all its weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd import creation
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.methods import public_functions
+
+__all__ = ["additive_mask", "multi_head_attention_forward"]
+
+_ops = public_functions()
+_WHO = "multi_head_attention_forward"
+
+
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Any, Any]:
+    """Attention of `num_heads` heads between projected queries, keys and values, and a projection of what they found.
+
+    Args:
+        query (L, B, E), key (S, B, Ek), value (S, B, Ev): time first; without B for a single sequence.
+        in_proj_weight (3 E, E): projections of query, key and value; or one of each with `use_separate_proj_weight`.
+        bias_k, bias_v (1, 1, E): one more key and value for every sequence.
+        add_zero_attn: one more key and value of zeros.
+        key_padding_mask (B, S): True where a key is padding; numbers are added to the scores.
+        attn_mask (L, S) or (B * num_heads, L, S): True where a query may not look; numbers are added to the scores.
+        static_k, static_v (B * num_heads, S, E / num_heads): take the place of projected keys and values.
+        is_causal: says that `attn_mask` is causal, which may be quicker.
+    Returns:
+        (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A query that may
+        look at nothing gets weights of 0.
+    """
+    single = query.dim() == 2
+    if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
+        raise ShapeError(
+            f"{_WHO}: expected query, key and value all 2-D (unbatched) or all 3-D, got shapes {tuple(query.shape)}, "
+            f"{tuple(key.shape)} and {tuple(value.shape)}."
+        )
+    if single:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    rows, batch, width = query.shape
+    if width != embed_dim_to_check:
+        raise ShapeError(f"{_WHO}: was expecting embedding dimension of {embed_dim_to_check}, but got {width}.")
+    if width % num_heads:
+        raise ShapeError(f"{_WHO}: embed_dim {width} not divisible by num_heads {num_heads}.")
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            f"{_WHO}: Need attn_mask if specifying the is_causal hint. Transformer.generate_square_subsequent_mask makes one."
+        )
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
+    q, k, v = _projected(query, key, value, weights, in_proj_bias)
+    if bias_k is not None:
+        k = _ops["cat"]([k, bias_k.expand(1, batch, width)])
+        v = _ops["cat"]([v, bias_v.expand(1, batch, width)])
+    q, k, v = (_split_heads(one, num_heads) for one in (q, k, v))
+    if static_k is not None:
+        k = static_k.reshape(batch, num_heads, *static_k.shape[1:])
+    if static_v is not None:
+        v = static_v.reshape(batch, num_heads, *static_v.shape[1:])
+    if add_zero_attn:
+        nothing = creation.zeros(batch, num_heads, 1, k.shape[-1], dtype=k.dtype, device=k.device)
+        k, v = _ops["cat"]([k, nothing], 2), _ops["cat"]([v, nothing], 2)
+    alone = is_causal and key_padding_mask is None and not need_weights and k.shape[2] == key.shape[0]
+    mask = None if alone else _mask(attn_mask, key_padding_mask, q, key.shape[0], k.shape[2])
+    probability = dropout_p if training else 0.0
+    if need_weights:
+        found = _weights(q, k, mask)
+        if probability:
+            found = _ops["dropout"](found, probability, True)
+        out = found @ v
+        found = found.mean(1) if average_attn_weights else found
+    else:
+        found = None
+        out = _ops["scaled_dot_product_attention"](q, k, v, mask, probability, alone)
+    out = _ops["linear"](out.permute(2, 0, 1, 3).reshape(rows, batch, width), out_proj_weight, out_proj_bias)
+    if single:
+        return out.squeeze(1), None if found is None else found.squeeze(0)
+    return out, found
+
+
+def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
+    """A mask as numbers to add to scores: -inf where a bool one says True."""
+    if mask is None:
+        return None
+    if mask.is_floating_point():
+        return mask
+    if mask.array.dtype.kind != "b":
+        raise DtypeError(f"{who}: only bool and floating types of masks are supported, got {mask.dtype}. Compare first: mask != 0.")
+    return creation.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)  # type: ignore[attr-defined]
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+    if not isinstance(weight, tuple) and query is key and key is value:
+        return _ops["linear"](query, weight, bias).chunk(3, -1)
+    weights = weight if isinstance(weight, tuple) else weight.chunk(3, 0)
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    return tuple(_ops["linear"](*given) for given in zip((query, key, value), weights, biases, strict=True))
+
+
+def _split_heads(x: Any, heads: int) -> Any:
+    """(L, B, E) as (B, heads, L, E / heads)."""
+    steps, batch, width = x.shape
+    return x.reshape(steps, batch, heads, width // heads).permute(1, 2, 0, 3)
+
+
+def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, given: int, columns: int) -> Any:
+    """Both masks as one that broadcasts to (B, heads, L, S); keys added to the given ones are seen by all."""
+    batch, heads, rows, _ = q.shape
+    attn_mask = additive_mask(_WHO, attn_mask, q.dtype)
+    key_padding_mask = additive_mask(_WHO, key_padding_mask, q.dtype)
+    if attn_mask is not None:
+        wanted = {2: (rows, given), 3: (batch * heads, rows, given)}.get(attn_mask.dim())
+        if tuple(attn_mask.shape) != wanted:
+            raise ShapeError(
+                f"{_WHO}: The shape of the attn_mask is {tuple(attn_mask.shape)}, but should be {(rows, given)} or "
+                f"{(batch * heads, rows, given)}."
+            )
+        if attn_mask.dim() == 3:
+            attn_mask = attn_mask.reshape(batch, heads, rows, given)
+    if key_padding_mask is not None:
+        if tuple(key_padding_mask.shape) != (batch, given):
+            raise ShapeError(f"{_WHO}: expected key_padding_mask of shape {(batch, given)}, got {tuple(key_padding_mask.shape)}.")
+        key_padding_mask = key_padding_mask.reshape(batch, 1, 1, given)
+    if attn_mask is None:
+        mask = key_padding_mask
+    else:
+        mask = attn_mask if key_padding_mask is None else attn_mask + key_padding_mask
+    return mask if mask is None or columns == given else _ops["pad"](mask, (0, columns - given))
+
+
+def _weights(q: Any, k: Any, mask: Any) -> Any:
+    scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
+    if mask is None:
+        return _ops["softmax"](scores, -1)
+    blind = (mask == -math.inf).all(-1, True)
+    if not bool(blind.any()):
+        return _ops["softmax"](scores + mask, -1)
+    return _ops["softmax"](scores + mask.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)

@@ -1,0 +1,117 @@
+"""Scaled dot product attention."""
+
+import math
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.nn import functional as F
+from tests.ops.harness import Row, error, generate
+
+inf = float("inf")
+
+
+def np_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    if enable_gqa:
+        key, value = (one.repeat(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
+    scores = query @ key.swapaxes(-1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = numpy.tril(numpy.ones(scores.shape[-2:], bool))
+    if attn_mask is not None and attn_mask.dtype.kind == "b":
+        scores = numpy.where(attn_mask, scores, -inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    top = scores.max(-1, keepdims=True)
+    weights = numpy.exp(scores - numpy.where(top == -inf, 0, top))
+    total = weights.sum(-1, keepdims=True)
+    return weights / numpy.where(total == 0, 1, total) @ value
+
+
+def drawn(*shapes):
+    return lambda rng: [rng.normal(size=shape) for shape in shapes]
+
+
+PLAIN = [(2, 3, 4), (2, 5, 4), (2, 5, 2)]
+MASK = numpy.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 0, 1, 1]], bool)
+q = k = v = dynograd.zeros(2, 3, 4)
+
+ROWS = [
+    Row(
+        "nn.functional.scaled_dot_product_attention",
+        np_attention,
+        args=drawn(*PLAIN),
+        tolerance=3,
+        errors=[
+            error(lambda op: op(q, dynograd.zeros(2, 3, 5), v), RuntimeError, "one width", "4 and 5", "key (2, 3, 5)"),
+            error(lambda op: op(q, k, dynograd.zeros(2, 2, 4)), RuntimeError, "as many values as keys", "2 and 3"),
+            error(lambda op: op(q, k.double(), v), RuntimeError, "same dtype", "float32, float64, float32"),
+            error(lambda op: op(q[0, 0], k, v), RuntimeError, "at least 2 dimensional", "query (4,)"),
+            error(lambda op: op(q, k, v, dynograd.ones(3, 3) > 0, 0.0, True), RuntimeError, "attn_mask", "is_causal=True"),
+            error(lambda op: op(q, k, v, dynograd.ones(3, 3).long()), RuntimeError, "attn_mask", "bool", "int64", "float32"),
+            error(lambda op: op(q, k, v, dynograd.ones(4, 4)), RuntimeError, "(2, 3, 3)", "(4, 4)"),
+            error(lambda op: op(dynograd.zeros(4, 3, 2), dynograd.zeros(3, 3, 2), dynograd.zeros(3, 3, 2), enable_gqa=True),
+                  RuntimeError, "heads", "3 and 4"),
+        ],
+    ),
+    Row("nn.functional.scaled_dot_product_attention", np_attention, args=drawn(*PLAIN), kwargs={"is_causal": True}, id="causal", tolerance=3),
+    Row("nn.functional.scaled_dot_product_attention", np_attention, args=drawn(*PLAIN), kwargs={"scale": 0.3}, id="scale", tolerance=3),
+    Row("nn.functional.scaled_dot_product_attention", np_attention, args=lambda rng: [*drawn(*PLAIN)(rng), MASK], id="mask", tolerance=3),
+    Row(
+        "nn.functional.scaled_dot_product_attention",
+        np_attention,
+        args=lambda rng: [*drawn(*PLAIN)(rng), rng.normal(size=(3, 5))],
+        id="numbers",
+        tolerance=3,
+    ),
+    Row(
+        "nn.functional.scaled_dot_product_attention",
+        np_attention,
+        args=lambda rng: [*drawn(*PLAIN)(rng), numpy.where(MASK, rng.normal(size=(3, 5)), -inf)],
+        grad=[True, True, True, False],
+        id="minus-infinity",
+        tolerance=3,
+    ),
+    Row(
+        "nn.functional.scaled_dot_product_attention",
+        np_attention,
+        args=drawn((2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 3)),
+        kwargs={"enable_gqa": True},
+        id="shared-heads",
+        tolerance=3,
+    ),
+    Row("nn.functional.scaled_dot_product_attention", np_attention, args=drawn((3, 4), (5, 4), (5, 2)), id="matrices", tolerance=3),
+]  # fmt: skip
+test_rows = generate(ROWS)
+
+
+def test_a_query_that_sees_nothing_gives_zero_and_finite_gradients():
+    q = dynograd.randn(2, 3, requires_grad=True)
+    k = dynograd.randn(4, 3, requires_grad=True)
+    mask = dynograd.tensor([[True, False, True, True], [False, False, False, False]])
+    y = F.scaled_dot_product_attention(q, k, k, mask)
+    y.sum().backward()
+    assert y[1].tolist() == [0.0] * 3
+    assert numpy.isfinite(q.grad.numpy()).all()
+    assert numpy.isfinite(k.grad.numpy()).all()
+
+
+def test_what_is_masked_does_not_count_even_when_it_is_infinite():
+    q, v = dynograd.ones(1, 2), dynograd.tensor([[1.0], [2.0]])
+    k = dynograd.tensor([[0.0, 0.0], [inf, 0.0]])
+    y = F.scaled_dot_product_attention(q, k, v, dynograd.tensor([[True, False]]))
+    assert y.tolist() == [[1.0]]
+
+
+def test_all_dropped_is_zero():
+    q = dynograd.randn(2, 3)
+    assert F.scaled_dot_product_attention(q, q, q, dropout_p=1.0).abs().sum().item() == 0.0
+
+
+def test_causal_rows_do_not_see_what_comes_later():
+    q = dynograd.randn(4, 3)
+    k, other = dynograd.randn(4, 3), dynograd.randn(4, 3)
+    other[:2] = k[:2]
+    one = F.scaled_dot_product_attention(q, k, k, is_causal=True)
+    two = F.scaled_dot_product_attention(q, other, other, is_causal=True)
+    assert one[:2].tolist() == pytest.approx(two[:2].numpy())

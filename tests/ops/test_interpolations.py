@@ -1,0 +1,150 @@
+"""Resizing of the last dims."""
+
+import math
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.nn import functional as F
+from tests.ops.harness import Row, error, generate
+
+
+def cubic(distance, a=-0.75):
+    d = abs(distance)
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def matrix(size, count, mode, align_corners, step):
+    """What each output place takes of each input place."""
+    found = numpy.zeros((count, size))
+    for place in range(count):
+        if mode in ("nearest", "nearest-exact"):
+            shift = 0.5 if mode == "nearest-exact" else 0.0
+            found[place, min(math.floor((place + shift) * step), size - 1)] += 1
+            continue
+        if align_corners:
+            source = place * (size - 1) / (count - 1) if count > 1 else 0.0
+        else:
+            source = (place + 0.5) * step - 0.5
+        if mode == "bicubic":
+            for tap in range(math.floor(source) - 1, math.floor(source) + 3):
+                found[place, min(max(tap, 0), size - 1)] += cubic(source - tap)
+        else:
+            source = max(source, 0.0)
+            first = min(math.floor(source), size - 1)
+            found[place, first] += 1 - (source - first)
+            found[place, min(first + 1, size - 1)] += source - first
+    return found
+
+
+def np_interpolate(
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None
+):
+    rank = input.ndim - 2
+    out = input
+    for place, own in enumerate(input.shape[2:]):
+        if size is not None:
+            count = size if isinstance(size, int) else size[place]
+            step = own / count
+        else:
+            factor = scale_factor[place] if isinstance(scale_factor, tuple) else scale_factor
+            count = math.floor(own * factor)
+            step = own / count if recompute_scale_factor else 1 / factor
+        if mode == "area":
+            weights = numpy.zeros((count, own))
+            for i in range(count):
+                weights[i, i * own // count : -(-(i + 1) * own // count)] = 1
+            weights /= weights.sum(1, keepdims=True)
+        else:
+            weights = matrix(own, count, mode, align_corners, step)
+        out = numpy.moveaxis(numpy.moveaxis(out, place + 2, -1) @ weights.T, -1, place + 2)
+    assert rank > 0
+    return out
+
+
+x = dynograd.zeros(1, 2, 4, 6)
+CHOICES = [{"scale_factor": 2}, {"size": (5, 3)}, {"scale_factor": (1.5, 0.6)}, {"scale_factor": 1.7, "recompute_scale_factor": True}]
+ROWS = [
+    *[
+        Row(
+            "nn.functional.interpolate",
+            np_interpolate,
+            shapes=[(1, 2, 3, 4)],
+            kwargs={"mode": mode, **kwargs},
+            id=f"{mode}-{kwargs}",
+            ones=False,
+            empty=False,
+            tolerance=4,
+        )
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic", "area")
+        for kwargs in CHOICES
+    ],
+    *[
+        Row(
+            "nn.functional.interpolate",
+            np_interpolate,
+            shapes=[(1, 2, 3, 4)],
+            kwargs={"mode": mode, "align_corners": True, **kwargs},
+            id=f"{mode}-corners-{kwargs}",
+            ones=False,
+            empty=False,
+            tolerance=4,
+        )
+        for mode in ("bilinear", "bicubic")
+        for kwargs in CHOICES[:2]
+    ],
+    Row("nn.functional.interpolate", np_interpolate, shapes=[(2, 2, 5)], kwargs={"size": 8, "mode": "linear"}, id="linear", ones=False, tolerance=4, covers=["resample", "resample_back"]),
+    Row("nn.functional.interpolate", np_interpolate, shapes=[(2, 2, 5)], kwargs={"size": 2}, id="1d", ones=False),
+    Row("nn.functional.interpolate", np_interpolate, shapes=[(1, 1, 2, 3, 2)], kwargs={"size": (3, 2, 3), "mode": "trilinear"}, id="trilinear", ones=False, tolerance=4),
+    Row(
+        "nn.functional.interpolate",
+        np_interpolate,
+        shapes=[(1, 1, 2, 2, 2)],
+        kwargs={"size": (3, 2, 4)},
+        dtypes=["float32", "uint8"],
+        result=lambda name: name,
+        id="3d",
+        ones=False,
+        errors=[
+            error(lambda op: op(x), ValueError, "either size or scale_factor"),
+            error(lambda op: op(x, 2, 2.0), ValueError, "only one of size or scale_factor"),
+            error(lambda op: op(x, 2, mode="linear"), NotImplementedError, "4D", "linear", "3D input", "(1, 2, 4, 6)"),
+            error(lambda op: op(x[0], 2, mode="bilinear"), NotImplementedError, "3D", "bilinear", "4D input"),
+            error(lambda op: op(x[0, 0], 2), NotImplementedError, "2D", "(4, 6)", "unsqueeze"),
+            error(lambda op: op(x, 2, align_corners=True), ValueError, "align_corners", "'nearest'"),
+            error(lambda op: op(x, (2, 2, 2)), ValueError, "[4, 6]", "[2, 2, 2]"),
+            error(lambda op: op(x, scale_factor=(2.0,)), ValueError, "[4, 6]", "[2.0]"),
+            error(lambda op: op(x, 2, mode="lanczos"), ValueError, "lanczos", "nearest-exact"),
+            error(lambda op: op(x, 0), RuntimeError, "greater than 0", "(4, 6)", "(0, 0)"),
+            error(lambda op: op(x.long(), 2, mode="bilinear"), RuntimeError, "int64", "bilinear"),
+            error(lambda op: op(x, 2, mode="bilinear", antialias=True), NotImplementedError, "antialias=True", "area"),
+            error(lambda op: op(x, 2, recompute_scale_factor=True), ValueError, "recompute_scale_factor", "explicit size"),
+        ],
+    ),
+    Row("nn.functional.upsample", None, shapes=[(1, 1, 2)], kwargs={"size": 4}, dtypes=(), ones=False, empty=False),
+]  # fmt: skip
+test_rows = generate(ROWS)
+
+
+def test_upsample_is_interpolate_with_a_warning():
+    x = dynograd.randn(1, 2, 3)
+    with pytest.warns(UserWarning, match="deprecated"):
+        y = F.upsample(x, scale_factor=2)
+    assert y.tolist() == F.interpolate(x, scale_factor=2).tolist()
+
+
+def test_the_same_size_gives_a_new_tensor_of_the_same_values():
+    x = dynograd.randn(1, 2, 3)
+    y = F.interpolate(x, size=3)
+    assert y.tolist() == x.tolist()
+    assert y is not x
+
+
+def test_a_nan_spreads_only_to_its_neighbours():
+    x = dynograd.zeros(1, 1, 6)
+    x[0, 0, 0] = float("nan")
+    y = F.interpolate(x, scale_factor=2, mode="linear")
+    assert numpy.isnan(y.numpy()).sum() == 3
