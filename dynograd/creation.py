@@ -85,7 +85,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if kind is None or kind is data.dtype else data.to(kind)  # type: ignore[attr-defined]
-    if arrays.is_array(data) and getattr(data, "ndim", 0):
+    if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
         return wrap(data if kind is None else arrays.cast(data, kind))
     return tensor(data, dtype=kind)
@@ -212,7 +212,7 @@ def full(
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
-        arrays.full(_filled("full", (size,) if isinstance(size, (tuple, list)) else (size,), device), value, kind),
+        arrays.full(_filled("full", (size,), device), value, kind),
         requires_grad,
         out,
     )

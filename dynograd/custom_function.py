@@ -35,6 +35,8 @@ class FunctionNode(Node):
         "to_save",
     )
     saved_names = ("kept",)
+    kept: Any
+    to_save: Any
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors for backward; read them there as `ctx.saved_tensors`."""

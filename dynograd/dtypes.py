@@ -231,19 +231,15 @@ def result_dtype(*operands: Any) -> dtype:
             found, rank = BY_NUM[number], (0 if operand.ndim else 1)
         held = ranked[rank]
         ranked[rank] = found if held is None else promote_types(held, found)
-    result = None
-    for found in ranked:
-        if found is None:
+    result: dtype | None = None
+    for best in ranked:
+        if best is None:
             continue
         if result is None:
-            result = found
-        elif found.category > result.category:
-            if found.category == COMPLEX and result.category == FLOATING:
-                result = result.to_complex()
-            else:
-                result = found
-        elif result.category != found.category or result is None:
-            continue
+            result = best
+        elif best.category > result.category:
+            imaginary = best.category == COMPLEX and result.category == FLOATING
+            result = result.to_complex() if imaginary else best
     assert result is not None
     return result
 

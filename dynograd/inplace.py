@@ -403,4 +403,4 @@ def install_inplace(registry: dict[str, Op]) -> None:
             setattr(Tensor, operator, getattr(Tensor, name))
     for method in (copy_, fill_, zero_):
         setattr(Tensor, method.__name__, method)
-    Tensor.__setitem__ = set_item  # type: ignore[attr-defined]
+    Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]

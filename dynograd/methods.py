@@ -46,6 +46,8 @@ _REFLECTED = {
     "__rand__": "bitwise_and",
     "__ror__": "bitwise_or",
     "__rxor__": "bitwise_xor",
+    "__rlshift__": "bitwise_left_shift",
+    "__rrshift__": "bitwise_right_shift",
 }
 
 
@@ -69,9 +71,23 @@ def install_methods() -> None:
             setattr(Tensor, operator, _reflected(registry[name].function))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
+    for operator in ("__eq__", "__ne__"):
+        setattr(Tensor, operator, _comparable(getattr(Tensor, operator)))
+    Tensor.__pos__ = registry["positive"].function  # type: ignore[attr-defined]
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
-    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
+
+
+def _comparable(function: Any) -> Any:
+    """`==` and `!=` with what is no number, array or tensor (None, a string) say NotImplemented: Python then compares identity."""
+
+    def compare(self: Tensor, other: Any) -> Any:
+        if other is None or isinstance(other, (str, bytes, dict)):
+            return NotImplemented
+        return function(self, other)
+
+    return compare
 
 
 def _reflected(function: Any) -> Any:

@@ -246,10 +246,10 @@ def normal(
     else:
         if size is None:
             raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
-        shape = _shape("normal", (size,) if isinstance(size, (tuple, list)) else (size,), device)
+        shape = _shape("normal", (size,), device)
         kind = _floating("normal", dtype)
-    plain = [one.array if isinstance(one, Tensor) else one for one in (mean, std)]
-    return _made(_normal(shape, kind, *plain, generator), requires_grad, out)
+    centre, spread = (one.array if isinstance(one, Tensor) else one for one in (mean, std))
+    return _made(_normal(shape, kind, centre, spread, generator), requires_grad, out)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:

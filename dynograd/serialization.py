@@ -95,7 +95,7 @@ class _Writer:
     def describe(self, value: Any, path: str) -> Any:
         """JSON for `value`: plain values as they are, everything else as {"kind": ...}."""
         if isinstance(value, Tensor):
-            found = {"kind": "tensor", "name": self._store(value.array, path)}
+            found: dict[str, Any] = {"kind": "tensor", "name": self._store(value.array, path)}
             if value.requires_grad and value.is_leaf:
                 found["requires_grad"] = True
             if type(value).__name__ == "Parameter":

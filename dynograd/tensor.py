@@ -563,15 +563,15 @@ def is_tensor(obj: Any) -> bool:
 def link_view(result: Tensor, base: Tensor, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
     meta = result._meta = Meta()
-    owner = base._meta
+    owner: Any = base._meta
     if owner is None:
         owner = base._meta = Meta()
         meta.base, meta.steps = base, ((op, statics, number),)
     elif owner.base is not None:
         if owner.silent:
             meta.silent = True
-        base, meta.steps = owner.base, (*owner.steps, (op, statics, number))
-        meta.base, owner = base, base._meta
+        root = owner.base
+        meta.base, meta.steps, owner = root, (*owner.steps, (op, statics, number)), root._meta
     else:
         if owner.silent:
             meta.silent = True

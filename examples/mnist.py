@@ -1,7 +1,7 @@
 """Handwritten digits: a small convolutional network on 10,000 images of MNIST, tested on the official 10,000.
 
-    python examples/mnist.py                         trains, tests and saves
-    python examples/mnist.py --epochs 3 --seed 1     see --help
+python examples/mnist.py                         trains, tests and saves
+python examples/mnist.py --epochs 3 --seed 1     see --help
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy
+from tqdm import tqdm
+
 import dynograd as torch
 import dynograd.nn.functional as F
-import numpy
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
-from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINT = HERE / "out" / "mnist.safetensors"
@@ -111,7 +112,9 @@ def main(steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, checkp
     loss, accuracy = evaluate(model, test_batches)
     Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
     torch.save({"model": model.state_dict(), "test_accuracy": accuracy}, checkpoint)
-    print(f"test accuracy {accuracy:.2%}, loss {loss:.4f} ({time.perf_counter() - started:.0f} s); kept in {checkpoint}")
+    print(
+        f"test accuracy {accuracy:.2%}, loss {loss:.4f} ({time.perf_counter() - started:.0f} s); kept in {checkpoint}"
+    )
     return {"test_accuracy": accuracy, "test_loss": loss}
 
 

@@ -22,12 +22,13 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+from tqdm import tqdm
+
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import BucketBatchSampler, DataLoader, Dataset, collate_pad
 from dynograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data" / "rt-polarity.tsv.gz"

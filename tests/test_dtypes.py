@@ -13,7 +13,20 @@ from dynograd import dtypes
 from dynograd.errors import DtypeError
 
 # Rows and columns: bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128.
-ORDER = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+ORDER = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 TABLE = """
 b  u1 i1 i2 i4 i8 f2 bf f4 f8 c8 c16
 u1 u1 i2 i2 i4 i8 f2 bf f4 f8 c8 c16
@@ -28,7 +41,7 @@ f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 c16 c16
 c8 c8 c8 c8 c8 c8 c8 c8 c8 c16 c8 c16
 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16
 """
-SHORT = dict(zip("b u1 i1 i2 i4 i8 f2 bf f4 f8 c8 c16".split(), ORDER, strict=True))
+SHORT = dict(zip(["b", "u1", "i1", "i2", "i4", "i8", "f2", "bf", "f4", "f8", "c8", "c16"], ORDER, strict=True))
 CASES = [
     (one, two, SHORT[cell])
     for one, row in zip(ORDER, TABLE.split("\n")[1:-1], strict=True)

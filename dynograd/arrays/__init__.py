@@ -238,6 +238,8 @@ def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
             for size, want, stride in zip(array.shape, shape[lead:], array.strides, strict=True)
         ]
     )
+    if array.flags.c_contiguous:  # the quick way; as_strided costs 2 us
+        return numpy.ndarray(shape, array.dtype, array, 0, strides)
     return numpy.lib.stride_tricks.as_strided(array, shape, strides)
 
 

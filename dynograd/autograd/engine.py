@@ -114,7 +114,7 @@ def _visit(
         if hooks is not None:
             for hook in list(hooks.after.values()):
                 found = hook(found, g, create_graph)
-        for edge, part in zip(node.edges, found):  # noqa: B905 (rules are checked by tests, this is the hot loop)
+        for edge, part in zip(node.edges, found):
             if edge is None or part is None:
                 continue
             held = get(edge)

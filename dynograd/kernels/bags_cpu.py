@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 __all__ = [
@@ -75,7 +77,7 @@ def largest_of_bags(rows, bags, count):
     wide = rows.astype(np.float32) if rows.dtype.itemsize == 2 else rows
     places = np.zeros((count, rows.shape[1]), np.int64)
     edges = np.searchsorted(bags, np.arange(count + 1))
-    for bag, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for bag, (start, stop) in enumerate(pairwise(edges)):
         if stop > start:
             places[bag] = start + wide[start:stop].argmax(axis=0)
     found = (np.diff(edges) > 0)[:, None].astype(rows.dtype)

@@ -9,11 +9,12 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter
 
 _families = (
-    "activation batchnorm containers conv distance dropout flatten linear loss normalization padding pooling resampling rnn rnn_cells "
-    "sparse"
+    "activation batchnorm containers conv distance dropout flatten linear loss normalization padding pooling "
+    "resampling rnn rnn_cells sparse"
 ).split()
 __all__ = ["Buffer", "Module", "Parameter", "functional", "init", "parameter", "utils"]
 for _family in _families:
     _module = import_module(f"dynograd.nn.{_family}")
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
     __all__ += _module.__all__
+modules = import_module("dynograd.nn.modules")

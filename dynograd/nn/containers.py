@@ -83,7 +83,7 @@ class Sequential(Module):
     def __add__(self, other: Sequential) -> Sequential:
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Iterable[Module]) -> Sequential:
+    def __iadd__(self, other: Iterable[Module]) -> Sequential:  # type: ignore[misc]
         return self.extend(other)
 
     def append(self, module: Module) -> Sequential:
@@ -251,7 +251,7 @@ def _pairs(who: str, given: Any) -> Iterable[tuple[str, Any]]:
     return pairs
 
 
-def _described(value: Any, what: str) -> str:
+def _described(value: Any, what: Any) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -361,7 +361,7 @@ class ParameterDict(Module):
 
     def copy(self) -> ParameterDict:
         """A new dict of the same parameters."""
-        return type(self)(OrderedDict(self.items()))
+        return type(self)(OrderedDict((key, self[key]) for key in self))
 
     def update(self, parameters: Any) -> None:
         """Adds values from a mapping or (key, value) pairs; a plain dict in the order of its keys' names, as PyTorch does."""
@@ -372,5 +372,8 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        lines = [f"  ({key}): {_described(value, isinstance(value, Tensor) and value.type())}" for key, value in self.items()]
+        lines = [
+            f"  ({key}): {_described(value, isinstance(value, Tensor) and value.type())}"
+            for key, value in self.items()  # type: ignore[misc]
+        ]
         return "\n".join(lines)

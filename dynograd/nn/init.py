@@ -225,7 +225,8 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     zeros = math.ceil(sparsity * rows)
     tensor.normal_(0.0, std, generator=generator)
     for column in range(columns):
-        tensor[randperm(rows, generator=generator)[:zeros], column] = 0.0
+        chosen: Any = randperm(rows, generator=generator)
+        tensor[chosen[:zeros], column] = 0.0
     return tensor
 
 

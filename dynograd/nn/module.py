@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd import creation, devices, dtypes
+from dynograd import devices, dtypes
 from dynograd.errors import DtypeError
 from dynograd.nn import hooks, state
 from dynograd.nn.parameter import Buffer, Parameter

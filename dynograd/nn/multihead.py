@@ -113,7 +113,9 @@ def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
     if mask.is_floating_point():
         return mask
     if mask.array.dtype.kind != "b":
-        raise DtypeError(f"{who}: only bool and floating types of masks are supported, got {mask.dtype}. Compare first: mask != 0.")
+        raise DtypeError(
+            f"{who}: only bool and floating types of masks are supported, got {mask.dtype}. Compare first: mask != 0."
+        )
     return creation.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)  # type: ignore[attr-defined]
 
 
@@ -147,7 +149,9 @@ def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, given: int, columns: in
             attn_mask = attn_mask.reshape(batch, heads, rows, given)
     if key_padding_mask is not None:
         if tuple(key_padding_mask.shape) != (batch, given):
-            raise ShapeError(f"{_WHO}: expected key_padding_mask of shape {(batch, given)}, got {tuple(key_padding_mask.shape)}.")
+            raise ShapeError(
+                f"{_WHO}: expected key_padding_mask of shape {(batch, given)}, got {tuple(key_padding_mask.shape)}."
+            )
         key_padding_mask = key_padding_mask.reshape(batch, 1, 1, given)
     if attn_mask is None:
         mask = key_padding_mask

@@ -74,7 +74,10 @@ class RNNBase(Module):
             width = input_size if layer == 0 else state * directions
             for direction in range(directions):
                 end = f"_l{layer}" + ("_reverse" if direction else "")
-                shapes = {f"weight_ih{end}": (rows, width), f"weight_hh{end}": (rows, state)}
+                shapes: dict[str, tuple[int, ...]] = {
+                    f"weight_ih{end}": (rows, width),
+                    f"weight_hh{end}": (rows, state),
+                }
                 if bias:
                     shapes |= {f"bias_ih{end}": (rows,), f"bias_hh{end}": (rows,)}
                 if proj_size:

@@ -53,7 +53,7 @@ class StateMethods:
             keep_vars: give the parameters themselves instead of detached tensors.
         """
         if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])  # type: ignore[misc]
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()

@@ -33,7 +33,9 @@ class _Layer(Module):
     def _set_up(self, d_model: int, dropout: float, activation: Any, norm_first: bool) -> None:
         if isinstance(activation, str):
             if activation not in ("relu", "gelu"):
-                raise RuntimeError(f"{type(self).__name__}: activation should be relu/gelu, not {activation}. Or pass a function.")
+                raise RuntimeError(
+                    f"{type(self).__name__}: activation should be relu/gelu, not {activation}. Or pass a function."
+                )
             activation = getattr(F, activation)
         self.norm_first = norm_first
         self.activation = activation
@@ -182,7 +184,9 @@ class TransformerEncoder(Module):
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
-    def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
+    def forward(
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+    ) -> Any:
         """Masks as in `MultiheadAttention`; with `is_causal` left out, `mask` is looked at."""
         mask = additive_mask("TransformerEncoder", mask, src.dtype)
         causal = _is_causal(mask, is_causal)

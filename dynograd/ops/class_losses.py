@@ -214,7 +214,9 @@ def _distribution_entropy(
 
 def _check_scores(who: str, scores: Any, weight: Any) -> None:
     if scores.dtype.kind in "iub":
-        raise DtypeError(f"{who}: expected scores of a floating dtype, got {dtypes.of_array(scores)}. Use input.float().")
+        raise DtypeError(
+            f"{who}: expected scores of a floating dtype, got {dtypes.of_array(scores)}. Use input.float()."
+        )
     if not scores.ndim:
         raise ShapeError(f"{who}: expected scores (N, C), (C,) or (N, C, d1, ...), got a 0-dim input.")
     if weight is not None:

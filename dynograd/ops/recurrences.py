@@ -253,7 +253,10 @@ def _check(
     steps, batch, features = input.shape
     width = w_hh.shape[-1]
     rows = blocks * width
-    wanted = [("weight_ih", w_ih, (rows, features)), ("weight_hh", w_hh, (rows, width))]
+    wanted: list[tuple[str, Any, tuple[Any, ...]]] = [
+        ("weight_ih", w_ih, (rows, features)),
+        ("weight_hh", w_hh, (rows, width)),
+    ]
     wanted += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]
     wanted += [("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)), ("lengths", lengths, (batch,))]
     for name, array, shape in wanted:

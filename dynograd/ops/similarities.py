@@ -34,7 +34,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     place = normalize_dim(who, dim, len(shape))
     for one in (x1, x2):
         if getattr(one, "array", one).dtype.kind in "iub":
-            raise DtypeError(f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float().")
+            raise DtypeError(
+                f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float()."
+            )
     x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))
     lengths = [clamp_min(vector_norm(one, 2, place, True, None, who), eps) for one in (x1, x2)]
     return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)

@@ -43,7 +43,7 @@ def test_module_list():
     assert items.pop() not in items and items[1] in items
     items[0] = nn.ReLU()
     del items[0]
-    assert list(items.state_dict())[0] == "0.weight" and len(items + layers(1)) == 4
+    assert next(iter(items.state_dict())) == "0.weight" and len(items + layers(1)) == 4
     with pytest.raises(IndexError, match="it holds 3 modules"):
         items[3]
     with pytest.raises(TypeError, match="iterable"):

@@ -359,7 +359,12 @@ def test_embedding_from_pretrained_shares_and_freezes():
 def test_sparse_prints_and_gives_dense_gradients():
     layer = nn.Embedding(4, 2, sparse=True)
     layer(dg.tensor([0, 0])).sum().backward()
-    assert repr(layer) == "Embedding(4, 2, sparse=True)" and layer.weight.grad.tolist() == [[2, 2], [0, 0], [0, 0], [0, 0]]
+    assert repr(layer) == "Embedding(4, 2, sparse=True)" and layer.weight.grad.tolist() == [
+        [2, 2],
+        [0, 0],
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_max_norm_shrinks_looked_up_rows_only():

@@ -66,7 +66,12 @@ def np_interpolate(
 
 
 x = dynograd.zeros(1, 2, 4, 6)
-CHOICES = [{"scale_factor": 2}, {"size": (5, 3)}, {"scale_factor": (1.5, 0.6)}, {"scale_factor": 1.7, "recompute_scale_factor": True}]
+CHOICES = [
+    {"scale_factor": 2},
+    {"size": (5, 3)},
+    {"scale_factor": (1.5, 0.6)},
+    {"scale_factor": 1.7, "recompute_scale_factor": True},
+]
 ROWS = [
     *[
         Row(

@@ -20,9 +20,11 @@ def grid(**choices):
 
 
 def conv_grid():
-    for rank, options in itertools.product((1, 2, 3), grid(stride=[1, 2], padding=[0, 1], dilation=[1, 2], groups=[1, 2, 4])):
+    for rank, options in itertools.product(
+        (1, 2, 3), grid(stride=[1, 2], padding=[0, 1], dilation=[1, 2], groups=[1, 2, 4])
+    ):
         yield Row(f"Conv{rank}d", (4, 4, 2), options, [IMAGE[rank]])
-        yield Row(f"ConvTranspose{rank}d", (4, 4, 3), options, [IMAGE[rank][: 2] + (3,) * rank])
+        yield Row(f"ConvTranspose{rank}d", (4, 4, 3), options, [IMAGE[rank][:2] + (3,) * rank])
     for mode, padding in itertools.product(["zeros", "reflect", "replicate", "circular"], ["same", "valid", (2, 1)]):
         yield Row("Conv2d", (4, 2, (4, 3)), {"padding": padding, "padding_mode": mode}, [IMAGE[2]])
 
@@ -43,7 +45,8 @@ def pool_grid():
 def norm_grid():
     shapes = {1: (5, 4, 3), 2: (3, 4, 3, 2), 3: (2, 4, 2, 2, 3)}
     for rank, options in itertools.product(
-        (1, 2, 3), grid(affine=[True, False], track_running_stats=[True, False], momentum=[0.1, None, 0.7], bias=[True, False])
+        (1, 2, 3),
+        grid(affine=[True, False], track_running_stats=[True, False], momentum=[0.1, None, 0.7], bias=[True, False]),
     ):
         for kind in ("Batch", "Instance"):
             yield Row(f"{kind}Norm{rank}d", (4,), {**options, "eps": 1e-3}, [shapes[rank]])
@@ -57,7 +60,15 @@ def norm_grid():
 
 
 def resampling_grid():
-    for mode, rank in [("nearest", 1), ("nearest", 2), ("nearest", 3), ("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)]:
+    for mode, rank in [
+        ("nearest", 1),
+        ("nearest", 2),
+        ("nearest", 3),
+        ("linear", 1),
+        ("bilinear", 2),
+        ("bicubic", 2),
+        ("trilinear", 3),
+    ]:
         for options in grid(align_corners=[None] if mode == "nearest" else [False, True]):
             yield Row("Upsample", (), {"scale_factor": 2, "mode": mode, **options}, [IMAGE[rank]])
             yield Row("Upsample", (), {"size": 5, "mode": mode, **options}, [IMAGE[rank]])
@@ -78,30 +89,71 @@ def loss_grid():
     for how, target in itertools.product(("mean", "sum", "none", "batchmean"), (True, False)):
         yield Row("KLDivLoss", (), {"reduction": how, "log_target": target}, [size, size], domain=(0.1, 0.9))
     weight = numpy.array([0.5, 1.0, 2.0, 0.25])
-    for options in grid(weight=[None, weight], ignore_index=[-100, 1], reduction=["mean", "sum", "none"], label_smoothing=[0.0, 0.3]):
+    for options in grid(
+        weight=[None, weight], ignore_index=[-100, 1], reduction=["mean", "sum", "none"], label_smoothing=[0.0, 0.3]
+    ):
         for shape in ((5, 4), (2, 4, 3), (2, 4, 2, 2), (4,)):
             targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
-            yield Row("CrossEntropyLoss", (), options, inputs=lambda rng, shape=shape, targets=targets: [
-                rng.normal(size=shape), numpy.asarray(rng.integers(0, 4, targets))])
+            yield Row(
+                "CrossEntropyLoss",
+                (),
+                options,
+                inputs=lambda rng, shape=shape, targets=targets: [
+                    rng.normal(size=shape),
+                    numpy.asarray(rng.integers(0, 4, targets)),
+                ],
+            )
             if len(shape) > 1 and options["ignore_index"] < 0:
-                yield Row("CrossEntropyLoss", (), options, inputs=lambda rng, shape=shape: [
-                    rng.normal(size=shape), rng.uniform(0, 1, shape)])
+                yield Row(
+                    "CrossEntropyLoss",
+                    (),
+                    options,
+                    inputs=lambda rng, shape=shape: [rng.normal(size=shape), rng.uniform(0, 1, shape)],
+                )
         if not options.pop("label_smoothing"):
-            yield Row("NLLLoss", (), options, inputs=lambda rng: [rng.normal(size=(3, 4, 2)), rng.integers(0, 4, (3, 2))])
+            yield Row(
+                "NLLLoss", (), options, inputs=lambda rng: [rng.normal(size=(3, 4, 2)), rng.integers(0, 4, (3, 2))]
+            )
     signs = lambda rng: numpy.sign(rng.normal(size=5))  # noqa: E731
     for how in ("mean", "sum", "none"):
-        yield Row("MarginRankingLoss", (0.2, None, None, how), inputs=lambda rng: [rng.normal(size=5), rng.normal(size=5), signs(rng)],
-                  constants=(2,))
-        yield Row("HingeEmbeddingLoss", (0.5, None, None, how), inputs=lambda rng: [rng.normal(size=5), signs(rng)], constants=(1,))
-        yield Row("CosineEmbeddingLoss", (0.2, None, None, how), inputs=lambda rng: [rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), signs(rng)],
-                  constants=(2,))
-        yield Row("SoftMarginLoss", (None, None, how), inputs=lambda rng: [rng.normal(size=5), signs(rng)], constants=(1,))
+        yield Row(
+            "MarginRankingLoss",
+            (0.2, None, None, how),
+            inputs=lambda rng: [rng.normal(size=5), rng.normal(size=5), signs(rng)],
+            constants=(2,),
+        )
+        yield Row(
+            "HingeEmbeddingLoss",
+            (0.5, None, None, how),
+            inputs=lambda rng: [rng.normal(size=5), signs(rng)],
+            constants=(1,),
+        )
+        yield Row(
+            "CosineEmbeddingLoss",
+            (0.2, None, None, how),
+            inputs=lambda rng: [rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), signs(rng)],
+            constants=(2,),
+        )
+        yield Row(
+            "SoftMarginLoss", (None, None, how), inputs=lambda rng: [rng.normal(size=5), signs(rng)], constants=(1,)
+        )
         for p, one in itertools.product((1, 2), (None, weight)):
-            yield Row("MultiMarginLoss", (p, 0.7, one, None, None, how), inputs=lambda rng: [rng.normal(size=(5, 4)), rng.integers(0, 4, 5)])
-        yield Row("MultiLabelSoftMarginLoss", (weight, None, None, how), inputs=lambda rng: [
-            rng.normal(size=(5, 4)), rng.integers(0, 2, (5, 4)).astype(float)], constants=(1,))
-        yield Row("MultiLabelMarginLoss", (None, None, how), inputs=lambda rng: [
-            rng.normal(size=(2, 4)), numpy.array([[3, 0, -1, 1], [0, 1, 2, 3]])])
+            yield Row(
+                "MultiMarginLoss",
+                (p, 0.7, one, None, None, how),
+                inputs=lambda rng: [rng.normal(size=(5, 4)), rng.integers(0, 4, 5)],
+            )
+        yield Row(
+            "MultiLabelSoftMarginLoss",
+            (weight, None, None, how),
+            inputs=lambda rng: [rng.normal(size=(5, 4)), rng.integers(0, 2, (5, 4)).astype(float)],
+            constants=(1,),
+        )
+        yield Row(
+            "MultiLabelMarginLoss",
+            (None, None, how),
+            inputs=lambda rng: [rng.normal(size=(2, 4)), numpy.array([[3, 0, -1, 1], [0, 1, 2, 3]])],
+        )
         for p, swap in itertools.product((1.0, 2.0), (True, False)):
             yield Row("TripletMarginLoss", (1.0, p, 1e-6, swap, None, None, how), shapes=[(5, 4)] * 3)
         yield Row("BCELoss", (weight, None, None, how), shapes=[size, size], domain=(0.1, 0.9))
@@ -114,8 +166,12 @@ def other_grid():
     for options in grid(padding_idx=[None, 1], max_norm=[None, 0.5], scale_grad_by_freq=[False, True]):
         yield Row("Embedding", (5, 3), options, inputs=lambda rng: [rng.integers(0, 5, (3, 4))])
     for mode, last in itertools.product(("sum", "mean", "max"), (True, False)):
-        yield Row("EmbeddingBag", (5, 3), {"mode": mode, "include_last_offset": last}, inputs=lambda rng, last=last: [
-            rng.integers(0, 5, 6), numpy.array([0, 2, 2, 6] if last else [0, 2, 2])])
+        yield Row(
+            "EmbeddingBag",
+            (5, 3),
+            {"mode": mode, "include_last_offset": last},
+            inputs=lambda rng, last=last: [rng.integers(0, 5, 6), numpy.array([0, 2, 2, 6] if last else [0, 2, 2])],
+        )
     for dim in (0, 1, -1):
         yield Row("CosineSimilarity", (dim,), shapes=[(3, 4), (3, 4)])
         for name in ("Softmax", "LogSoftmax", "Softmin"):
@@ -140,14 +196,20 @@ def label(row):
 def theirs(row, ours):
     """PyTorch's layer with the values of ours."""
     convert = lambda value: torch.from_numpy(value.copy()) if isinstance(value, numpy.ndarray) else value  # noqa: E731
-    layer = getattr(torch.nn, row.name)(*map(convert, row.args), **{name: convert(value) for name, value in row.kwargs.items()})
+    layer = getattr(torch.nn, row.name)(
+        *map(convert, row.args), **{name: convert(value) for name, value in row.kwargs.items()}
+    )
     layer.load_state_dict({name: torch.from_numpy(value.numpy().copy()) for name, value in ours.state_dict().items()})
     return layer.double()
 
 
 def run(library, row, layer, arrays):
     inputs = [library.from_numpy(numpy.array(one)) for one in arrays]
-    leaves = [one.requires_grad_() for place, one in enumerate(inputs) if one.is_floating_point() and place not in row.constants]
+    leaves = [
+        one.requires_grad_()
+        for place, one in enumerate(inputs)
+        if one.is_floating_point() and place not in row.constants
+    ]
     called = [one * 1.0 if one.requires_grad else one for one in inputs]
     result = layer(*called)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -172,7 +234,9 @@ def same(found, wanted, atol=1e-9):
         if one is None or other is None:
             assert one is other, name
             continue
-        assert one.shape == other.shape and one.dtype == other.dtype, f"{name}: {one.shape} {one.dtype}, torch {other.shape} {other.dtype}"
+        assert one.shape == other.shape and one.dtype == other.dtype, (
+            f"{name}: {one.shape} {one.dtype}, torch {other.shape} {other.dtype}"
+        )
         numpy.testing.assert_allclose(one, other, atol=atol, rtol=1e-7, err_msg=name)
 
 
@@ -254,7 +318,9 @@ def test_inits_have_the_same_distribution(name, options):
     mine = getattr(nn.init, name)(dynograd.empty(200, 150), **options).numpy()
     value = getattr(torch.nn.init, name)(torch.empty(200, 150), **options).numpy()
     numpy.testing.assert_allclose(
-        numpy.quantile(mine, [0.02, 0.25, 0.5, 0.75, 0.98]), numpy.quantile(value, [0.02, 0.25, 0.5, 0.75, 0.98]), atol=0.05 * value.std()
+        numpy.quantile(mine, [0.02, 0.25, 0.5, 0.75, 0.98]),
+        numpy.quantile(value, [0.02, 0.25, 0.5, 0.75, 0.98]),
+        atol=0.05 * value.std(),
     )
     assert mine.std() == pytest.approx(value.std(), rel=0.03)
 
@@ -264,7 +330,9 @@ def test_inits_have_the_same_distribution(name, options):
 
 def classes():
     return sorted(
-        name for name in nn.__all__ if inspect.isclass(getattr(nn, name)) and hasattr(torch.nn, name) and name not in ("Buffer", "Parameter")
+        name
+        for name in nn.__all__
+        if inspect.isclass(getattr(nn, name)) and hasattr(torch.nn, name) and name not in ("Buffer", "Parameter")
     )
 
 

@@ -42,12 +42,15 @@ def run(library, layer, options, kind, lengths, with_state):
     output, final = layer(given, *state)
     values = {}
     if lengths is not None:
-        values |= {name: getattr(output, name) for name in ("data", "batch_sizes", "sorted_indices", "unsorted_indices")}
+        values |= {
+            name: getattr(output, name) for name in ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+        }
         output, values["lengths"] = tools.pad_packed_sequence(output, first)
     finals = final if kind == "LSTM" else (final,)
     values |= {"output": output, **{f"final {place}": one for place, one in enumerate(finals)}}
     total = sum(
-        (one * library.from_numpy(numpy.cos(numpy.arange(one.numel())).reshape(tuple(one.shape)))).sum() for one in (output, *finals)
+        (one * library.from_numpy(numpy.cos(numpy.arange(one.numel())).reshape(tuple(one.shape)))).sum()
+        for one in (output, *finals)
     )
     total.backward()
     leaves = {"x": x, **({"h": h} if with_state else {}), **({"c": c} if with_state and kind == "LSTM" else {})}
@@ -76,7 +79,9 @@ def test_values_and_gradients(kind, options, lengths):
             numpy.testing.assert_allclose(one, wanted[name], atol=1e-10, err_msg=name)
 
 
-@pytest.mark.parametrize(("kind", "options"), [("LSTM", {}), ("GRU", {}), ("RNN", {}), ("RNN", {"nonlinearity": "relu"})])
+@pytest.mark.parametrize(
+    ("kind", "options"), [("LSTM", {}), ("GRU", {}), ("RNN", {}), ("RNN", {"nonlinearity": "relu"})]
+)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(I,), (B, I)])
 def test_cells(kind, options, bias, shape):
@@ -91,7 +96,9 @@ def test_cells(kind, options, bias, shape):
         state = cell(given, cell(given))
         parts = state if kind == "LSTM" else (state,)
         sum(one.sin().sum() for one in parts).backward()
-        found.append([one.detach().numpy() for one in (*parts, given.grad, *[value.grad for value in cell.parameters()])])
+        found.append(
+            [one.detach().numpy() for one in (*parts, given.grad, *[value.grad for value in cell.parameters()])]
+        )
     for one, other in zip(*found, strict=True):
         numpy.testing.assert_allclose(one, other, atol=1e-10)
 
@@ -101,7 +108,9 @@ def test_cells(kind, options, bias, shape):
 def test_pad_sequence(batch_first, padding_side):
     arrays = [numpy.random.default_rng(0).normal(size=(length, 2)) for length in (2, 4, 1)]
     found = [
-        library.nn.utils.rnn.pad_sequence([library.from_numpy(one) for one in arrays], batch_first, -3.0, padding_side).numpy()
+        library.nn.utils.rnn.pad_sequence(
+            [library.from_numpy(one) for one in arrays], batch_first, -3.0, padding_side
+        ).numpy()
         for library in (dynograd, torch)
     ]
     numpy.testing.assert_array_equal(*found)

@@ -1,4 +1,4 @@
-"""`nn.utils`: clipping of gradients, sequences of different lengths, parameters as one vector."""
+"""`nn.utils`: clipping of gradients, sequences of different lengths, normed weights, parameters as one vector."""
 
 from dynograd.nn.utils import rnn
 from dynograd.nn.utils.clip_grad import (
@@ -9,6 +9,8 @@ from dynograd.nn.utils.clip_grad import (
     get_total_norm,
 )
 from dynograd.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from dynograd.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from dynograd.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm",
@@ -17,6 +19,10 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -1,0 +1,104 @@
+"""Weights divided by their largest singular value, which power iteration follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import creation
+from dynograd.autograd.modes import no_grad
+from dynograd.nn.conv import _ConvTransposeNd
+from dynograd.nn.parameter import Parameter
+
+__all__ = ["remove_spectral_norm", "spectral_norm"]
+
+
+class SpectralNorm:
+    """A forward pre-hook that computes `name` from `name_orig`."""
+
+    def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
+        self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
+
+    def matrix(self, weight: Any) -> Any:
+        return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1)
+
+    def compute_weight(self, module: Any, iterate: bool) -> Any:
+        weight = getattr(module, f"{self.name}_orig")
+        u, v = getattr(module, f"{self.name}_u"), getattr(module, f"{self.name}_v")
+        matrix = self.matrix(weight)
+        if iterate:
+            with no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(self._unit(matrix.t() @ u))
+                    u.copy_(self._unit(matrix @ v))
+            u, v = u.clone(), v.clone()  # what backward needs must outlive the next forward
+        return weight / (u * (matrix @ v)).sum()
+
+    def _unit(self, x: Any) -> Any:
+        return x / (x * x).sum().sqrt().clamp(self.eps)
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module, module.training))
+
+
+def spectral_norm(
+    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Any:
+    """Divides parameter `name` of `module` by its spectral norm before each forward; training updates the estimate.
+
+    Args:
+        n_power_iterations: steps of power iteration at each forward in training.
+        dim: of the outputs; 1 for transposed convolutions, else 0.
+
+    Source: Miyato et al., Spectral normalization for generative adversarial networks, 2018 (arXiv:1802.05957).
+
+    >>> layer = dynograd.nn.utils.spectral_norm(dynograd.nn.Linear(3, 2))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    """
+    if _hook_of(module, name) is not None:
+        raise RuntimeError(
+            f"spectral_norm: {type(module).__name__} has a spectral_norm hook on the parameter {name!r} already."
+        )
+    if n_power_iterations <= 0:
+        raise ValueError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}.")
+    if dim is None:
+        dim = 1 if isinstance(module, _ConvTransposeNd) else 0
+    made = SpectralNorm(name, n_power_iterations, dim, eps)
+    weight = module._parameters.pop(name)
+    with no_grad():
+        matrix = made.matrix(weight)
+        u, v = (made._unit(creation.empty(size, dtype=weight.dtype).normal_(0, 1)) for size in matrix.shape)
+        for _ in range(15):
+            v = made._unit(matrix.t() @ u)
+            u = made._unit(matrix @ v)
+    module.register_parameter(f"{name}_orig", Parameter(weight.detach()))
+    setattr(module, name, weight.detach())
+    module.register_buffer(f"{name}_u", u)
+    module.register_buffer(f"{name}_v", v)
+    module.register_forward_pre_hook(made)
+    return module
+
+
+def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
+    """Makes `name` one parameter again, divided by its last norm.
+
+    Raises:
+        ValueError: `module` has no spectral_norm of that name.
+    """
+    key = _hook_of(module, name)
+    if key is None:
+        raise ValueError(f"remove_spectral_norm: spectral_norm of {name!r} not found in {type(module).__name__}.")
+    made = module._forward_pre_hooks.pop(key)[0]
+    module._changed()
+    weight = made.compute_weight(module, False).detach()
+    delattr(module, name)
+    del module._parameters[f"{name}_orig"], module._buffers[f"{name}_u"], module._buffers[f"{name}_v"]
+    module.register_parameter(name, Parameter(weight))
+    return module
+
+
+def _hook_of(module: Any, name: str) -> Any:
+    for key, (hook, _) in module._forward_pre_hooks.items():
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            return key
+    return None
