@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from dynograd import arrays, dtypes
 from dynograd.errors import ShapeError
 from dynograd.ops.arithmetic import abs, square
 from dynograd.ops.choices import choose
@@ -221,7 +222,8 @@ def gaussian_nll_loss(
         if (values < 0).any():
             raise ValueError(f"gaussian_nll_loss: var has negative entry/entries: the smallest is {values.min()}.")
         if (values < eps).any():
-            var = var + choose(values < eps, eps - values, values * 0)
+            lift = arrays.cast(choose(values < eps, eps - values, 0.0), dtypes.of_array(values))
+            var = var + lift
         loss = (log(var) + square(input - target) / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)

@@ -92,8 +92,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019 (arXiv:1910.07467), equation 4.
 
-    >>> dynograd.nn.functional.rms_norm(tensor([[1.0, -1.0]]), (2,))
-    tensor([[ 1.0000, -1.0000]])
+    >>> dynograd.nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,))
+    tensor([[0.8485, 1.1314]])
     """
     rank = _check_normalized("rms_norm", input, normalized_shape, weight, None)
     if eps is None:

@@ -149,6 +149,7 @@ ROWS = [
     row("conv_transpose1d", np_conv_transpose, [(2, 2, 4), (2, 3, 3), (3,)], "plain"),
     row("conv_transpose1d", np_conv_transpose, [(2, 4, 4), (4, 3, 3), (6,)], "groups", groups=2, stride=3, padding=1, output_padding=2),
     row("conv_transpose1d", np_conv_transpose, [(2, 2, 4), (2, 3, 2)], "beyond", stride=2, dilation=4, output_padding=3),
+    row("conv_transpose1d", np_conv_transpose, [(2, 2, 4), (2, 3, 2), (3,)], "border", dilation=3, padding=1, output_padding=2),
     row("conv_transpose2d", np_conv_transpose, [(2, 2, 3, 2), (2, 3, 2, 3), (3,)], "plain", TRANSPOSE_ERRORS, stride=2, padding=(0, 1)),
     row("conv_transpose2d", np_conv_transpose, [(2, 3, 2), (2, 3, 2, 2)], "single"),
     row("conv_transpose3d", np_conv_transpose, [(1, 2, 2, 2, 2), (2, 2, 2, 1, 2), (2,)], "plain", stride=(1, 2, 2), output_padding=(0, 1, 0)),
