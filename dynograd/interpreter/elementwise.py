@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy
@@ -66,7 +67,7 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             lines += ["        if adapt is None:", f"            adapt = not ({same})"]
         body = ["node = new_node(NodeClass)", "node.seq = next_seq()", f"node.edges = ({edges},)", "node.hooks = None"]
         body.append(f"node.attrs = {statics_text(op)}" if statics else "node.attrs = None")
-        body += [f"node.{name} = " + ("out" if name == "output" else f"{name}_array") for name in saves]
+        body += [f"node.{name} = {_kept(op, name, wide)}" for name in saves]
         described = ", ".join(f"describe({name}_array)" for name in operands)
         body += [f"node.adapt = ({described},) if adapt else None"]
         body += ["if mode > 1:", "    remember_line(node)"]
@@ -88,6 +89,21 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         **names_for_all(),
     )
     return "\n".join(line for line in lines if line) + "\n", names
+
+
+def _kept(op: Op, name: str, wide: bool) -> str:
+    """What the node keeps of `name`: nothing when no operand that wants a gradient has it in its derivative."""
+    value = "out" if name == "output" else f"{name}_array"
+    if not wide:
+        return value
+    users = [
+        operand
+        for operand, text in zip(op.array_names, op.derivative or (), strict=True)
+        if text and re.search(rf"\b{name}\b", text)
+    ]
+    if len(users) == len(op.array_names):
+        return value
+    return f"{value} if {' or '.join(f'{operand}_wants' for operand in users)} else None"
 
 
 def _fast_dtype(op: Op) -> str:

@@ -55,6 +55,25 @@ class GraphSaved:
         return with_history(value, node.edges[position])
 
 
+class OwnPlaces(GraphSaved):
+    """What a node saved, each in a place of its own: gradients of one are not mixed with those of another that depends on it."""
+
+    __slots__ = ()
+
+    def _with_history(self, name: str) -> Any:
+        return _own_place(super()._with_history(name))
+
+
+def _own_place(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_own_place(one) for one in value]
+    if not getattr(value, "_requires_grad", False):
+        return value
+    made = tensor_class[0].wrap(value.array)
+    made.node, made._requires_grad = alias_of(value if value.node is None else value.node), True
+    return made
+
+
 def with_history(value: Any, edge: Any) -> Any:
     """A tensor on the array `value` whose gradient goes along `edge`."""
     if not arrays.is_array(value):
@@ -95,7 +114,7 @@ def through_decomposition(node: Any, g: Any, create_graph: bool) -> Any:
     """Gradients of a fused op through the same function written with other ops."""
     op = node.op
     cls = tensor_class[0]
-    saved = GraphSaved(node)
+    saved = OwnPlaces(node) if create_graph else GraphSaved(node)
     given: dict[str, Any] = {}
     sources: list[Any] = []
     for name in op.array_names:

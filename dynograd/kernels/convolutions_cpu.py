@@ -127,6 +127,12 @@ class _Job:
         padding = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, self.padding, strict=True))
         if max(self.stride) > 1 or min(padding) < 0:
             return None
+        spans = [
+            size + 2 * p - d * (k - 1)
+            for size, p, d, k in zip(self.x_shape[2:], self.padding, self.dilation, self.kernel, strict=True)
+        ]
+        if tuple(spans) != tuple(self.out_shape[2:]):  # an output_padding: the natural size is not the one asked for
+            return None
         weight_shape = (self.x_shape[1], self.weight_shape[0] // self.groups, *self.kernel)
         return _Job(self.out_shape, weight_shape, self.stride, padding, self.dilation, self.groups, self.x_shape)
 

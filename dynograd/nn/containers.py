@@ -346,7 +346,13 @@ class ParameterDict(Module):
         return key in self._keys
 
     get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
-    clear, setdefault = MutableMapping.clear, MutableMapping.setdefault
+    clear = MutableMapping.clear
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, which `default` becomes where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def pop(self, key: str) -> Any:
         """Removes and returns a value."""
@@ -356,6 +362,8 @@ class ParameterDict(Module):
 
     def popitem(self) -> tuple[str, Any]:
         """Removes and returns the last (key, value)."""
+        if not self._keys:
+            raise KeyError("popitem: the ParameterDict is empty.")
         key = next(reversed(self._keys))
         return key, self.pop(key)
 

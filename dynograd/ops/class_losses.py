@@ -19,6 +19,7 @@ from dynograd.ops.exponentials import log, log1p
 from dynograd.ops.indexing import get_advanced
 from dynograd.ops.losses import reduced, reduction_of
 from dynograd.ops.op import composed, op
+from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.scatters import gathered
 from dynograd.ops.softmaxes import log_softmax_over
@@ -52,8 +53,8 @@ def class_entropy_fast_backward(g: Any, saved: Any, ignore_index: Any, label_smo
 def class_entropy_decomposition(
     input: Any, target: Any, weight: Any, ignore_index: int, label_smoothing: float, reduction: str
 ) -> Any:
-    logarithms = log_softmax_over(_widened(input), min(1, len(input.shape) - 1))
-    return _like(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
+    logarithms = log_softmax_over(widened(input), min(1, len(input.shape) - 1))
+    return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
 
 
 @op(name="nll_loss", extras="total")
@@ -70,7 +71,7 @@ def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduct
 
 @class_likelihood.decomposition
 def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    return _like(_picked_loss(_widened(input), target, weight, ignore_index, 0.0, reduction), input)
+    return narrowed(_picked_loss(widened(input), target, weight, ignore_index, 0.0, reduction), input)
 
 
 def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
@@ -84,7 +85,7 @@ def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, s
     loss = -reshaped(gathered(logarithms, dim, places), shape)
     factors = None
     if weight is not None:
-        weight = _widened(weight)
+        weight = widened(weight)
         factors = get_advanced(weight, [labels], (0,))
         loss = loss * factors
     if smoothing:
@@ -198,18 +199,18 @@ def _distribution_entropy(
         )
     dim = min(1, len(input.shape) - 1)
     classes = input.shape[dim]
-    wide = _widened(target)
+    wide = widened(target)
     if label_smoothing:
         wide = wide * (1 - label_smoothing) + label_smoothing / classes
-    products = log_softmax_over(_widened(input), dim) * wide
+    products = log_softmax_over(widened(input), dim) * wide
     if weight is not None:
-        products = products * _along(_widened(weight), dim, len(input.shape))
+        products = products * _along(widened(weight), dim, len(input.shape))
     loss = -sum_dims(products, (dim,), False)
     if reduction == "mean":
         count = getattr(loss, "array", loss).size
         loss = sum_dims(loss, None, False)
-        return _like(loss / count if count else loss * float("nan"), input)
-    return _like(reduced(loss, reduction), input)
+        return narrowed(loss / count if count else loss * float("nan"), input)
+    return narrowed(reduced(loss, reduction), input)
 
 
 def _check_scores(who: str, scores: Any, weight: Any) -> None:
@@ -266,15 +267,6 @@ def _along(vector: Any, dim: int, rank: int) -> Any:
     return reshaped(vector, (-1, *(1,) * (rank - dim - 1)))
 
 
-def _widened(input: Any) -> Any:
-    return convert(input, dtypes.float32) if getattr(input, "array", input).dtype.itemsize == 2 else input
-
-
-def _like(out: Any, input: Any) -> Any:
-    kind = dtypes.of_array(getattr(input, "array", input))
-    return out if getattr(out, "array", out).dtype.num == kind.num else convert(out, kind)
-
-
 # --- yes or no ---------------------------------------------------------------------------------------------------------------
 
 
@@ -321,7 +313,7 @@ def binary_cross_entropy(
             f"Please ensure they have the same size (unsqueeze or squeeze one of them)."
         )
     _check_probabilities(who, input)
-    loss = _like(yes_no_entropy(_widened(input), _widened(target)), input)
+    loss = narrowed(yes_no_entropy(widened(input), widened(target)), input)
     if weight is not None:
         loss = loss * weight
     return reduced(loss, reduction)

@@ -232,7 +232,9 @@ def _spread(
         # without gaps between the windows there is nothing to choose: all that windows reach, then cut or widened
         full = [size + 2 * p - more for size, p, more in zip(sizes, padding, extra, strict=True)]
         out = correlate_back(input, weight, None, (input.shape[0], outer, *full), stride, (0,) * rank, dilation, groups)
-        out = pad_constant(out, ((0, 0), (0, 0), *[(-p, more - p) for p, more in zip(padding, extra, strict=True)]), 0.0)
+        out = pad_constant(
+            out, ((0, 0), (0, 0), *[(-p, more - p) for p, more in zip(padding, extra, strict=True)]), 0.0
+        )
         out = out if bias is None else out + reshaped(bias, (-1, *(1,) * rank))
     else:
         shape = (input.shape[0], outer, *sizes)

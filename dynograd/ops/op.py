@@ -18,6 +18,9 @@ __all__ = ["Op", "composed", "elementwise", "op", "registry"]
 Function = Callable[..., Any]
 
 
+_WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
+
+
 class Op:
     """One row of the table. Fields are written by the decorators below and read by interpreters and tests."""
 
@@ -86,6 +89,11 @@ class Op:
                     optional.add(parameter.name)
             else:
                 static.append(parameter.name)
+        taken = _WRAPPER_NAMES.intersection(self.signature.parameters) if self.kind != "composed" else ()
+        if taken:
+            raise AssertionError(
+                f"op {self.name}: the name {sorted(taken)} of a parameter is used by the generated function"
+            )
         self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
 
     def __repr__(self) -> str:

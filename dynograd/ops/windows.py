@@ -8,11 +8,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import pow
 from dynograd.ops.op import composed
 from dynograd.ops.poolings import adaptive_average, adaptive_largest, average, largest
+from dynograd.ops.precisions import check_floating
 from dynograd.ops.spatial_sizes import per_dim
 
 __all__ = [
@@ -306,7 +307,7 @@ def _avg_pool(
     divisor: Any,
 ) -> Any:
     check_rank(who, rank, input)
-    _check_floating(who, input)
+    check_floating(who, input)
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
     padding = per_dim(who, "padding", padding, rank, 0)
@@ -329,7 +330,7 @@ def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indi
 
 def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Any:
     check_rank(who, rank, input)
-    _check_floating(who, input)
+    check_floating(who, input)
     sizes = _output_sizes(who, rank, input, output_size)
     if 0 in tuple(input.shape[-rank:]):
         raise ShapeError(
@@ -361,12 +362,6 @@ def check_rank(who: str, rank: int, input: Any) -> None:
             f"{who}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor, but got input of shape {tuple(input.shape)}. Use unsqueeze to "
             f"add a channel or batch dim."
         )
-
-
-def _check_floating(who: str, input: Any) -> None:
-    kind = getattr(input, "array", input).dtype
-    if kind.kind in "iub":
-        raise DtypeError(f"{who}: not implemented for {input.dtype}: expected a floating dtype. Use input.float().")
 
 
 def _check_windows(

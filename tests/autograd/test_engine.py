@@ -263,3 +263,30 @@ def test_errors_in_backward_name_the_op_that_was_recorded():
     with pytest.raises(ValueError, match="inner") as caught:
         Broken.apply(leaf(1.0)).sum().backward()
     assert any("backward of Broken" in note for note in caught.value.__notes__)
+
+
+def test_a_number_makes_nothing_kept():
+    x = leaf(1.0)
+    y = x * 1
+    z = y * 2.0
+    y.add_(1)
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_second_order_when_one_input_of_a_fused_op_depends_on_another():
+    x = dg.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=dg.float64, requires_grad=True)
+
+    def by_fused(x):
+        return dg.nn.functional.layer_norm(x, (4,), (x * x).mean(0)).pow(2).sum()
+
+    def by_hand(x):
+        normal = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        return (normal * (x * x).mean(0)).pow(2).sum()
+
+    found = []
+    for function in (by_fused, by_hand):
+        (first,) = dg.autograd.grad(function(x), x, create_graph=True)
+        found.append((first.detach().numpy(), dg.autograd.grad(first.sum(), x)[0].numpy()))
+    for one, two in zip(*found, strict=True):
+        numpy.testing.assert_allclose(one, two, rtol=1e-8)

@@ -71,6 +71,7 @@ ROWS = [
     Row(name, args, shapes=[(3, 4)], reference=lambda p, x, f=f: f(x), text=f"{name}({text})", id=text)
     for name, args, f, text in TABLE
 ]
+SILENT = ["Hardswish", "Hardsigmoid"]  # PyTorch does not print their inplace
 INPLACE = [
     "ReLU",
     "ReLU6",
@@ -87,7 +88,7 @@ INPLACE = [
 ]
 ROWS += [
     Row(name, args, {"inplace": True}, [(3, 4)], reference=lambda p, x, f=f: f(x), id="inplace",
-        text=f"{name}({text}, inplace=True)" if text else f"{name}(inplace=True)")
+        text=None if name in SILENT else f"{name}({text}, inplace=True)" if text else f"{name}(inplace=True)")
     for name, args, f, text in TABLE
     if name in INPLACE
 ]  # fmt: skip

@@ -74,3 +74,59 @@ def test_parameter_list_and_dict():
     assert named.pop("a").tolist() == [1.0] and list(named.state_dict()) == ["b"]
     with pytest.raises(KeyError):
         named["a"]
+
+
+def test_module_list_prints_equal_neighbours_once():
+    items = nn.ModuleList([*layers(2, 2), nn.ReLU(), *layers(2), nn.ModuleList()])
+    text = """ModuleList(
+  (0-1): 2 x Linear(in_features=2, out_features=2, bias=True)
+  (2): ReLU()
+  (3): Linear(in_features=2, out_features=2, bias=True)
+  (4): ModuleList()
+)"""
+    assert repr(items) == text
+
+
+def test_lists_refuse_what_is_no_module():
+    for items in (nn.Sequential(), nn.ModuleList()):
+        with pytest.raises(TypeError, match="int"):
+            items.append(3)
+        with pytest.raises(TypeError, match=r"insert: expected a Module, got int"):
+            items.insert(0, 3)
+    with pytest.raises(TypeError, match="key/value pairs, but got int"):
+        nn.ModuleDict(3)
+    with pytest.raises(ValueError, match=r"element 1 .* \(key, value\) pair, got 3"):
+        nn.ModuleDict([("a", nn.ReLU()), 3])
+    with pytest.raises(TypeError, match="iterable, but got Tensor"):
+        nn.ParameterList(dg.ones(2))
+
+
+def test_parameter_dict_is_a_dict():
+    items = nn.ParameterDict({"z": dg.ones(1), "a": dg.ones(2)})
+    assert list(items) == ["a", "z"], "a plain dict is taken in the order of its keys"
+    assert list(nn.ParameterDict(OrderedDict(z=dg.ones(1), a=dg.ones(2)))) == ["z", "a"]
+    assert items.setdefault("a", dg.zeros(3)) is items["a"] and isinstance(
+        items.setdefault("b", dg.zeros(3)), nn.Parameter
+    )
+    twin = items.copy()
+    assert twin["z"] is items["z"] and list(reversed(twin)) == ["b", "z", "a"]
+    assert items.popitem()[0] == "b" and "b" in twin
+    items.clear()
+    assert len(items) == 0 and list(items.parameters()) == []
+
+
+def test_what_is_no_tensor_is_kept_as_it_is():
+    items = nn.ParameterList([3, dg.ones(2, 1)])
+    assert items[0] == 3 and len(list(items.parameters())) == 1
+    assert repr(items) == (
+        "ParameterList(\n    (0): Object of type: int\n    (1): Parameter containing: [dynograd.float32 of size 2x1]\n)"
+    )
+
+
+def test_sequential_grows_in_place():
+    model = nn.Sequential(*layers(1))
+    same = model
+    model += nn.Sequential(*layers(1, 1))
+    assert model is same and list(dict(model.named_children())) == ["0", "1", "2"]
+    del model[:2]
+    assert list(dict(model.named_children())) == ["0"]

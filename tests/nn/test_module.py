@@ -318,3 +318,35 @@ def test_state_dict_hooks():
     net.register_load_state_dict_post_hook(lambda module, keys: seen.append(keys.missing_keys))
     net.load_state_dict(state)
     assert net.seen.item() == 1 and seen == [[]]
+
+
+def test_to_takes_a_dtype_a_device_or_a_tensor():
+    net = Net()
+    weight = net.first.weight
+    for call, dtype in (
+        (lambda: net.to(dg.float64), dg.float64),
+        (lambda: net.to("cpu", dg.float32), dg.float32),
+        (lambda: net.to(dg.zeros(1, dtype=dg.float64)), dg.float64),
+        (lambda: net.to(device="cpu", dtype=dg.float16, non_blocking=True), dg.float16),
+        (lambda: net.to("cpu"), dg.float16),
+        (lambda: net.to(dg.device("cpu"), non_blocking=True), dg.float16),
+    ):
+        assert call() is net and net.first.weight.dtype is dtype and net.first.weight is weight
+    with pytest.raises(TypeError, match=r"floating point or complex dtypes.*int64"):
+        net.to(dg.int64)
+    with pytest.raises(TypeError, match=r"expected a dtype, a device or a Tensor, got \[\]"):
+        net.to([])
+
+
+def test_a_reassigned_parameter_keeps_its_place():
+    net = Net()
+    net.scale = nn.Parameter(dg.zeros(3))
+    net.first.weight = nn.Parameter(dg.zeros(3, 2))
+    assert [name for name, _ in net.named_parameters()] == NAMES
+
+
+def test_one_element_tensors_load_into_scalars():
+    net = nn.Module()
+    net.scalar = nn.Parameter(dg.tensor(1.0))
+    net.load_state_dict({"scalar": dg.tensor([3.0])})
+    assert net.scalar.item() == 3.0

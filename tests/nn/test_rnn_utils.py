@@ -1,10 +1,9 @@
-"""Padding, packing and back; parameters as a vector; clipping of gradients."""
+"""Padding, packing and back; parameters as a vector."""
 
 from __future__ import annotations
 
 import math
 
-import numpy
 import pytest
 
 import dynograd as dg
@@ -150,75 +149,3 @@ def test_parameters_to_vector_and_back():
     assert model.weight is weight and weight.tolist() == [[0, 1], [2, 3], [4, 5]] and model.bias.tolist() == [6, 7, 8]
     vector.sum().backward()
     assert model.bias.grad.tolist() == [1, 1, 1]
-
-
-# --- clipping ----------------------------------------------------------------------------------------------------------------
-
-
-def with_gradients(*arrays):
-    made = []
-    for array in arrays:
-        one = nn.Parameter(dg.zeros(*numpy.shape(array)))
-        one.grad = dg.tensor(array, dtype=dg.float32)
-        made.append(one)
-    return [*made, nn.Parameter(dg.zeros(1))]
-
-
-@pytest.mark.parametrize("norm_type", [1, 2, 2.0, 3, 0.5, math.inf, "inf"])
-def test_clip_grad_norm(norm_type):
-    arrays = [[[3.0, -4.0]], [12.0]]
-    flat = numpy.array([3.0, -4.0, 12.0])
-    power = float(norm_type)
-    wanted = abs(flat).max() if math.isinf(power) else (abs(flat) ** power).sum() ** (1 / power)
-    parameters = with_gradients(*arrays)
-    total = nn.utils.clip_grad_norm_(iter(parameters), 2.0, norm_type)
-    assert isinstance(total, dg.Tensor) and total.item() == pytest.approx(wanted, rel=1e-6)
-    found = [value for one in parameters[:2] for value in one.grad.flatten().tolist()]
-    assert found == pytest.approx(list(flat * min(1.0, 2.0 / wanted)), rel=1e-5)
-    assert parameters[2].grad is None
-
-
-def test_small_gradients_are_left_alone():
-    parameters = with_gradients([0.3, 0.4])
-    assert nn.utils.clip_grad_norm_(parameters, 1.0).item() == pytest.approx(0.5)
-    assert parameters[0].grad.tolist() == pytest.approx([0.3, 0.4], rel=1e-7)
-
-
-def test_one_parameter_or_none():
-    parameters = with_gradients([3.0, 4.0])
-    assert nn.utils.clip_grad_norm_(parameters[0], 1.0).item() == pytest.approx(5.0)
-    assert nn.utils.clip_grad_norm_([], 1.0).item() == 0.0
-    assert nn.utils.clip_grad_norm_(parameters[1:], 1.0).item() == 0.0
-
-
-def test_nonfinite_norms():
-    parameters = with_gradients([3.0, math.nan])
-    with pytest.raises(RuntimeError, match="total norm of order 2.0.*non-finite.*error_if_nonfinite=False"):
-        nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
-    assert math.isnan(nn.utils.clip_grad_norm_(parameters, 1.0).item())
-    assert bool(parameters[0].grad.isnan().all())
-    infinite = with_gradients([3.0, math.inf])
-    assert math.isinf(nn.utils.clip_grad_norm_(infinite, 1.0).item())
-    assert infinite[0].grad[0].item() == 0.0
-
-
-def test_clip_grad_value():
-    parameters = with_gradients([3.0, -4.0, 0.5])
-    assert nn.utils.clip_grad_value_(parameters, 1.0) is None
-    assert parameters[0].grad.tolist() == [1.0, -1.0, 0.5]
-
-
-def test_total_norm_and_clipping_by_it():
-    parameters = with_gradients([3.0], [4.0])
-    total = nn.utils.get_total_norm([one.grad for one in parameters[:2]])
-    assert total.item() == pytest.approx(5.0)
-    nn.utils.clip_grads_with_norm_(parameters, 1.0, total)
-    assert parameters[1].grad.item() == pytest.approx(0.8, rel=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [dg.float64, dg.float16, dg.bfloat16])
-def test_norm_keeps_the_dtype(dtype):
-    parameter = nn.Parameter(dg.zeros(2, dtype=dtype))
-    parameter.grad = dg.tensor([3.0, 4.0], dtype=dtype)
-    assert nn.utils.clip_grad_norm_(parameter, 1.0).dtype is dtype
-    assert parameter.grad.float().tolist() == pytest.approx([0.6, 0.8], rel=0.01)

@@ -110,6 +110,14 @@ ROWS = [
         errors=shape_errors("rms_norm"),
     ),
     Row("nn.functional.rms_norm", np_rms_norm, shapes=[(2, 3, 4)], kwargs={"normalized_shape": (3, 4), "eps": 0.1}, id="two-dims", ones=False),
+    Row(
+        "nn.functional.rms_norm",
+        np_rms_norm,
+        args=lambda rng: [rng.normal(size=(20, 40)), (40,), rng.normal(size=40), 1e-5],
+        id="compiled",
+        second=False,
+        gradient_tolerance=(1e-3, 1e-5),
+    ),
     Row("nn.functional.batch_norm", np_batch_norm, args=running, grad=[True, False, False, True, True], id="running"),
     Row("nn.functional.batch_norm", np_batch_norm, args=running, id="running-gradient", dtypes=["float64"]),
     Row(

@@ -140,7 +140,10 @@ def evaluate(library, functional, expression, kind="float64"):
 
     def cell(rows):
         rng = numpy.random.default_rng(rows)
-        return [make(rng.normal(size=shape)).to(getattr(library, kind)) for shape in ((rows, 4), (rows, 4), (rows,), (rows,))]
+        return [
+            make(rng.normal(size=shape)).to(getattr(library, kind))
+            for shape in ((rows, 4), (rows, 4), (rows,), (rows,))
+        ]
 
     names = {**leaves, **fixed, "F": functional, "torch": library, "cell": cell}
     with warnings.catch_warnings():
@@ -163,7 +166,9 @@ def test_values_and_gradients(expression):
     for library, functional in libraries():
         result, leaves = evaluate(library, functional, expression)
         names = [name for name in FLOATS if name in expression]
-        kept = types.SimpleNamespace(value=result.detach().numpy(), dtype=str(result.dtype).split(".")[-1], first=[], second=[])
+        kept = types.SimpleNamespace(
+            value=result.detach().numpy(), dtype=str(result.dtype).split(".")[-1], first=[], second=[]
+        )
         found.append(kept)
         if not result.requires_grad:
             continue
@@ -201,7 +206,11 @@ OTHER_SECOND = ["F.embedding(ids, table, scale_grad_by_freq=True)"]
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
     "expression",
-    [one for one in CASES if not any(word in one for word in ("running_", "double()", "float32", "sign_rows", "return_indices"))],
+    [
+        one
+        for one in CASES
+        if not any(word in one for word in ("running_", "double()", "float32", "sign_rows", "return_indices"))
+    ],
 )
 def test_dtype_and_precision(expression, kind):
     """PyTorch's own float64 is the measure; the result keeps the dtype, and its error is that of the dtype."""
@@ -210,7 +219,9 @@ def test_dtype_and_precision(expression, kind):
     assert found.dtype is getattr(dynograd, kind)
     wanted = wanted.detach().numpy()
     unit = {"float32": 1e-5, "float16": 2e-2, "bfloat16": 2e-1}[kind]
-    numpy.testing.assert_allclose(found.detach().double().numpy(), wanted, rtol=unit, atol=unit * max(1.0, numpy.abs(wanted).max()))
+    numpy.testing.assert_allclose(
+        found.detach().double().numpy(), wanted, rtol=unit, atol=unit * max(1.0, numpy.abs(wanted).max())
+    )
     if found.requires_grad:
         for name, part in zip(FLOATS, gradients(dynograd, found, leaves, FLOATS), strict=True):
             assert part is None or part.dtype is getattr(dynograd, kind), f"the gradient of {name} is {part.dtype}"
@@ -224,4 +235,6 @@ def test_mistakes_are_caught_by_pytorchs_except_clauses(expression):
             evaluate(library, functional, expression)
         errors.append(caught.value)
     theirs, ours = errors
-    assert isinstance(ours, type(theirs)), f"PyTorch raises {type(theirs).__name__}, dynograd {type(ours).__name__}: {ours}"
+    assert isinstance(ours, type(theirs)), (
+        f"PyTorch raises {type(theirs).__name__}, dynograd {type(ours).__name__}: {ours}"
+    )

@@ -1,0 +1,151 @@
+"""A language model of characters on Shakespeare's plays: an LSTM with truncated backpropagation, and text drawn from it.
+
+    python examples/char_lm.py                             trains about two minutes, then writes a scene
+    python examples/char_lm.py --steps 300 --temperature 0.5 --prompt "JULIET:"
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import math
+import sys
+import time
+from pathlib import Path
+
+import dynograd as torch
+import dynograd.nn.functional as F
+from dynograd import nn
+from tqdm import tqdm
+
+DATA = Path(__file__).resolve().parent / "data" / "tinyshakespeare.txt.gz"
+
+
+class CharacterModel(nn.Module):
+    def __init__(self, characters, size=64, hidden=256, dropout=0.2):
+        super().__init__()
+        self.embedding = nn.Embedding(characters, size)
+        self.lstm = nn.LSTM(size, hidden, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden, characters)
+
+    def forward(self, ids, state=None):
+        """(B, T) characters to (B, T, characters) scores of the next one, and the state after the last."""
+        hidden, state = self.lstm(self.embedding(ids), state)
+        return self.output(self.dropout(hidden)), state
+
+
+def in_rows(ids, rows):
+    """A long text as `rows` texts side by side; what does not fill a column is left out."""
+    columns = len(ids) // rows
+    return ids[: rows * columns].reshape(rows, columns)
+
+
+def windows(text, length):
+    """(inputs, targets), each (B, length), that follow each other: targets are one character ahead."""
+    for start in range(0, text.shape[1] - length, length):
+        yield text[:, start : start + length], text[:, start + 1 : start + length + 1]
+
+
+@torch.no_grad()
+def evaluate(model, text, length):
+    """Bits per character."""
+    model.eval()
+    losses, state = [], None
+    for inputs, targets in windows(text, length):
+        scores, state = model(inputs, state)
+        losses.append(F.cross_entropy(scores.flatten(0, 1), targets.flatten()).item())
+    model.train()
+    return sum(losses) / len(losses) / math.log(2)
+
+
+@torch.no_grad()
+def write(model, alphabet, prompt, count, temperature):
+    """`prompt` and `count` characters after it, each drawn from softmax(scores / temperature)."""
+    model.eval()
+    ids = torch.tensor([[alphabet.index(character) for character in prompt]])
+    text, state = prompt, None
+    for _ in range(count):
+        scores, state = model(ids, state)
+        ids = torch.multinomial(F.softmax(scores[:, -1] / temperature, dim=-1), 1)
+        text += alphabet[ids.item()]
+    model.train()
+    return text
+
+
+def main(
+    steps=900,
+    batch_size=64,
+    length=64,
+    learning_rate=4e-3,
+    seed=0,
+    prompt="ROMEO:",
+    temperature=0.8,
+    characters=500,
+    hidden=256,
+):
+    """Trains `steps` steps of `batch_size` x `length` characters, prints bits per character and a drawn text.
+
+    Returns:
+        dict of valid_bits (per character of the last tenth of the text, which is not trained on) and text.
+    """
+    torch.manual_seed(seed)
+    with gzip.open(DATA, "rt", encoding="utf-8") as file:
+        whole = file.read()
+    alphabet = sorted(set(whole))
+    number = {character: place for place, character in enumerate(alphabet)}
+    strangers = sorted(set(prompt) - set(alphabet))
+    if strangers or not prompt:
+        raise ValueError(f"char_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}.")
+    ids = torch.tensor([number[character] for character in whole])
+    border = len(ids) * 9 // 10
+    train, valid = in_rows(ids[:border], batch_size), in_rows(ids[border:], batch_size)
+
+    model = CharacterModel(len(alphabet), hidden=hidden)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    started = time.perf_counter()
+    bar = tqdm(total=steps, unit="step", file=sys.stdout, mininterval=0.5)
+    smooth = None
+    while bar.n < steps:
+        state = None
+        for inputs, targets in windows(train, length):
+            scores, state = model(inputs, state)
+            loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            state = tuple(one.detach() for one in state)  # the next window starts here, gradients stop here
+
+            bits = loss.item() / math.log(2)
+            smooth = bits if smooth is None else 0.95 * smooth + 0.05 * bits
+            bar.set_postfix_str(f"{smooth:.2f} bits/char", refresh=False)
+            bar.update()
+            if bar.n == steps:
+                break
+    bar.close()
+
+    valid_bits = evaluate(model, valid, length)
+    text = write(model, alphabet, prompt, characters, temperature)
+    print(f"valid {valid_bits:.3f} bits/char ({time.perf_counter() - started:.0f} s)\n\n{text}")
+    return {"valid_bits": valid_bits, "text": text}
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=900, help="(%(default)s)")
+    parser.add_argument("--batch-size", type=int, default=64, help="texts side by side (%(default)s)")
+    parser.add_argument("--length", type=int, default=64, help="characters that gradients reach back (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=4e-3, help="at the start (%(default)s)")
+    parser.add_argument("--hidden", type=int, default=256, help="size of the LSTM (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--prompt", default="ROMEO:", help="what the drawn text begins with (%(default)s)")
+    parser.add_argument("--temperature", type=float, default=0.8, help="below 1 bolder, above 1 wilder (%(default)s)")
+    parser.add_argument("--characters", type=int, default=500, help="to draw (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main(**vars(parse()))
