@@ -1,7 +1,7 @@
 """A language model of characters on Shakespeare's plays: an LSTM with truncated backpropagation, and text drawn from it.
 
-    python examples/char_lm.py                             trains about two minutes, then writes a scene
-    python examples/char_lm.py --steps 300 --temperature 0.5 --prompt "JULIET:"
+python examples/char_lm.py                             trains about two minutes, then writes a scene
+python examples/char_lm.py --steps 300 --temperature 0.5 --prompt "JULIET:"
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def main(
     number = {character: place for place, character in enumerate(alphabet)}
     strangers = sorted(set(prompt) - set(alphabet))
     if strangers or not prompt:
-        raise ValueError(f"char_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}.")
+        raise ValueError(
+            f"char_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}."
+        )
     ids = torch.tensor([number[character] for character in whole])
     border = len(ids) * 9 // 10
     train, valid = in_rows(ids[:border], batch_size), in_rows(ids[border:], batch_size)

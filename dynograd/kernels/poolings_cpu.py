@@ -66,7 +66,8 @@ def max_unpool_forward(x, indices, output_size):
     """Values put at their indices in spatial dimensions of `output_size`, zero elsewhere."""
     leading = x.shape[: x.ndim - len(output_size)]
     result = np.zeros((*leading, prod(output_size)), x.dtype)
-    np.put_along_axis(result, indices.reshape(*leading, -1), x.reshape(*leading, -1), axis=-1)
+    if x.size:
+        np.put_along_axis(result, indices.reshape(*leading, -1), x.reshape(*leading, -1), axis=-1)
     return result.reshape(*leading, *output_size)
 
 

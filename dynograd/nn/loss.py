@@ -11,7 +11,6 @@ from dynograd.nn.module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
-    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -324,20 +323,3 @@ class TripletMarginWithDistanceLoss(_Loss):
             )
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap
-
-
-class CTCLoss(_Loss):
-    """Minus the log-probability of the target sequences, summed over all alignments: (log_probs, targets, lengths, lengths).
-
-    Args:
-        blank: the class that stands for no output.
-        zero_infinity: losses of targets too long for their input count as 0.
-
-    Source: Graves et al., Connectionist temporal classification, 2006.
-    """
-
-    function, options = "ctc_loss", ("blank", "reduction", "zero_infinity")
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank, self.zero_infinity = blank, zero_infinity
