@@ -12,26 +12,14 @@ from dynograd import arrays, devices, dtypes, interpreter, printing
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, Partial
+from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
 from dynograd.errors import DtypeError, GradientError
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
+from dynograd.tensor_parts import Meta, RemovableHandle, link_view, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
-
-
-class Meta:
-    """What few tensors have: hooks, the tensor they are a view of, and the views of them. Unset fields are the class's."""
-
-    base: Any = None
-    steps: tuple = ()
-    views: list[Any] | None = None
-    views_limit = 16
-    hooks: Hooks | None = None
-    after_accumulate: dict[int, Any] | None = None
-    retains = False
-    silent = False
-    name: str | None = None
 
 
 class Tensor:
@@ -301,7 +289,7 @@ class Tensor:
                 tensor._grad = given if tensor._grad is None else tensor._grad + given
             return g
 
-        _node_hooks(self.node).before[id(keep)] = keep
+        node_hooks(self.node).before[id(keep)] = keep
 
     @property
     def retains_grad(self) -> bool:
@@ -316,7 +304,7 @@ class Tensor:
             if meta.hooks is None:
                 meta.hooks = Hooks()
             return RemovableHandle(meta.hooks.before, _tensor_hook(hook))
-        return RemovableHandle(_node_hooks(self.node).before, _tensor_hook(hook))
+        return RemovableHandle(node_hooks(self.node).before, _tensor_hook(hook))
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`."""
@@ -350,7 +338,7 @@ class Tensor:
         if isinstance(g, Tensor):
             self._grad = g if held is None else held + g
         elif held is None:
-            if not private and not _is_private(g):
+            if not private and not is_private(g):
                 g = arrays.copy(g)
             self._grad = wrap(g)
         elif held._requires_grad:
@@ -519,26 +507,6 @@ class Tensor:
         return self
 
 
-class RemovableHandle:
-    """Returned by the `register_*hook` functions; `remove()` takes the hook away. Works as a context manager."""
-
-    __slots__ = ("hooks", "id")
-    _next = iter(range(1, 1 << 62))
-
-    def __init__(self, hooks: dict, hook: Any) -> None:
-        self.hooks, self.id = hooks, next(self._next)
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        self.hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.remove()
-
-
 def _init(made: Any, array: Any) -> Any:
     made.array = array
     made.node = made._grad = made._meta = None
@@ -560,32 +528,6 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def link_view(result: Tensor, base: Tensor, op: Any, statics: tuple, number: int | None = None) -> None:
-    """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
-    meta = result._meta = Meta()
-    owner: Any = base._meta
-    if owner is None:
-        owner = base._meta = Meta()
-        meta.base, meta.steps = base, ((op, statics, number),)
-    elif owner.base is not None:
-        if owner.silent:
-            meta.silent = True
-        root = owner.base
-        meta.base, meta.steps, owner = root, (*owner.steps, (op, statics, number)), root._meta
-    else:
-        if owner.silent:
-            meta.silent = True
-        meta.base, meta.steps = base, ((op, statics, number),)
-    views = owner.views
-    if views is None:
-        owner.views = [weakref.ref(result)]
-        return
-    if len(views) >= owner.views_limit:
-        views = owner.views = [view for view in views if view() is not None]
-        owner.views_limit = 16 + 2 * len(views)
-    views.append(weakref.ref(result))
-
-
 def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict) -> Any:
     made = _init(object.__new__(cls), array)
     made._requires_grad = requires_grad
@@ -598,12 +540,6 @@ def _dim(who: str, dim: int, tensor: Tensor) -> int:
     from dynograd.shapes import normalize_dim
 
     return normalize_dim(who, dim, tensor.array.ndim)
-
-
-def _node_hooks(node: Node) -> Hooks:
-    if node.hooks is None:
-        node.hooks = Hooks()
-    return node.hooks
 
 
 def _tensor_hook(hook: Any) -> Any:
@@ -628,50 +564,9 @@ def _tensor_hook(hook: Any) -> Any:
     return run
 
 
-class _Probe:
-    """A leaf that only counts references, to learn what an array that nobody else holds looks like to `accumulate_grad`."""
-
-    seq = 0
-    edges = ()
-
-    def accumulate_grad(self, g: Any, private: bool) -> None:
-        import sys
-
-        global _unshared
-        _unshared = sys.getrefcount(g)
-
-
-class _ProbeNode(Node):
-    __slots__ = ()
-
-    def apply(self, g: Any) -> Any:
-        return (g + 1,)
-
-
-_unshared = 0
-
-
-def _is_private(g: Any) -> bool:
-    """Whether the engine alone holds the array `g`, so that it may become `.grad` without a copy."""
-    import sys
-
-    # one more reference than the probe saw: this function's own parameter
-    return arrays.is_array(g) and arrays.owns_memory(g) and sys.getrefcount(g) <= _unshared + _EXTRA
-
-
-_EXTRA = 1
-
-
-def _calibrate() -> None:
-    node = _ProbeNode()
-    node.edges, node.seq, node.hooks, node.attrs = (_Probe(),), 1, None, None
-    run_backward([(node, arrays.full((1,), 1.0, dtypes.float32))])
-
-
 interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
 Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 Tensor.link_view = staticmethod(link_view)  # type: ignore[attr-defined]
 install(interpreter.write_function)
-_calibrate()
 assert MODES is not None and DtypeError is not None

@@ -13,10 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+from tqdm import tqdm
+
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
-from tqdm import tqdm
 
 DATA = Path(__file__).resolve().parent / "data" / "tinyshakespeare.txt.gz"
 

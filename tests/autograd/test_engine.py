@@ -290,3 +290,15 @@ def test_second_order_when_one_input_of_a_fused_op_depends_on_another():
         found.append((first.detach().numpy(), dg.autograd.grad(first.sum(), x)[0].numpy()))
     for one, two in zip(*found, strict=True):
         numpy.testing.assert_allclose(one, two, rtol=1e-8)
+
+
+def test_a_gradient_that_nobody_else_holds_is_not_copied(monkeypatch):
+    copies = []
+    copy = dg.arrays.copy
+    monkeypatch.setattr("dynograd.arrays.copy", lambda array: copies.append(array.shape) or copy(array))
+    w, x = dg.ones(3, 2, requires_grad=True), dg.ones(4, 3)
+    (x @ w).sum().backward()
+    assert copies == []
+    other = dg.ones(2, requires_grad=True)
+    (other + w.detach()[0]).sum().backward()  # its gradient is a stretched view
+    assert copies == [(2,)]

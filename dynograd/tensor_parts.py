@@ -1,0 +1,76 @@
+"""What stands beside a tensor: its rarely used part, handles of hooks, and the record of what is a view of what."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from dynograd.autograd.nodes import Hooks, Node
+
+__all__ = ["Meta", "RemovableHandle", "link_view", "node_hooks"]
+
+
+class Meta:
+    """What few tensors have: hooks, the tensor they are a view of, and the views of them. Unset fields are the class's."""
+
+    base: Any = None
+    steps: tuple = ()
+    views: list[Any] | None = None
+    views_limit = 16
+    hooks: Hooks | None = None
+    after_accumulate: dict[int, Any] | None = None
+    retains = False
+    silent = False
+    name: str | None = None
+
+
+class RemovableHandle:
+    """Returned by the `register_*hook` functions; `remove()` takes the hook away. Works as a context manager."""
+
+    __slots__ = ("hooks", "id")
+    _next = iter(range(1, 1 << 62))
+
+    def __init__(self, hooks: dict, hook: Any) -> None:
+        self.hooks, self.id = hooks, next(self._next)
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
+    """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
+    meta = result._meta = Meta()
+    owner: Any = base._meta
+    if owner is None:
+        owner = base._meta = Meta()
+        meta.base, meta.steps = base, ((op, statics, number),)
+    elif owner.base is not None:
+        if owner.silent:
+            meta.silent = True
+        root = owner.base
+        meta.base, meta.steps, owner = root, (*owner.steps, (op, statics, number)), root._meta
+    else:
+        if owner.silent:
+            meta.silent = True
+        meta.base, meta.steps = base, ((op, statics, number),)
+    views = owner.views
+    if views is None:
+        owner.views = [weakref.ref(result)]
+        return
+    if len(views) >= owner.views_limit:
+        views = owner.views = [view for view in views if view() is not None]
+        owner.views_limit = 16 + 2 * len(views)
+    views.append(weakref.ref(result))
+
+
+def node_hooks(node: Node) -> Hooks:
+    if node.hooks is None:
+        node.hooks = Hooks()
+    return node.hooks
