@@ -49,7 +49,7 @@ peers:
 	@sh tools/setup.sh $(PEERS) --extras dev,peers
 
 parity: peers
-	$(PEERS)/bin/python -m pytest tests/parity
+	$(PEERS)/bin/python -m pytest -n $(WORKERS) tests/parity
 
 docs:
 	@sh tools/setup.sh $(VENV) --extras dev,viz

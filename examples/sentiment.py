@@ -167,12 +167,14 @@ def main(
     Args:
         steps: stop after so many (None: after `epochs`).
         patience: stop after so many epochs without a better validation accuracy.
-        sentences: use only so many of each split (None: all).
+        sentences: use only about so many of each split (None: all).
     Returns:
         dict of test_accuracy, test_loss, best_epoch, digest of the kept weights, history.
     """
     torch.manual_seed(seed)
-    splits = {name: found[:sentences] for name, found in read_splits().items()}
+    splits = read_splits()
+    if sentences is not None:
+        splits = {name: found[:: max(1, len(found) // sentences)] for name, found in splits.items()}
     vocabulary = Vocabulary.of(splits["train"])
     train = loader(splits["train"], vocabulary, batch_size, True, workers)
     valid, test = (loader(splits[name], vocabulary, 256, False, 0) for name in ("valid", "test"))

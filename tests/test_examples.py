@@ -1,5 +1,6 @@
 """Each example runs, on few steps; what it saves is what it has trained; the same seed gives the same bits."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_sentiment_predicts_from_the_command_line(trained):
     _, checkpoint = trained
     text = "a gorgeous, witty film"
     command = [sys.executable, EXAMPLES / "sentiment.py", "predict", text, "--checkpoint", checkpoint]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=EXAMPLES.parent)
+    environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     probability = sentiment.predict(text, checkpoint)
     assert done.stdout == f"{probability:.1%} positive: {text}\n"
