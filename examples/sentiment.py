@@ -4,8 +4,8 @@
     python examples/sentiment.py --seed 1 --epochs 3 --workers 0     see --help
     python examples/sentiment.py predict "a gorgeous, witty film"
 
-A word's vector is the mean of its own and of those of its first and last letters, so that a rare or new word ("wittily")
-begins near the words it looks like. Measured and kept is a running average of the weights, which overfits later than they do.
+A word's vector is its own plus the mean of those of its first and last letters, so that a rare or new word ("wittily") lies
+near the words it looks like. Measured and kept is a running average of the weights, which overfits later than they do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE / "data" / "rt-polarity.tsv.gz"
 CHECKPOINT = HERE / "out" / "sentiment.safetensors"
 PADDING, UNKNOWN = 0, 1
-PREFIXES, SUFFIXES = (3, 4, 5, 6), (2, 3, 4)
+PREFIXES, SUFFIXES, PIECES = (3, 4, 5, 6), (2, 3, 4), 30_000
 
 
 def read_splits(path=DATA):
@@ -50,30 +50,30 @@ def read_splits(path=DATA):
 
 
 class Vocabulary:
-    """Rows of the embedding table: known words one each, beginnings and ends of words hashed into the last `pieces` rows."""
+    """Numbers for words: one of its own, if it is known, and one each for its beginnings and ends, hashed."""
 
-    def __init__(self, words, pieces):
-        self.words, self.pieces = words, pieces
-        self.rows = {word: row for row, word in enumerate(words, start=2)}
+    def __init__(self, words):
+        self.words = words
+        self.numbers = {word: number for number, word in enumerate(words, start=2)}
         self.encode_word = functools.cache(self.encode_word)
 
     @classmethod
-    def of(cls, sentences, least_uses=2, pieces=30_000):
+    def of(cls, sentences, least_uses=2):
         uses = Counter(word for words, _ in sentences for word in words)
-        return cls(sorted(word for word, count in uses.items() if count >= least_uses), pieces)
+        return cls(sorted(word for word, count in uses.items() if count >= least_uses))
 
     def __len__(self):
-        return 2 + len(self.words) + self.pieces
+        return 2 + len(self.words)
 
     def encode_word(self, word):
         parts = [word[:size] + "-" for size in PREFIXES if size < len(word)]
         parts += ["-" + word[-size:] for size in SUFFIXES if size < len(word)]
-        first = 2 + len(self.words)
-        rows = [self.rows.get(word, UNKNOWN)] + [first + zlib.crc32(part.encode()) % self.pieces for part in parts]
-        return rows + [PADDING] * (1 + len(PREFIXES) + len(SUFFIXES) - len(rows))
+        hashed = [1 + zlib.crc32(part.encode()) % (PIECES - 1) for part in parts]
+        padding = [PADDING] * (len(PREFIXES) + len(SUFFIXES) - len(parts))
+        return [self.numbers.get(word, UNKNOWN)] + hashed + padding
 
     def encode(self, words):
-        """(T, 8) rows of the table for T words."""
+        """(T, 8): the word, four beginnings, three ends."""
         return torch.tensor([self.encode_word(word) for word in words])
 
 
@@ -90,7 +90,7 @@ class Sentences(Dataset):
 
 
 def loader(sentences, vocabulary, batch_size, shuffle, workers):
-    """Batches of sentences of similar length: (rows (B, T, 8), lengths (B,), labels (B,))."""
+    """Batches of sentences of similar length: (numbers (B, T, 8), lengths (B,), labels (B,))."""
     lengths = [len(words) for words, _ in sentences]
     return DataLoader(
         Sentences(sentences, vocabulary),
@@ -102,30 +102,28 @@ def loader(sentences, vocabulary, batch_size, shuffle, workers):
 
 
 class Classifier(nn.Module):
-    def __init__(self, rows, size=128, hidden=96, word_dropout=0.3, input_dropout=0.7, output_dropout=0.5):
+    def __init__(self, words, size=128, hidden=96, word_dropout=0.3, input_dropout=0.7, output_dropout=0.5):
         super().__init__()
-        self.embedding = nn.EmbeddingBag(rows, size, mode="mean", padding_idx=PADDING)
+        self.words = nn.Embedding(words, size, padding_idx=PADDING)
+        self.pieces = nn.EmbeddingBag(PIECES, size, mode="mean", padding_idx=PADDING)
         self.gru = nn.GRU(size, hidden, batch_first=True, bidirectional=True)
         self.output = nn.Linear(2 * hidden, 1)
         self.word_dropout, self.input_dropout, self.output_dropout = word_dropout, input_dropout, output_dropout
         with torch.no_grad():
-            self.embedding.weight.mul_(0.25)
+            self.words.weight.mul_(0.1)
+            self.pieces.weight.mul_(0.1)
 
-    def forward(self, rows, lengths):
-        """(B, T, 8) rows and (B,) lengths to (B,) logits."""
-        packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
-        rows = self.hide_words(packed.data) if self.training else packed.data
-        x = F.dropout(self.embedding(rows), self.input_dropout, self.training)
+    def forward(self, numbers, lengths):
+        """(B, T, 8) numbers and (B,) lengths to (B,) logits."""
+        packed = pack_padded_sequence(numbers, lengths, batch_first=True, enforce_sorted=False)
+        words, pieces = packed.data[:, 0], packed.data[:, 1:]
+        if self.training:
+            words = words.masked_fill(torch.rand(len(words)) < self.word_dropout, UNKNOWN)
+        x = F.dropout(self.words(words) + self.pieces(pieces), self.input_dropout, self.training)
         states, _ = self.gru(packed._replace(data=x))
         states, _ = pad_packed_sequence(states, batch_first=True, padding_value=float("-inf"))
         strongest = states.max(dim=1).values
         return self.output(F.dropout(strongest, self.output_dropout, self.training)).squeeze(1)
-
-    def hide_words(self, rows):
-        """Some words become unknown ones, of which only the letters are left."""
-        rows = rows.clone()
-        rows[torch.rand(len(rows)) < self.word_dropout, 0] = UNKNOWN
-        return rows
 
 
 @torch.no_grad()
@@ -141,13 +139,38 @@ def evaluate(model, batches):
     """(mean loss, accuracy)."""
     model.eval()
     loss = right = count = 0
-    for rows, lengths, labels in batches:
-        logits = model(rows, lengths)
+    for numbers, lengths, labels in batches:
+        logits = model(numbers, lengths)
         labels = labels.float()
         loss += F.binary_cross_entropy_with_logits(logits, labels, reduction="sum").item()
         right += ((logits > 0) == (labels > 0.5)).sum().item()
         count += len(labels)
     return loss / count, right / count
+
+
+def train_epoch(model, average, optimizer, batches, title, step, last_step):
+    """Trains on each batch, at most to `last_step`. Returns (mean loss, number of the last step)."""
+    model.train()
+    first, tokens, total = step, 0, 0.0
+    began = time.perf_counter()
+    bar = tqdm(batches, desc=title, unit="batch", file=sys.stdout, mininterval=0.5)
+    for numbers, lengths, labels in bar:
+        loss = F.binary_cross_entropy_with_logits(model(numbers, lengths), labels.float())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        move_average(average, model, step)
+
+        total += loss.item()
+        tokens += lengths.sum().item()
+        speed = tokens / (time.perf_counter() - began)
+        bar.set_postfix_str(f"loss {total / (step - first):.3f}, {speed:,.0f} tokens/s", refresh=False)
+        if step == last_step:
+            break
+    bar.close()
+    return total / (step - first), step
 
 
 def main(
@@ -183,64 +206,32 @@ def main(
     model = Classifier(len(vocabulary), **config)
     average = copy.deepcopy(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
-    print(
-        ", ".join(f"{len(found)} {name}" for name, found in splits.items()),
-        "sentences;",
-        len(vocabulary.words),
-        "words;",
-        end=" ",
-    )
-    print(f"{sum(p.numel() for p in model.parameters()):,} weights; seed {seed}", flush=True)
+    sizes = ", ".join(f"{len(found)} {name}" for name, found in splits.items())
+    weights = sum(p.numel() for p in model.parameters())
+    print(f"{sizes} sentences; {len(vocabulary.words)} words; {weights:,} weights; seed {seed}", flush=True)
 
     history = []
     best = {"accuracy": -1.0, "epoch": 0}
     step = 0
     started = time.perf_counter()
     for epoch in range(1, epochs + 1):
-        model.train()
-        total = tokens = batches = 0
-        began = time.perf_counter()
-        bar = tqdm(train, desc=f"epoch {epoch}", unit="batch", file=sys.stdout, mininterval=0.5)
-        for rows, lengths, labels in bar:
-            loss = F.binary_cross_entropy_with_logits(model(rows, lengths), labels.float())
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            step += 1
-            move_average(average, model, step)
-
-            total += loss.item()
-            tokens += lengths.sum().item()
-            batches += 1
-            speed = tokens / (time.perf_counter() - began)
-            bar.set_postfix_str(f"loss {total / batches:.3f}, {speed:,.0f} tokens/s", refresh=False)
-            if step == steps:
-                break
-        bar.close()
-
+        train_loss, step = train_epoch(model, average, optimizer, train, f"epoch {epoch}", step, steps)
         loss, accuracy = evaluate(average, valid)
-        history.append({"train_loss": total / batches, "valid_loss": loss, "valid_accuracy": accuracy})
+        history.append({"train_loss": train_loss, "valid_loss": loss, "valid_accuracy": accuracy})
         print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
         if accuracy > best["accuracy"]:
             best = {"accuracy": accuracy, "epoch": epoch}
             Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
-            kept = {
-                "model": average.state_dict(),
-                "config": config,
-                "words": vocabulary.words,
-                "pieces": vocabulary.pieces,
-            }
-            torch.save({**kept, "best": best}, checkpoint)
+            kept = {"model": average.state_dict(), "config": config, "words": vocabulary.words, "best": best}
+            torch.save(kept, checkpoint)
         if step == steps or epoch - best["epoch"] >= patience:
             break
 
     model, _ = restore(checkpoint)
     loss, accuracy = evaluate(model, test)
     digest = digest_of(model)
-    print(
-        f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {time.perf_counter() - started:.0f} s, weights {digest})"
-    )
+    seconds = time.perf_counter() - started
+    print(f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {seconds:.0f} s, weights {digest})")
     print(f"kept in {checkpoint}; curves: {draw(history, plot or Path(checkpoint).with_suffix('.png'))}")
     return {
         "test_accuracy": accuracy,
@@ -254,7 +245,7 @@ def main(
 def restore(checkpoint=CHECKPOINT):
     """(model, vocabulary) out of a file that `main` wrote."""
     found = torch.load(checkpoint)
-    vocabulary = Vocabulary(found["words"], found["pieces"])
+    vocabulary = Vocabulary(found["words"])
     model = Classifier(len(vocabulary), **found["config"])
     model.load_state_dict(found["model"])
     return model.eval(), vocabulary

@@ -38,7 +38,7 @@ def test_sentiment_keeps_the_best_epoch(trained):
     model, vocabulary = sentiment.restore(checkpoint)
     assert sentiment.digest_of(model) == result["digest"]
     assert torch.load(checkpoint)["best"]["epoch"] == result["best_epoch"]
-    assert len(vocabulary) == model.embedding.num_embeddings
+    assert len(vocabulary) == model.words.num_embeddings
 
 
 def test_sentiment_is_the_same_bit_for_bit(trained, tmp_path):
@@ -72,12 +72,12 @@ def test_sentiment_wants_words_and_a_checkpoint(trained, tmp_path):
         sentiment.predict("good", tmp_path / "nowhere.safetensors")
 
 
-def test_words_share_the_rows_of_their_ends():
-    vocabulary = sentiment.Vocabulary(["witty", "film"], pieces=1000)
+def test_words_share_what_they_begin_with():
+    vocabulary = sentiment.Vocabulary(["witty", "film"])
     known, new = vocabulary.encode(["witty", "wittily"]).tolist()
     assert (known[0], new[0]) == (2, sentiment.UNKNOWN)
     assert known[1] == new[1], "both begin with wit"
-    assert len(known) == len(new) == 8 and max(known + new) < len(vocabulary)
+    assert len(known) == len(new) == 8 and max(known + new) < sentiment.PIECES
     assert vocabulary.encode(["a"]).tolist() == [[sentiment.UNKNOWN] + [sentiment.PADDING] * 7]
 
 
