@@ -43,6 +43,10 @@ FRESH = {
         FreshRow("first.sentiment.cold", "first", "s", "sentiment", cold=True),
         FreshRow("memory.mlp", "peak", "MiB", "mlp"),
         FreshRow("memory.sentiment", "peak", "MiB", "sentiment"),
+        FreshRow("memory.lenet", "peak", "MiB", "lenet"),
+        FreshRow("memory.resnet20", "peak", "MiB", "resnet20"),
+        FreshRow("memory.lstm", "peak", "MiB", "lstm.characters"),
+        FreshRow("memory.gpt", "peak", "MiB", "gpt"),
         FreshRow("slope.mlp", "slope", "MiB", "mlp"),
         FreshRow("slope.sentiment", "slope", "MiB", "sentiment.batch8"),
     ]

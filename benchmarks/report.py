@@ -8,7 +8,7 @@ __all__ = ["quantity", "report"]
 
 TITLES = {
     "overhead": "Overhead: small tensors, where the library costs more than the arithmetic",
-    "steps": "Training steps",
+    "training": "Training steps",
     "fresh": "Fresh processes: import, first step, memory",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy
 
-__all__ = ["ROWS", "Row", "Workload", "fill", "fingerprint", "generator", "normal", "row", "train"]
+__all__ = [
+    "ROWS",
+    "Row",
+    "Workload",
+    "compiled",
+    "fill",
+    "fingerprint",
+    "generator",
+    "normal",
+    "row",
+    "train",
+    "train_on",
+    "use_compiler",
+]
 
 FORWARD_BUDGET = 0.9
 """Microseconds over NumPy's own time that a small op may take (the architecture's budget)."""
@@ -42,18 +56,28 @@ class Row:
     """Ops in a step: what the time over NumPy is divided by."""
     floor: Callable[[], Workload] | None = None
     budget: float | None = None
+    compiles: bool = True
+    """Whether the side `torch.compile` takes part."""
 
 
 ROWS: dict[str, Row] = {}
 
 
-def row(name: str, *, group: str = "steps", operations: int = 1, floor=None, budget: float | None = None):
+def row(
+    name: str,
+    *,
+    group: str = "training",
+    operations: int = 1,
+    floor=None,
+    budget: float | None = None,
+    compiles: bool = True,
+):
     """Registers the decorated builder as a row."""
 
     def register(build):
         if name in ROWS:
             raise ValueError(f"row: {name!r} is registered already. Give the second one another name.")
-        ROWS[name] = Row(name, group, build, operations, floor, budget)
+        ROWS[name] = Row(name, group, build, operations, floor, budget, compiles and group != "overhead")
         return build
 
     return register
@@ -104,3 +128,34 @@ def train(step: Callable[[], object], parameters: Iterable, cycle: int = 1) -> W
         return fingerprint(*losses, *[parameter.grad for parameter in kept])
 
     return Workload(step, checksum, cycle)
+
+
+def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Workload:
+    """The usual training step, on one batch after the other: zero_grad, `loss_of(*batch)`, backward, the optimizer's step."""
+    batches = list(batches)
+    following = cycle(batches)
+    loss_of = compiled(loss_of)
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_of(*next(following))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return train(step, parameters, len(batches))
+
+
+# ---------------------------------------------------------------- the side that compiles
+
+_compilers: list[Callable] = []
+
+
+def use_compiler(compiler: Callable) -> None:
+    """From now on this process passes models through `compiler`."""
+    _compilers[:] = [compiler]
+
+
+def compiled(function: Callable) -> Callable:
+    """What a row calls for its model's output or its loss: the function itself, or on the side `torch.compile` its compiled form."""
+    return _compilers[0](function) if _compilers else function

@@ -1,6 +1,7 @@
 """The rows. Each file registers its own (`@row`); importing this package fills `ROWS` in the order of the table."""
 
-from benchmarks.rows import chains, operations, modules, mlp, recurrent, sentiment, convnet  # isort: skip
+from benchmarks.rows import chains, operations, modules  # isort: skip
+from benchmarks.rows import mlp, convnets, recurrent, sentiment, varlen, language, vae, graphs, optimizers  # isort: skip
 from benchmarks.workload import ROWS
 
 __all__ = ["ROWS"]

@@ -1,47 +1,50 @@
-"""The everyday training step: a small multilayer perceptron with AdamW."""
+"""The everyday training step: a multilayer perceptron with AdamW."""
 
 from __future__ import annotations
 
-from benchmarks.workload import Workload, fill, fingerprint, generator, normal, row, train
+from itertools import pairwise
+
+from benchmarks.workload import Workload, compiled, fill, fingerprint, generator, normal, row, train_on
 
 BATCH = 64
 CLASSES = 10
 
 
-def network(torch):
+def network(torch, *sizes):
+    """Linear layers with ReLU between them."""
     nn = torch.nn
-    model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, CLASSES))
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
     fill(torch, model)
     return model
 
 
-@row("mlp")
-def mlp(torch):
-    """784-256-128-10, batch 64: forward, cross_entropy, backward, AdamW."""
+def training(torch, batch, *sizes):
+    """Forward, cross_entropy, backward, AdamW."""
     random = generator(3)
-    x = torch.from_numpy(normal(random, BATCH, 784))
-    y = torch.from_numpy(random.integers(0, CLASSES, BATCH))
-    model = network(torch)
+    x = torch.from_numpy(normal(random, batch, sizes[0]))
+    y = torch.from_numpy(random.integers(0, sizes[-1], batch))
+    model = network(torch, *sizes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    cross_entropy = torch.nn.functional.cross_entropy
+    return train_on([(x, y)], lambda x, y: cross_entropy(model(x), y), optimizer, model.parameters())
 
-    def step():
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
 
-    return train(step, model.parameters())
+row("mlp")(lambda torch: training(torch, BATCH, 784, 256, 128, CLASSES))
+row("mlp.small")(lambda torch: training(torch, 16, 64, 64, 64, CLASSES))
 
 
 @row("mlp.forward")
 def mlp_forward(torch):
-    """The same network answering: no gradients, eval mode."""
+    """The larger network answering: no gradients, eval mode."""
     x = torch.from_numpy(normal(generator(3), BATCH, 784))
-    model = network(torch).eval()
+    model = network(torch, 784, 256, 128, CLASSES).eval()
+    answer = compiled(model)
 
     def step():
         with torch.no_grad():
-            return model(x)
+            return answer(x)
 
     return Workload(step, lambda: fingerprint(step()))

@@ -6,11 +6,9 @@ Each step takes the next of eight batches, so that the longest sentence differs 
 
 from __future__ import annotations
 
-from itertools import cycle
-
 import numpy
 
-from benchmarks.workload import fill, generator, row, train
+from benchmarks.workload import fill, generator, row, train_on
 
 VOCABULARY = 10_000
 EMBEDDING = 100
@@ -58,20 +56,15 @@ def classifier(torch):
 
 def training(torch, batch, form):
     random = generator(7)
-    following = cycle([[torch.from_numpy(part) for part in sentences(random, batch)] for _ in range(BATCHES)])
+    batches = [[torch.from_numpy(part) for part in sentences(random, batch)] for _ in range(BATCHES)]
     model = classifier(torch)
     scores = getattr(model, form)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-    def step():
-        words, lengths, labels = next(following)
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(scores(words, lengths), labels)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss_of(words, lengths, labels):
+        return torch.nn.functional.cross_entropy(scores(words, lengths), labels)
 
-    return train(step, model.parameters(), cycle=BATCHES)
+    return train_on(batches, loss_of, optimizer, model.parameters())
 
 
 row("sentiment")(lambda torch: training(torch, 64, "packed"))

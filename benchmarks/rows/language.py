@@ -1,0 +1,88 @@
+"""Language models: an LSTM over characters, and a GPT over bytes."""
+
+from __future__ import annotations
+
+from benchmarks.workload import fill, generator, row, train_on
+
+CHARACTERS = 100
+BYTES = 256
+LAYERS = 4
+FEATURES = 256
+HEADS = 4
+TIME = 128
+
+
+def text(torch, random, vocabulary, batch, time):
+    """Symbols (batch, time) and the symbols that follow each of them."""
+    symbols = random.integers(0, vocabulary, (batch, time + 1))
+    return torch.from_numpy(symbols[:, :-1].copy()), torch.from_numpy(symbols[:, 1:].copy())
+
+
+def training(torch, model, optimizer, vocabulary, batch, time):
+    """Forward, cross_entropy over all symbols, backward, the optimizer's step."""
+    fill(torch, model)
+    cross_entropy = torch.nn.functional.cross_entropy
+
+    def loss_of(x, y):
+        return cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+    batches = [text(torch, generator(9), vocabulary, batch, time)]
+    return train_on(batches, loss_of, optimizer(model.parameters(), lr=1e-3), model.parameters())
+
+
+@row("lstm.characters")
+def characters(torch):
+    """Embedding of 128, LSTM of 256, Linear over 100 characters; batch 32, 64 steps, Adam."""
+    nn = torch.nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(CHARACTERS, 128)
+            self.lstm = nn.LSTM(128, 256, batch_first=True)
+            self.linear = nn.Linear(256, CHARACTERS)
+
+        def forward(self, x):
+            y, _ = self.lstm(self.embedding(x))
+            return self.linear(y)
+
+    return training(torch, Model(), torch.optim.Adam, CHARACTERS, 32, 64)
+
+
+@row("gpt")
+def gpt(torch):
+    """Four pre-norm layers of 256 features, 4 heads, causal attention, GELU; batch 8 of 128 bytes, AdamW."""
+    nn = torch.nn
+    functional = nn.functional
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1 = nn.LayerNorm(FEATURES)
+            self.attention = nn.Linear(FEATURES, 3 * FEATURES)
+            self.merge = nn.Linear(FEATURES, FEATURES)
+            self.norm2 = nn.LayerNorm(FEATURES)
+            self.widen = nn.Linear(FEATURES, 4 * FEATURES)
+            self.narrow = nn.Linear(4 * FEATURES, FEATURES)
+
+        def forward(self, x):
+            batch, time, _ = x.shape
+            split = self.attention(self.norm1(x)).view(batch, time, 3, HEADS, FEATURES // HEADS)
+            q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.merge(y.transpose(1, 2).reshape(batch, time, FEATURES))
+            return x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(BYTES, FEATURES)
+            self.positions = nn.Parameter(torch.zeros(TIME, FEATURES))
+            self.layers = nn.Sequential(*[Layer() for _ in range(LAYERS)])
+            self.norm = nn.LayerNorm(FEATURES)
+            self.linear = nn.Linear(FEATURES, BYTES, bias=False)
+
+        def forward(self, x):
+            return self.linear(self.norm(self.layers(self.embedding(x) + self.positions)))
+
+    return training(torch, Model(), torch.optim.AdamW, BYTES, 8, TIME)
