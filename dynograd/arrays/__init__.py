@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy
 
 from dynograd import devices, dtypes
+from dynograd.arrays import buffers
 from dynograd.errors import DeviceError
 
 __all__ = ["Array", "Arrays"]
@@ -98,23 +99,27 @@ def to_device(array: Any, device: devices.device) -> Any:
 
 
 def empty(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
-    return numpy.empty(shape, dtype.numpy)
+    return buffers.empty(shape, dtype.numpy)
 
 
 def zeros(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
-    return numpy.zeros(shape, dtype.numpy)
+    return buffers.zeros(shape, dtype.numpy)
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> Any:
-    return numpy.full(shape, value, dtype.numpy)
+    made = buffers.empty(shape, dtype.numpy)
+    made.fill(value)
+    return made
 
 
 def ones_like(array: Any) -> Any:
-    return numpy.ones(array.shape, array.dtype)
+    made = buffers.empty_like(array)
+    made.fill(1)
+    return made
 
 
 def zeros_like(array: Any) -> Any:
-    return numpy.zeros(array.shape, array.dtype)
+    return buffers.zeros(array.shape, array.dtype)
 
 
 def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
@@ -172,17 +177,25 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
     if dtype.category == dtypes.INTEGER and dtypes.of_array(array).category == dtypes.FLOATING:
         with numpy.errstate(invalid="ignore"):
             return array.astype(dtype.numpy)
-    return array.astype(dtype.numpy)
+    if array.nbytes < buffers.SMALLEST:
+        return array.astype(dtype.numpy)
+    made = buffers.empty(array.shape, dtype.numpy)
+    numpy.copyto(made, array, casting="unsafe")
+    return made
 
 
 def copy(array: Any) -> Any:
     """The same values in new, contiguous memory."""
-    return numpy.array(array, order="C")
+    if array.nbytes < buffers.SMALLEST:
+        return numpy.array(array, order="C")
+    made = buffers.empty_like(array)
+    numpy.copyto(made, array)
+    return made
 
 
 def contiguous(array: Any) -> Any:
     """The array itself when it is row-major, a row-major copy otherwise."""
-    return array if array.flags.c_contiguous else numpy.array(array, order="C")
+    return array if array.flags.c_contiguous else copy(array)
 
 
 def is_contiguous(array: Any) -> bool:
@@ -191,7 +204,7 @@ def is_contiguous(array: Any) -> bool:
 
 def owns_memory(array: Any) -> bool:
     """Whether nobody else's memory is behind the array and it is laid out row by row."""
-    return array.base is None and array.flags.c_contiguous
+    return (array.base is None or buffers.is_leased(array)) and array.flags.c_contiguous
 
 
 def base_of(array: Any) -> Any:

@@ -1,6 +1,7 @@
 """Numba kernels of what follows the products in one step of LSTM and GRU, on C-contiguous (B, n H) rows."""
 
-from dynograd.kernels.math_numba import compiled, sigmoid, tanh
+from dynograd.kernels.compiling_numba import compiled
+from dynograd.kernels.math_numba import sigmoid, tanh
 
 __all__ = ["gru_rows", "gru_rows_backward", "lstm_rows", "lstm_rows_backward"]
 

@@ -7,7 +7,7 @@ output line and the end of a padded line are computed too, and dropped.
 
 import numpy as np
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["depthwise_backward_input", "depthwise_backward_weight", "depthwise_forward"]
 

@@ -1,6 +1,6 @@
 """Numba kernel that adds rows into the rows an index names, in order, so that results repeat bit for bit."""
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["add_rows"]
 

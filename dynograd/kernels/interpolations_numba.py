@@ -1,6 +1,6 @@
 """Numba kernel of resampling: a sparse matrix along the middle dim of (outer, size, inner) arrays."""
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["weighted_sums"]
 

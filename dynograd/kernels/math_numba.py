@@ -1,4 +1,4 @@
-"""Scalar functions that vectorise inside Numba kernels, and the decorator those kernels share.
+"""Scalar functions that vectorise inside Numba kernels.
 
 float32 arguments take polynomials that LLVM turns into vector code (libm calls stay scalar and cost 15 to 70 times
 as much); float64 takes libm. NaN stays NaN. Import this file, and every `*_numba.py`, only on first use of such a kernel:
@@ -8,17 +8,17 @@ it loads Numba.
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-__all__ = ["compiled", "exp", "minus", "sigmoid", "tanh"]
+from dynograd.kernels.compiling_numba import IN_ORDER, compiled
 
-# No "nnan" or "ninf": masks of -inf and NaN inputs must come out right. error_model="numpy" lets divisions vectorise.
-_IN_ORDER = {"contract", "nsz", "arcp", "afn"}
-compiled = njit(cache=True, error_model="numpy", fastmath=_IN_ORDER | {"reassoc"}, nogil=True)
+__all__ = ["exp", "minus", "sigmoid", "tanh"]
+
+_IN_ORDER = set(IN_ORDER)
 
 
-@njit(cache=True, error_model="numpy", fastmath=_IN_ORDER, nogil=True)
+@compiled(in_order=True, inline=True)
 def minus(x, y):
     """x - y, done before the result is used: `compiled` code may otherwise turn (x - y) - z into x - (y + z)."""
     return x - y

@@ -2,7 +2,7 @@
 
 import math
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["batch_norm", "batch_norm_gradients", "layer_norm_gradients", "layer_norm_rows"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["adam_pass", "amsgrad_pass", "momentum_pass", "plain_pass"]
 

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["add_at_indices", "average_windows", "average_windows_backward", "largest_in_pairs", "largest_in_windows"]
 

@@ -5,7 +5,8 @@ and row `now` onwards this step's; gate buffers start with the first step, at ro
 the inner loops, and the loops are short, because LLVM vectorises only loops with few possibly overlapping arrays.
 """
 
-from dynograd.kernels.math_numba import compiled, sigmoid, tanh
+from dynograd.kernels.compiling_numba import compiled
+from dynograd.kernels.math_numba import sigmoid, tanh
 
 __all__ = ["gru_cell_backward", "gru_cell_forward", "lstm_cell_backward", "lstm_cell_forward"]
 

@@ -2,7 +2,7 @@
 
 import math
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["rms_norm_gradients", "rms_norm_rows"]
 

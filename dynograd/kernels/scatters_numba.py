@@ -1,6 +1,6 @@
 """Numba kernels that pick, write and add along the middle dim of (A, N, C) arrays; `scatters_cpu` chooses them for large ones."""
 
-from dynograd.kernels.math_numba import compiled
+from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["add_along", "pick_along", "write_along"]
 

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from dynograd.kernels.math_numba import compiled, exp, minus
+from dynograd.kernels.compiling_numba import compiled
+from dynograd.kernels.math_numba import exp, minus
 
 __all__ = [
     "cross_entropy_backward_rows",

@@ -72,7 +72,7 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
         _check_reshape("view", input, sizes if size is None else tuple(size))
         raise
     array = getattr(out, "array", out)
-    if array.base is None and array.size:
+    if arrays.owns_memory(array) and array.size:
         array = getattr(input, "array", input)
         raise ShapeError(
             f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two "

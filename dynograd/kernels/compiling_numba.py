@@ -1,0 +1,281 @@
+"""How kernels are compiled: `compiled` for functions on arrays, `chunked` for those that may run in parts on several threads.
+
+Both cache machine code on disk by source text (`kernel_cache`). Numba is used as a compiler through a few of its internals
+(the flag that promises LLVM that arrays do not overlap, and the interface of its cache); `tests/kernels/test_compiling.py` pins
+them. Where a Numba lacks them, kernels are compiled by plain `njit`: slower code, the same results. Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import linecache
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy
+from numba import njit
+from numba.core import dispatcher
+
+from dynograd.kernels import blas, kernel_cache, threads
+
+__all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
+
+# No "nnan" or "ninf": masks of -inf and NaN inputs must come out right. error_model="numpy" lets divisions vectorise.
+IN_ORDER = frozenset({"contract", "nsz", "arcp", "afn"})
+REASSOCIATED = IN_ORDER | {"reassoc"}
+
+_TWO_GRAINS = 2 * threads.GRAIN
+_VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
+
+
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    noalias: bool = False,
+    in_order: bool = False,
+    inline: bool = False,
+    parallel: bool = False,
+    key: str = "",
+) -> Any:
+    """Compiles a function on arrays when it is first called with their types; without the GIL, cached on disk.
+
+    Args:
+        noalias: no array that is written overlaps another argument. Loops over many arrays vectorise only with this promise;
+            an array that is changed in place is then passed once.
+        in_order: sums and differences are computed as written (`reassoc` off).
+        inline: helpers that must become part of their callers' loops.
+        parallel: `prange` loops run in the pool. Prefer `chunked`.
+        key: what else the machine code depends on, where `function` has values in its closure.
+    """
+    if function is None:
+        return lambda one: compiled(
+            one, noalias=noalias, in_order=in_order, inline=inline, parallel=parallel, key=key
+        )
+    options: dict[str, Any] = {
+        "error_model": "numpy",
+        "fastmath": set(IN_ORDER if in_order else REASSOCIATED),
+        "nogil": True,
+    }
+    if inline:
+        options["forceinline"] = True
+    if parallel:
+        options["parallel"] = True
+    made = njit(**options)(function)
+    _attach(made, noalias, f"{noalias} {in_order} {inline} {parallel} {key}")
+    return made
+
+
+def chunked(
+    function: Callable[..., None] | None = None, *, noalias: bool = False, blas: bool = False, key: str = ""
+) -> Any:
+    """Makes a kernel `f(..., start, stop)` that handles the items start to stop of its arrays into a `Chunked`.
+
+    Items must be independent: no item writes what another one reads or writes. See `compiled` for the options; `blas=True` for
+    kernels that call `blas_numba.gemm`, so that BLAS adds no threads of its own.
+    """
+    if function is None:
+        return lambda one: Chunked(one, noalias=noalias, blas=blas, key=key)
+    return Chunked(function, noalias=noalias, blas=blas, key=key)
+
+
+class Chunked:
+    """A kernel over `count` items, run in one piece or in one part per thread: `kernel(x, y, count=rows, work=x.size)`.
+
+    `work` is what decides (see `threads.parts`): about the number of simple elementwise operations. `kernel.serial` is the
+    compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
+    """
+
+    __slots__ = ("_driver", "_needs_blas", "name", "serial")
+
+    def __init__(self, function: Callable[..., None], *, noalias: bool, blas: bool, key: str) -> None:
+        self.name = function.__name__
+        self.serial = compiled(function, noalias=noalias, key=key)
+        self._needs_blas = blas
+        self._driver: Any = None
+
+    def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
+        """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
+        if not parts:
+            parts = 1 if work < _TWO_GRAINS else threads.parts(work)
+        if self._needs_blas:
+            with blas.one_thread:
+                self._run(arguments, count, parts)
+        elif parts == 1:
+            self.serial(*arguments, 0, count)
+        else:
+            self._run(arguments, count, parts)
+
+    def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
+        if parts > count:
+            parts = count
+        if parts <= 1:
+            self.serial(*arguments, 0, count)
+            return
+        _prepare_pool()
+        driver = self._driver or self._make_driver(len(arguments))
+        if _one_at_a_time is None:
+            driver(*arguments, count, parts)
+        else:
+            with _one_at_a_time:
+                driver(*arguments, count, parts)
+
+    def _make_driver(self, arity: int) -> Any:
+        names = ", ".join(f"a{index}" for index in range(arity))
+        source = (
+            f"def {self.name}_driver({names}, count, parts):\n"
+            f"    for part in prange(parts):\n"
+            f"        body({names}, count * part // parts, count * (part + 1) // parts)\n"
+        )
+        body = self.serial
+        stamp = f"{_stamp_of(body.py_func)} {body.dynograd_key}"
+        self._driver = compile_source(
+            source, f"{self.name}_driver", {"body": body, "prange": numba.prange}, parallel=True, key=stamp
+        )
+        return self._driver
+
+    def __repr__(self) -> str:
+        return f"<chunked kernel {self.name}>"
+
+
+def compile_source(source: str, name: str, names: dict[str, Any] | None = None, **options: Any) -> Any:
+    """The function `name` of a generated source text, compiled; `names` are its globals, described by `key` where they vary.
+
+    Tracebacks and debuggers find the text under `<dynograd kernel NAME>`.
+    """
+    filename = f"<dynograd kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    space: dict[str, Any] = dict(names or {}, __name__=__name__)
+    exec(compile(source, filename, "exec"), space)
+    function = space[name]
+    function.dynograd_source = source
+    chunk = options.pop("chunk", False)
+    return (chunked if chunk else compiled)(function, **options)
+
+
+# --- the cache ---------------------------------------------------------------------------------------------------------------
+
+
+class _KernelCache:
+    """What a Numba dispatcher asks of its cache, answered from `kernel_cache`."""
+
+    def __init__(self, function: Callable[..., Any], options: str) -> None:
+        self._function, self._options, self._stamp = function, options, ""
+
+    @property
+    def cache_path(self) -> str:
+        return str(kernel_cache.folder() or "")
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        name = self._name(signature, target_context.codegen())
+        payload = kernel_cache.read(name)
+        if payload is not None:
+            try:
+                return numba.core.compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+            except Exception:  # an entry of another build of the same versions, say
+                kernel_cache.discard(name)
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        kernel_cache.note_compiled()
+        if result.library.has_dynamic_globals or any(not lifted.can_cache for lifted in result.lifted):
+            return
+        kernel_cache.write(self._name(signature, result.codegen), numba.core.serialize.dumps(result._reduce()))
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def _name(self, signature: Any, codegen: Any) -> str:
+        self._stamp = self._stamp or _stamp_of(self._function)
+        parts = (self._function.__qualname__, str(signature), self._options, self._stamp, _VERSIONS)
+        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name())
+
+
+def _attach(made: Any, noalias: bool, options: str) -> None:
+    """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
+    made.dynograd_key = options
+    try:
+        made._cache = _KernelCache(made.py_func, options)
+        if noalias:
+            inner = made._compiler
+            made._compiler = _NoAliasCompiler(
+                inner.py_func, inner.targetdescr, inner.targetoptions, inner.locals, inner.pipeline_class
+            )
+    except (AttributeError, TypeError):
+        pass
+
+
+class _NoAliasCompiler(getattr(dispatcher, "_FunctionCompiler", object)):  # type: ignore[misc]
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.noalias = True
+        return flags
+
+
+def _stamp_of(function: Callable[..., Any]) -> str:
+    """A digest of the texts that the function's machine code is made from: its own and those of the kernel modules it uses."""
+    source = getattr(function, "dynograd_source", None)
+    if source is not None:
+        used = [value for value in function.__globals__.values() if hasattr(value, "py_func")]
+        return kernel_cache.digest_of(source, *sorted(_stamp_of(value.py_func) for value in used if value is not function))
+    texts: dict[str, str] = {}
+    _collect(sys.modules.get(function.__module__), texts)
+    return kernel_cache.digest_of(*(text for _, text in sorted(texts.items())))
+
+
+def _collect(module: ModuleType | None, texts: dict[str, str]) -> None:
+    """The source text of a kernel module and of the kernel modules whose functions it has in its globals."""
+    if module is None or module.__name__ in texts or not module.__name__.startswith("dynograd.kernels"):
+        return
+    if module.__name__ == __name__:
+        texts[module.__name__] = ""  # its own text decides no machine code but through the options
+        return
+    texts[module.__name__] = _text_of(module)
+    for value in list(vars(module).values()):
+        inner = getattr(value, "py_func", value) if not isinstance(value, ModuleType) else value
+        name = inner.__name__ if isinstance(inner, ModuleType) else getattr(inner, "__module__", None)
+        if isinstance(name, str) and name.startswith("dynograd.kernels"):
+            _collect(sys.modules.get(name), texts)
+
+
+def _text_of(module: ModuleType) -> str:
+    try:
+        return inspect.getsource(module)
+    except OSError:
+        return module.__name__
+
+
+# --- the pool ----------------------------------------------------------------------------------------------------------------
+
+_one_at_a_time: threading.Lock | None = None
+_ready = False
+_masks = threading.local()
+
+
+def _prepare_pool() -> None:
+    """Starts Numba's pool when it is first needed, and tells it how many threads this Python thread wants.
+
+    Numba's own pool (`workqueue`, where neither OpenMP nor TBB is installed) ends the program when two threads enter it; they
+    then take turns.
+    """
+    global _ready, _one_at_a_time
+    if not _ready:
+        from numba.np.ufunc import parallel
+
+        parallel._launch_threads()
+        if parallel.threading_layer() == "workqueue":
+            _one_at_a_time = threading.Lock()
+        _ready = True
+    wanted = min(threads.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    if getattr(_masks, "count", 0) != wanted:
+        numba.set_num_threads(wanted)
+        _masks.count = wanted
