@@ -24,6 +24,8 @@ from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
+from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
+from dynograd.kernels import threads as _threads  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
 from dynograd.tensor import Tensor, is_tensor  # noqa: E402
 
@@ -45,6 +47,12 @@ _public |= {
     "set_printoptions": _printing.set_printoptions,
     "get_printoptions": _printing.get_printoptions,
     "printoptions": _printing.printoptions,
+    "set_num_threads": _threads.set_num_threads,
+    "get_num_threads": _threads.get_num_threads,
+    "set_num_interop_threads": _threads.set_num_interop_threads,
+    "get_num_interop_threads": _threads.get_num_interop_threads,
+    "kernel_cache_statistics": _kernel_cache.statistics,
+    "clear_kernel_cache": _kernel_cache.clear,
     "strided": "dynograd.strided",
     "inf": float("inf"),
     "nan": float("nan"),
@@ -81,7 +89,7 @@ for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 
 _LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
-_LAZY_NAMES = {"save": "serialization", "load": "serialization"}
+_LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming"}
 __all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "nn", "optim", "utils"})
 
 

@@ -6,7 +6,6 @@ asks where the loop is, and ends the process when the loader or its program is g
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd.data.failures import describe
 from dynograd.data.seeding import make_seedable, seed_all
+from dynograd.kernels import blas, threads
 from dynograd.random_streams import default_generator
 
 if TYPE_CHECKING:
@@ -158,24 +158,8 @@ def _prepare_process() -> None:
         os.environ[name] = "1"
     if "numba" not in sys.modules:
         os.environ["NUMBA_NUM_THREADS"] = "1"
-    _limit_blas()
-
-
-def _limit_blas() -> None:
-    """One thread for the OpenBLAS that NumPy has loaded: its variable was read when the program started."""
-    import ctypes
-
-    # OSError: another system, or a library that cannot be opened again; it then keeps its threads.
-    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
-        for path in {line.split()[-1] for line in maps if "openblas" in line}:
-            library = ctypes.CDLL(path)
-            for name in (
-                "scipy_openblas_set_num_threads64_",
-                "scipy_openblas_set_num_threads",
-                "openblas_set_num_threads",
-            ):
-                if hasattr(library, name):
-                    getattr(library, name)(1)
+    threads.serial_from_now_on()
+    blas.set_threads_of_process(1)
 
 
 def _initialize(setup: Setup) -> dict | None:

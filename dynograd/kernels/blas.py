@@ -112,7 +112,10 @@ def _find() -> Library | None:
 def _candidates() -> list[str]:
     """Files of BLAS libraries: those in NumPy's wheel, then those this process has mapped."""
     around = os.path.dirname(numpy.__file__)
-    patterns = (os.path.join(around, os.pardir, "numpy.libs", "*openblas*"), os.path.join(around, ".dylibs", "*openblas*"))
+    patterns = (
+        os.path.join(around, os.pardir, "numpy.libs", "*openblas*"),
+        os.path.join(around, ".dylibs", "*openblas*"),
+    )
     found = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
     if sys.platform == "linux":
         with contextlib.suppress(OSError), open("/proc/self/maps") as maps:

@@ -23,7 +23,22 @@ _LONG = np.int64 if _LIBRARY is None or _LIBRARY.long else np.int32
 def _external(name, real):
     count = types.int64 if _LIBRARY.long else types.int32
     flag = types.int32
-    arguments = (flag, flag, flag, count, count, count, real, types.uintp, count, types.uintp, count, real, types.uintp, count)
+    arguments = (
+        flag,
+        flag,
+        flag,
+        count,
+        count,
+        count,
+        real,
+        types.uintp,
+        count,
+        types.uintp,
+        count,
+        real,
+        types.uintp,
+        count,
+    )
     return types.ExternalFunction(_LIBRARY.symbol(name), types.void(*arguments))
 
 

@@ -40,6 +40,7 @@ def compiled(
     *,
     noalias: bool = False,
     in_order: bool = False,
+    exact: bool = False,
     inline: bool = False,
     parallel: bool = False,
     key: str = "",
@@ -50,17 +51,18 @@ def compiled(
         noalias: no array that is written overlaps another argument. Loops over many arrays vectorise only with this promise;
             an array that is changed in place is then passed once.
         in_order: sums and differences are computed as written (`reassoc` off).
+        exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
         inline: helpers that must become part of their callers' loops.
         parallel: `prange` loops run in the pool. Prefer `chunked`.
         key: what else the machine code depends on, where `function` has values in its closure.
     """
     if function is None:
         return lambda one: compiled(
-            one, noalias=noalias, in_order=in_order, inline=inline, parallel=parallel, key=key
+            one, noalias=noalias, in_order=in_order, exact=exact, inline=inline, parallel=parallel, key=key
         )
     options: dict[str, Any] = {
         "error_model": "numpy",
-        "fastmath": set(IN_ORDER if in_order else REASSOCIATED),
+        "fastmath": False if exact else set(IN_ORDER if in_order else REASSOCIATED),
         "nogil": True,
     }
     if inline:
@@ -68,12 +70,17 @@ def compiled(
     if parallel:
         options["parallel"] = True
     made = njit(**options)(function)
-    _attach(made, noalias, f"{noalias} {in_order} {inline} {parallel} {key}")
+    _attach(made, noalias, f"{noalias} {in_order} {exact} {inline} {parallel} {key}")
     return made
 
 
 def chunked(
-    function: Callable[..., None] | None = None, *, noalias: bool = False, blas: bool = False, key: str = ""
+    function: Callable[..., None] | None = None,
+    *,
+    noalias: bool = False,
+    exact: bool = False,
+    blas: bool = False,
+    key: str = "",
 ) -> Any:
     """Makes a kernel `f(..., start, stop)` that handles the items start to stop of its arrays into a `Chunked`.
 
@@ -81,8 +88,8 @@ def chunked(
     kernels that call `blas_numba.gemm`, so that BLAS adds no threads of its own.
     """
     if function is None:
-        return lambda one: Chunked(one, noalias=noalias, blas=blas, key=key)
-    return Chunked(function, noalias=noalias, blas=blas, key=key)
+        return lambda one: Chunked(one, noalias=noalias, exact=exact, blas=blas, key=key)
+    return Chunked(function, noalias=noalias, exact=exact, blas=blas, key=key)
 
 
 class Chunked:
@@ -94,9 +101,9 @@ class Chunked:
 
     __slots__ = ("_driver", "_needs_blas", "name", "serial")
 
-    def __init__(self, function: Callable[..., None], *, noalias: bool, blas: bool, key: str) -> None:
+    def __init__(self, function: Callable[..., None], *, noalias: bool, exact: bool, blas: bool, key: str) -> None:
         self.name = function.__name__
-        self.serial = compiled(function, noalias=noalias, key=key)
+        self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
         self._needs_blas = blas
         self._driver: Any = None
 
@@ -226,7 +233,9 @@ def _stamp_of(function: Callable[..., Any]) -> str:
     source = getattr(function, "dynograd_source", None)
     if source is not None:
         used = [value for value in function.__globals__.values() if hasattr(value, "py_func")]
-        return kernel_cache.digest_of(source, *sorted(_stamp_of(value.py_func) for value in used if value is not function))
+        return kernel_cache.digest_of(
+            source, *sorted(_stamp_of(value.py_func) for value in used if value is not function)
+        )
     texts: dict[str, str] = {}
     _collect(sys.modules.get(function.__module__), texts)
     return kernel_cache.digest_of(*(text for _, text in sorted(texts.items())))

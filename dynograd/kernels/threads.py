@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["get_num_threads", "parts", "serial_from_now_on", "set_num_threads"]
+__all__ = [
+    "get_num_interop_threads",
+    "get_num_threads",
+    "parts",
+    "serial_from_now_on",
+    "set_num_interop_threads",
+    "set_num_threads",
+]
 
 # Starting the pool costs about 5 us; so many simple elements (an addition, a copy) are worth a thread of their own.
 GRAIN = 1 << 15
@@ -47,6 +54,15 @@ def set_num_threads(num_threads: int) -> None:
     if num_threads < 1:
         raise RuntimeError(f"set_num_threads: expected a positive number of threads, got {num_threads}.")
     _threads = num_threads
+
+
+def get_num_interop_threads() -> int:
+    """1: operations are not run beside each other unless the program has threads of its own."""
+    return 1
+
+
+def set_num_interop_threads(num_threads: int) -> None:
+    """Accepted for programs written for PyTorch; see `get_num_interop_threads`."""
 
 
 def parts(work: int, grain: int = GRAIN) -> int:

@@ -1,0 +1,161 @@
+"""The disk cache of compiled kernels: entries, damage, folders that cannot be trusted, and processes that compile nothing twice."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import pytest
+
+import dynograd
+from dynograd.kernels import kernel_cache
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
+    return tmp_path / "kernels"
+
+
+def test_an_entry_comes_back(folder):
+    kernel_cache.write("a" * 40, b"machine code")
+    assert kernel_cache.read("a" * 40) == b"machine code"
+    assert kernel_cache.statistics() == {"compiled": 0, "loaded": 1, "damaged": 0}
+    assert kernel_cache.read("b" * 40) is None
+    assert not list(folder.glob("*.part"))
+
+
+def test_the_folder_is_the_users_alone(folder):
+    kernel_cache.write("a" * 40, b"machine code")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("place", [0, 20, 60, -1], ids=["head", "digest", "payload", "last byte"])
+def test_a_changed_byte_is_found(folder, place):
+    kernel_cache.write("a" * 40, b"machine code" * 9)
+    (entry,) = folder.glob("*.kernel")
+    text = bytearray(entry.read_bytes())
+    text[place] ^= 1
+    entry.write_bytes(text)
+    assert kernel_cache.read("a" * 40) is None
+    assert kernel_cache.statistics()["damaged"] == 1
+    assert not entry.exists()
+
+
+@pytest.mark.parametrize("length", [0, 5, 40])
+def test_a_cut_entry_is_found(folder, length):
+    kernel_cache.write("a" * 40, b"machine code" * 9)
+    (entry,) = folder.glob("*.kernel")
+    entry.write_bytes(entry.read_bytes()[:length])
+    assert kernel_cache.read("a" * 40) is None
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_can_write_is_not_used(folder, mode):
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    with pytest.warns(RuntimeWarning, match=f"can be written by others \\(mode {mode:o}.*DYNOGRAD_CACHE_DIR"):
+        kernel_cache.write("a" * 40, b"machine code")
+    assert not list(folder.iterdir())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        assert kernel_cache.read("a" * 40) is None
+
+
+def test_a_foreign_folder_is_not_used(folder, monkeypatch):
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.warns(RuntimeWarning, match=r"belongs to user \d+, not to you \(12345\)"):
+        assert kernel_cache.folder() is None
+
+
+def test_a_folder_that_cannot_be_made(folder, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match="cannot be made"):
+        assert kernel_cache.folder() is None
+
+
+def test_a_read_only_folder(folder, monkeypatch):
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        assert kernel_cache.folder() is None
+
+
+def test_a_full_disk_costs_the_entry_only(folder, monkeypatch):
+    kernel_cache.folder()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    kernel_cache.write("a" * 40, b"machine code")
+    assert not list(folder.iterdir())
+
+
+def test_the_cache_can_be_turned_off(folder, monkeypatch):
+    monkeypatch.setenv("DYNOGRAD_CACHE", "0")
+    kernel_cache.write("a" * 40, b"machine code")
+    assert kernel_cache.folder() is None
+    assert kernel_cache.read("a" * 40) is None
+    assert not folder.exists()
+
+
+def test_clear(folder):
+    for letter in "abc":
+        kernel_cache.write(letter * 40, b"machine code")
+    assert dynograd.clear_kernel_cache() == 3
+    assert kernel_cache.read("a" * 40) is None
+
+
+PROGRAM = """
+    import sys
+    import numpy as np
+    from dynograd.kernels import kernel_cache
+    from dynograd.kernels.softmaxes_numba import softmax_rows
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    y = np.empty_like(x)
+    softmax_rows(x, y)
+    e = np.exp(x - x.max(1, keepdims=True))
+    assert np.allclose(y, e / e.sum(1, keepdims=True), atol=1e-6), y
+    print(kernel_cache.statistics())
+"""
+
+
+def run_program(tmp_path, **environment):
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+        env={**os.environ, "DYNOGRAD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return eval(found.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_the_second_process_compiles_nothing(tmp_path):
+    first = run_program(tmp_path)
+    assert first["compiled"] > 0 and first["loaded"] == 0
+    second = run_program(tmp_path)
+    assert second["compiled"] == 0 and second["loaded"] > 0
+
+    for entry in (tmp_path / "kernels").glob("*.kernel"):  # damage everything: it is compiled again, with right results
+        entry.write_bytes(entry.read_bytes()[:-7])
+    third = run_program(tmp_path)
+    assert third["compiled"] == first["compiled"] and third["damaged"] > 0
+    assert run_program(tmp_path)["compiled"] == 0
+
+
+@pytest.mark.slow
+def test_another_processor_has_entries_of_its_own(tmp_path):
+    run_program(tmp_path)
+    assert run_program(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")["compiled"] > 0
+    assert run_program(tmp_path)["compiled"] == 0
