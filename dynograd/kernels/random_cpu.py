@@ -21,6 +21,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
+from dynograd.arrays import buffers
 from dynograd.kernels import random_formulas as formulas
 
 __all__ = [
@@ -33,11 +34,13 @@ __all__ = [
     "normal",
     "permutation",
     "random_bits",
+    "threshold_of",
     "uniform",
 ]
 
 _SMALL_WORDS = 2048
 _SMALL_DRAWS = 4096  # at 50 to 80 us instead of 3: together about what importing Numba costs
+_WORK = 4  # a word costs about 0.5 ns, as much as so many additions
 _loops: Any = None
 _small_draws = 0
 
@@ -70,12 +73,12 @@ def blocks_needed(kind: str, count: int, dtype: Any = None) -> int:
 
 def random_bits(seed: int, offset: int, count: int) -> numpy.ndarray:
     """(count,) uint32: the words of the stream."""
-    out = numpy.empty(_whole_blocks(count, 4), numpy.uint32)
+    out = buffers.empty((_whole_blocks(count, 4),), numpy.uint32)
     loops = _compiled(out.size)
     if loops is None:
         out[:] = _words(seed, offset, out.size)
     else:
-        loops.fill_bits(_uint64(seed), _uint64(offset), out)
+        _fill(loops.fill_bits, 4, seed, offset, out)
     return _shaped(out, (count,))
 
 
@@ -89,21 +92,17 @@ def uniform(
     dtype = _numpy_dtype(dtype)
     if dtype.kind == "c":
         return _as_complex(uniform(seed, offset, (*shape, 2), _part(dtype), low, high), dtype)
+    first, last = dtype.type(low), dtype.type(high)
     if dtype.itemsize == 2:
         bits = ml_dtypes.finfo(dtype).nmant + 1
         words = random_bits(seed, offset, math.prod(shape)) >> numpy.uint32(32 - bits)
-        unit = (words.astype(numpy.float32) * numpy.float32(2.0**-bits)).reshape(shape)
-    else:
-        unit = _numbers("unit", formulas.unit32, formulas.unit64, seed, offset, shape, dtype)
-    if low == 0 and high == 1:
-        return unit.astype(dtype, copy=False)
-    first, last = dtype.type(low), dtype.type(high)
-    unit *= unit.dtype.type(last) - unit.dtype.type(first)
-    unit += unit.dtype.type(first)
-    result = unit.astype(dtype, copy=False)
-    if last > first:
-        numpy.minimum(result, numpy.nextafter(last, first), out=result)
-    return result
+        made = (words.astype(numpy.float32) * numpy.float32(2.0**-bits)).reshape(shape)
+        made *= made.dtype.type(last) - made.dtype.type(first)
+        made += made.dtype.type(first)
+        made = made.astype(dtype)
+        return numpy.minimum(made, numpy.nextafter(last, first), out=made) if last > first else made
+    most = numpy.nextafter(last, first) if last > first else last
+    return _numbers("uniform", _uniform32, _uniform64, seed, offset, shape, dtype, last - first, first, most)
 
 
 def normal(
@@ -118,21 +117,20 @@ def normal(
     if dtype.kind == "c":
         made = _as_complex(normal(seed, offset, (*shape, 2), _part(dtype), 0.0, math.sqrt(0.5)), dtype)
     else:
-        made = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype)
-    if not (isinstance(std, (int, float)) and std == 1):
-        made *= _in_dtype_of(made, std)
-    if not (isinstance(mean, (int, float)) and mean == 0):
-        made += _in_dtype_of(made, mean)
+        if isinstance(std, (int, float)) and isinstance(mean, (int, float)):
+            made = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, std, mean)
+            return made.astype(dtype, copy=False)
+        made = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, 1.0, 0.0)
+    made *= _in_dtype_of(made, std)
+    made += _in_dtype_of(made, mean)
     return made.astype(dtype, copy=False)
 
 
 def exponential(seed: int, offset: int, shape: tuple[int, ...], dtype: Any, rate: float = 1.0) -> numpy.ndarray:
     """Exponential with mean 1 / rate, by inversion; never 0 unless the division underflows."""
     dtype = _numpy_dtype(dtype)
-    made = _numbers("exponential", formulas.negative_log32, formulas.negative_log64, seed, offset, shape, dtype)
-    numpy.maximum(made, made.dtype.type(2.0**-24 if made.itemsize == 4 else 2.0**-53), out=made)
-    if rate != 1:
-        made /= made.dtype.type(rate)
+    least = 2.0**-53 if dtype.itemsize == 8 else 2.0**-24
+    made = _numbers("exponential", _exponential32, _exponential64, seed, offset, shape, dtype, least, rate)
     return made.astype(dtype, copy=False)
 
 
@@ -144,7 +142,7 @@ def integers(
     `low + (word * (high - low) >> 64)` of a 64-bit word: no value is likelier than another by more than 1 part in 2**64 / (high - low).
     """
     width, first = high - low, _uint64(low % (1 << 64))
-    out = numpy.empty(_whole_blocks(math.prod(shape), 2), numpy.int64)
+    out = buffers.empty((_whole_blocks(math.prod(shape), 2),), numpy.int64)
     words = out.view(_uint64)
     loops = _compiled(2 * out.size)
     if width == 1 << 64:
@@ -152,7 +150,7 @@ def integers(
     elif loops is None:
         words[:] = formulas.high_product(_wide_words(seed, offset, out.size), _uint64(width)) + first
     else:
-        loops.fill_integers(_uint64(seed), _uint64(offset), first, _uint64(width), words)
+        _fill(loops.fill_integers, 2, seed, offset, first, _uint64(width), words)
     return _shaped(out, shape).astype(_numpy_dtype(dtype), copy=False)
 
 
@@ -166,6 +164,11 @@ def bernoulli(seed: int, offset: int, probabilities: Any, shape: tuple[int, ...]
         return _choice(seed, offset, float(probabilities), 1, 0, shape, dtype)
     words = random_bits(seed, offset, math.prod(shape)).reshape(shape)
     return (words < probabilities.astype(numpy.float64) * 2.0**32).astype(dtype, copy=False)
+
+
+def threshold_of(p: float) -> Any:
+    """The word (uint64, up to 2**32) below which a draw with probability `p` counts as drawn."""
+    return _uint64(min(max(math.ceil(p * 2.0**32), 0), 1 << 32))
 
 
 def dropout_mask(seed: int, offset: int, shape: tuple[int, ...], p: float, dtype: Any) -> numpy.ndarray:
@@ -251,31 +254,49 @@ def _wide_words(seed: int, offset: int, count: int) -> numpy.ndarray:
     return words.view(_uint64)
 
 
-def _normals32(words: numpy.ndarray) -> numpy.ndarray:
+def _normals32(words: numpy.ndarray, std: Any, mean: Any) -> numpy.ndarray:
     radius = numpy.sqrt(numpy.float32(2.0) * formulas.negative_log32(words[0::2]))
     cosine, sine = formulas.direction32(words[1::2])
-    return numpy.stack((radius * cosine, radius * sine), axis=1).reshape(-1)
+    return numpy.stack((radius * cosine, radius * sine), axis=1).reshape(-1) * std + mean
 
 
-def _normals64(words: numpy.ndarray) -> numpy.ndarray:
+def _normals64(words: numpy.ndarray, std: Any, mean: Any) -> numpy.ndarray:
     radius = numpy.sqrt(2.0 * formulas.negative_log64(words[0::2]))
     cosine, sine = formulas.direction64(words[1::2])
-    return numpy.stack((radius * cosine, radius * sine), axis=1).reshape(-1)
+    return numpy.stack((radius * cosine, radius * sine), axis=1).reshape(-1) * std + mean
+
+
+def _uniform32(words: numpy.ndarray, span: Any, first: Any, most: Any) -> numpy.ndarray:
+    return numpy.minimum(formulas.unit32(words) * span + first, most)
+
+
+def _uniform64(words: numpy.ndarray, span: Any, first: Any, most: Any) -> numpy.ndarray:
+    return numpy.minimum(formulas.unit64(words) * span + first, most)
+
+
+def _exponential32(words: numpy.ndarray, least: Any, rate: Any) -> numpy.ndarray:
+    return numpy.maximum(formulas.negative_log32(words), least) / rate
+
+
+def _exponential64(words: numpy.ndarray, least: Any, rate: Any) -> numpy.ndarray:
+    return numpy.maximum(formulas.negative_log64(words), least) / rate
 
 
 def _numbers(
-    name: str, formula32: Any, formula64: Any, seed: int, offset: int, shape: tuple[int, ...], dtype: Any
+    name: str, formula32: Any, formula64: Any, seed: int, offset: int, shape: tuple[int, ...], dtype: Any, *numbers: Any
 ) -> Any:
-    """Numbers of one kind in float64 where that is asked for and in float32 otherwise."""
+    """Numbers of one kind in float64 where that is asked for and in float32 otherwise; `numbers` are the formula's parameters."""
     wide = dtype.itemsize == 8
-    out = numpy.empty(_whole_blocks(math.prod(shape), 2 if wide else 4), numpy.float64 if wide else numpy.float32)
+    kind = numpy.float64 if wide else numpy.float32
+    out = buffers.empty((_whole_blocks(math.prod(shape), 2 if wide else 4),), kind)
     loops = _compiled(2 * out.size if wide else out.size)
+    parameters = [kind(number) for number in numbers]
     if loops is not None:
-        getattr(loops, f"fill_{name}{64 if wide else 32}")(_uint64(seed), _uint64(offset), out)
+        _fill(getattr(loops, f"fill_{name}{64 if wide else 32}"), 2 if wide else 4, seed, offset, *parameters, out)
     elif wide:
-        out[:] = formula64(_wide_words(seed, offset, out.size))
+        out[:] = formula64(_wide_words(seed, offset, out.size), *parameters)
     else:
-        out[:] = formula32(_words(seed, offset, out.size))
+        out[:] = formula32(_words(seed, offset, out.size), *parameters)
     return _shaped(out, shape)
 
 
@@ -283,14 +304,20 @@ def _choice(seed: int, offset: int, p: float, below: float, above: float, shape:
     """`below` with probability p, else `above`; a word w counts as below when w < p * 2**32."""
     pattern = _PATTERNS[dtype.itemsize]
     bits_below, bits_above = numpy.array([below, above]).astype(dtype).view(pattern)
-    threshold = _uint64(min(max(math.ceil(p * 2.0**32), 0), 1 << 32))
-    out = numpy.empty(_whole_blocks(math.prod(shape), 4), dtype)
+    threshold = threshold_of(p)
+    out = buffers.empty((_whole_blocks(math.prod(shape), 4),), dtype)
     loops = _compiled(out.size)
     if loops is None:
         out.view(pattern)[:] = numpy.where(_words(seed, offset, out.size) < threshold, bits_below, bits_above)
     else:
-        loops.fill_choice(_uint64(seed), _uint64(offset), threshold, bits_below, bits_above, out.view(pattern))
+        _fill(loops.fill_choice, 4, seed, offset, threshold, bits_below, bits_above, out.view(pattern))
     return _shaped(out, shape)
+
+
+def _fill(loop: Any, per_block: int, seed: int, offset: int, *arguments: Any) -> None:
+    """Runs a compiled loop over the blocks of the last argument, in parts where that pays."""
+    out = arguments[-1]
+    loop(_uint64(seed), _uint64(offset), *arguments, count=out.size // per_block, work=_WORK * out.size)
 
 
 def _smallest(arrivals: numpy.ndarray, count: int) -> numpy.ndarray:
@@ -310,6 +337,8 @@ def _whole_blocks(count: int, per_block: int) -> int:
 
 def _shaped(flat: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
     """The first elements of `flat`, cut off in place: the result owns its memory, as ops expect of a new array."""
+    if flat.base is not None:
+        return numpy.ndarray(shape, flat.dtype, flat.base)  # a kept buffer's lease
     flat.resize(shape, refcheck=False)
     return flat
 

@@ -1,23 +1,26 @@
 """The Numba half of `random_cpu`: one loop over Philox blocks for each kind of number. Imported on the first draw that wants it.
 
-Every loop fills a flat array whose size is a whole number of blocks. `error_model="numpy"` makes the divisions vectorise (7x for normals);
-there is no fastmath on purpose, see `random_formulas`. Nothing is parallel: a draw may happen in a forked worker.
+Every loop fills a flat array whose size is a whole number of blocks, and an element depends on its own block alone, so that any
+number of threads gives the same bits. They are compiled `exact` on purpose, see `random_formulas`.
+
+Kernels that draw while they do something else (dropout) use `block_of` where their elements are the whole draw in order, and
+`words_of` for a row or tile of it.
 """
 
 from __future__ import annotations
 
 import numpy
-from numba import njit
 
 from dynograd.kernels import random_formulas as formulas
+from dynograd.kernels.compiling_numba import chunked, compiled
 
 float32, uint32, uint64 = numpy.float32, numpy.uint32, numpy.uint64
 _M0, _M1, _W0, _W1 = uint64(0xD2511F53), uint64(0xCD9E8D57), uint64(0x9E3779B9), uint64(0xBB67AE85)
 _LOW_WORD, _32, _TWO_32 = uint64(0xFFFFFFFF), uint64(32), float32(2.0)
 _0, _1, _2, _3, _4 = (uint64(n) for n in range(5))
 
-_inline = njit(inline="always", error_model="numpy")
-_loop = njit(cache=True, error_model="numpy", nogil=True)
+_inline = compiled(inline=True, exact=True)
+_loop = chunked(exact=True)
 _unit32, _unit64 = _inline(formulas.unit32), _inline(formulas.unit64)
 _negative_log32, _negative_log64 = _inline(formulas.negative_log32), _inline(formulas.negative_log64)
 _direction32, _direction64 = _inline(formulas.direction32), _inline(formulas.direction64)
@@ -35,13 +38,29 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @_inline
-def _block(seed, counter):
+def block_of(seed, counter):
+    """The words of elements 4 k to 4 k + 3 of a draw with (seed, offset), for counter = offset + k; all are uint64."""
     return philox(counter & _LOW_WORD, counter >> _32, _0, _0, seed & _LOW_WORD, seed >> _32)
+
+
+@compiled(exact=True)
+def words_of(seed, offset, first, count, tile):
+    """Writes the words of the draw's elements `first` to `first + count` into the flat uint32 `tile` (count + 7 or more elements).
+
+    Returns where they begin: element first + j has the word `tile[begin + j]`, and is dropped where that is below p * 2**32.
+    """
+    begin = first & 3
+    place = offset + uint64(first >> 2)
+    for block in range((begin + count + 3) >> 2):
+        i = _4 * uint64(block)
+        a, b, c, d = block_of(seed, place + uint64(block))
+        tile[i], tile[i + _1], tile[i + _2], tile[i + _3] = uint32(a), uint32(b), uint32(c), uint32(d)
+    return begin
 
 
 @_inline
 def _wide_block(seed, counter):
-    a, b, c, d = _block(seed, counter)
+    a, b, c, d = block_of(seed, counter)
     return a | (b << _32), c | (d << _32)
 
 
@@ -52,35 +71,48 @@ def _normal_pair32(a, b):
     return radius * cosine, radius * sine
 
 
+@_inline
+def _within(unit, span, first, last):
+    value = unit * span + first
+    return value if value < last else last
+
+
+@_inline
+def _waited(variate, least, rate):
+    return (variate if variate > least else least) / rate
+
+
 @_loop
-def fill_bits(seed, offset, out):
-    for block in range(out.size // 4):
+def fill_bits(seed, offset, out, start, stop):
+    for block in range(start, stop):
         i = _4 * uint64(block)
-        out[i], out[i + _1], out[i + _2], out[i + _3] = _block(seed, offset + uint64(block))
+        a, b, c, d = block_of(seed, offset + uint64(block))
+        out[i], out[i + _1], out[i + _2], out[i + _3] = uint32(a), uint32(b), uint32(c), uint32(d)
 
 
 @_loop
-def fill_unit32(seed, offset, out):
-    for block in range(out.size // 4):
-        a, b, c, d = _block(seed, offset + uint64(block))
+def fill_uniform32(seed, offset, span, first, last, out, start, stop):
+    """unit * span + first, at most `last`."""
+    for block in range(start, stop):
+        a, b, c, d = block_of(seed, offset + uint64(block))
         i = _4 * uint64(block)
-        out[i], out[i + _1] = _unit32(a), _unit32(b)
-        out[i + _2], out[i + _3] = _unit32(c), _unit32(d)
+        out[i], out[i + _1] = _within(_unit32(a), span, first, last), _within(_unit32(b), span, first, last)
+        out[i + _2], out[i + _3] = _within(_unit32(c), span, first, last), _within(_unit32(d), span, first, last)
 
 
 @_loop
-def fill_unit64(seed, offset, out):
-    for block in range(out.size // 2):
+def fill_uniform64(seed, offset, span, first, last, out, start, stop):
+    for block in range(start, stop):
         a, b = _wide_block(seed, offset + uint64(block))
         i = _2 * uint64(block)
-        out[i], out[i + _1] = _unit64(a), _unit64(b)
+        out[i], out[i + _1] = _within(_unit64(a), span, first, last), _within(_unit64(b), span, first, last)
 
 
 @_loop
-def fill_choice(seed, offset, threshold, below, above, out):
+def fill_choice(seed, offset, threshold, below, above, out, start, stop):
     """`below` where the element's word is under the threshold, `above` elsewhere; dtype-blind, the caller passes bit patterns."""
-    for block in range(out.size // 4):
-        a, b, c, d = _block(seed, offset + uint64(block))
+    for block in range(start, stop):
+        a, b, c, d = block_of(seed, offset + uint64(block))
         i = _4 * uint64(block)
         out[i] = below if a < threshold else above
         out[i + _1] = below if b < threshold else above
@@ -89,45 +121,53 @@ def fill_choice(seed, offset, threshold, below, above, out):
 
 
 @_loop
-def fill_normal32(seed, offset, out):
-    for block in range(out.size // 4):
-        a, b, c, d = _block(seed, offset + uint64(block))
+def fill_normal32(seed, offset, std, mean, out, start, stop):
+    for block in range(start, stop):
+        a, b, c, d = block_of(seed, offset + uint64(block))
         i = _4 * uint64(block)
-        out[i], out[i + _1] = _normal_pair32(a, b)
-        out[i + _2], out[i + _3] = _normal_pair32(c, d)
+        one, two = _normal_pair32(a, b)
+        three, four = _normal_pair32(c, d)
+        out[i], out[i + _1], out[i + _2], out[i + _3] = (
+            one * std + mean,
+            two * std + mean,
+            three * std + mean,
+            four * std + mean,
+        )
 
 
 @_loop
-def fill_normal64(seed, offset, out):
-    for block in range(out.size // 2):
+def fill_normal64(seed, offset, std, mean, out, start, stop):
+    for block in range(start, stop):
         a, b = _wide_block(seed, offset + uint64(block))
         radius = numpy.sqrt(2.0 * _negative_log64(a))
         cosine, sine = _direction64(b)
         i = _2 * uint64(block)
-        out[i], out[i + _1] = radius * cosine, radius * sine
+        out[i], out[i + _1] = radius * cosine * std + mean, radius * sine * std + mean
 
 
 @_loop
-def fill_exponential32(seed, offset, out):
-    for block in range(out.size // 4):
-        a, b, c, d = _block(seed, offset + uint64(block))
+def fill_exponential32(seed, offset, least, rate, out, start, stop):
+    for block in range(start, stop):
+        a, b, c, d = block_of(seed, offset + uint64(block))
         i = _4 * uint64(block)
-        out[i], out[i + _1] = _negative_log32(uint32(a)), _negative_log32(uint32(b))
-        out[i + _2], out[i + _3] = _negative_log32(uint32(c)), _negative_log32(uint32(d))
+        out[i] = _waited(_negative_log32(uint32(a)), least, rate)
+        out[i + _1] = _waited(_negative_log32(uint32(b)), least, rate)
+        out[i + _2] = _waited(_negative_log32(uint32(c)), least, rate)
+        out[i + _3] = _waited(_negative_log32(uint32(d)), least, rate)
 
 
 @_loop
-def fill_exponential64(seed, offset, out):
-    for block in range(out.size // 2):
+def fill_exponential64(seed, offset, least, rate, out, start, stop):
+    for block in range(start, stop):
         a, b = _wide_block(seed, offset + uint64(block))
         i = _2 * uint64(block)
-        out[i], out[i + _1] = _negative_log64(a), _negative_log64(b)
+        out[i], out[i + _1] = _waited(_negative_log64(a), least, rate), _waited(_negative_log64(b), least, rate)
 
 
 @_loop
-def fill_integers(seed, offset, low, width, out):
+def fill_integers(seed, offset, low, width, out, start, stop):
     """low + (word * width >> 64), all modulo 2**64."""
-    for block in range(out.size // 2):
+    for block in range(start, stop):
         a, b = _wide_block(seed, offset + uint64(block))
         i = _2 * uint64(block)
         out[i], out[i + _1] = low + _high_product(a, width), low + _high_product(b, width)

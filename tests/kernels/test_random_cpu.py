@@ -9,8 +9,8 @@ import numpy
 import pytest
 from scipy import stats
 
-from dynograd import dtypes
-from dynograd.kernels import random_cpu, random_numba
+from dynograd import arrays, dtypes
+from dynograd.kernels import random_cpu, random_numba, threads
 from dynograd.kernels.random_formulas import high_product
 
 F32, F64, F16, BF16 = numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype("f2"), numpy.dtype(ml_dtypes.bfloat16)
@@ -87,6 +87,33 @@ def test_numpy_and_numba_give_the_same_bits(name, seed, offset, monkeypatch):
         fast = DRAWS[name](seed, offset, count)
         assert slow.dtype == fast.dtype and slow.shape == fast.shape
         assert slow.tobytes() == fast.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWS if not name.startswith("multinomial")])
+def test_two_threads_give_the_bits_of_one(name, monkeypatch):
+    monkeypatch.setattr(threads, "_threads", 1)
+    alone = DRAWS[name](3, 5, 66_001)
+    monkeypatch.setattr(threads, "_threads", 2)
+    asked = []
+    monkeypatch.setattr(threads, "parts", lambda work: asked.append(work) or 2)
+    together = DRAWS[name](3, 5, 66_001)
+    assert asked
+    assert alone.tobytes() == together.tobytes()
+
+
+@pytest.mark.parametrize("name", ["bits", "uniform float32", "normal bfloat16", "dropout float64"])
+def test_a_large_draw_lies_in_kept_memory_and_begins_like_a_small_one(name):
+    large = DRAWS[name](3, 5, 300_001)
+    assert large.shape == (300_001,) and arrays.owns_memory(large)
+    assert large[:5000].tobytes() == DRAWS[name](3, 5, 5000).tobytes()
+
+
+@pytest.mark.parametrize("first, count", [(0, 8), (0, 3), (5, 0), (5, 1), (7, 6), (6, 1000), (4, 997)])
+def test_words_of_a_tile(first, count):
+    tile = numpy.full(count + 7, 0xABCDEF, numpy.uint32)
+    begin = random_numba.words_of(numpy.uint64(3), numpy.uint64(2**32 - 2), first, count, tile)
+    words = random_cpu.random_bits(3, 2**32 - 2, first + count)[first:]
+    assert tile[begin : begin + count].tolist() == words.tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in DRAWS if not name.startswith(("permutation", "multinomial"))])
