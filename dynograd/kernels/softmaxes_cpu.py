@@ -1,25 +1,23 @@
 """Softmax and its logarithm over one dimension, on NumPy arrays.
 
-float32 rows go through Numba, small arrays and float64 through NumPy. Half types are computed in float32. A slice that
-is -inf throughout, or holds NaN or +inf, gives NaN, as in PyTorch.
+float32 goes through row programs (one pass for the maximum, one for the sum, one for the result, all while the row is in cache);
+tiny arrays and float64 through NumPy. Half types are computed in float32. A slice that is -inf throughout, or holds NaN or +inf,
+gives NaN, as in PyTorch.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
+from dynograd.kernels.compiled_kernels import compiled_for
 
-# Below this many elements NumPy's 5 us are no worse than loading Numba for a script's first softmax.
-COMPILED_SIZE = 256
+__all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
 
 
 def softmax_forward(x, dim):
     """exp(x) / sum(exp(x)) along `dim`; x's shape and dtype."""
-    if _is_compiled(x):
-        from dynograd.kernels.softmaxes_numba import softmax_rows
-
-        return _by_rows(softmax_rows, dim, x)
+    if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
+        return _along(kernels, "softmax", dim, x)
     wide = _wide(x)
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.exp(wide - wide.max(axis=dim, keepdims=True, initial=-np.inf))
@@ -29,10 +27,8 @@ def softmax_forward(x, dim):
 
 def softmax_backward(g, y, dim):
     """Gradient of the input from that of the output `y`: y * (g - sum(y * g))."""
-    if _is_compiled(y):
-        from dynograd.kernels.softmaxes_numba import softmax_backward_rows
-
-        return _by_rows(softmax_backward_rows, dim, g, y)
+    if y.dtype.char != "d" and (kernels := compiled_for(y.size)) is not None:
+        return _along(kernels, "softmax_backward", dim, g, y)
     outer, wide = _wide(g), _wide(y)
     with np.errstate(divide="ignore", invalid="ignore"):
         inner = (outer * wide).sum(axis=dim, keepdims=True)
@@ -41,10 +37,8 @@ def softmax_backward(g, y, dim):
 
 def log_softmax_forward(x, dim):
     """x - log(sum(exp(x))) along `dim`, without overflow; x's shape and dtype."""
-    if _is_compiled(x):
-        from dynograd.kernels.softmaxes_numba import log_softmax_rows
-
-        return _by_rows(log_softmax_rows, dim, x)
+    if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
+        return _along(kernels, "log_softmax", dim, x)
     wide = _wide(x)
     with np.errstate(divide="ignore", invalid="ignore"):
         y = wide - wide.max(axis=dim, keepdims=True, initial=-np.inf)
@@ -54,34 +48,39 @@ def log_softmax_forward(x, dim):
 
 def log_softmax_backward(g, y, dim):
     """Gradient of the input from that of the output `y`: g - exp(y) * sum(g)."""
-    if _is_compiled(y):
-        from dynograd.kernels.softmaxes_numba import log_softmax_backward_rows
-
-        return _by_rows(log_softmax_backward_rows, dim, g, y)
+    if y.dtype.char != "d" and (kernels := compiled_for(y.size)) is not None:
+        return _along(kernels, "log_softmax_backward", dim, g, y)
     outer, wide = _wide(g), _wide(y)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (outer - np.exp(wide) * outer.sum(axis=dim, keepdims=True)).astype(y.dtype, copy=False)
 
 
-def _is_compiled(x):
-    return x.size >= COMPILED_SIZE and (x.dtype == np.float32 or _is_half(x))
-
-
-def _is_half(x):
-    return x.dtype.itemsize == 2
-
-
 def _wide(x):
-    return x.astype(np.float32) if _is_half(x) else x
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
-def _by_rows(rows_kernel, dim, *arrays):
-    """Run a kernel on (R, C) views or copies whose last dimension is `dim`."""
-    kind, shape = arrays[-1].dtype, arrays[-1].shape
-    inner = dim not in (-1, len(shape) - 1)
-    moved = [np.moveaxis(array, dim, -1) for array in arrays] if inner else arrays
-    rows = [np.ascontiguousarray(_wide(array)).reshape(-1, shape[dim]) for array in moved]
-    result = np.empty_like(rows[-1])
-    rows_kernel(*rows, result)
-    result = result.reshape(moved[-1].shape).astype(kind, copy=False)
-    return np.ascontiguousarray(np.moveaxis(result, -1, dim)) if inner else result
+def _along(kernels, name, dim, *arrays):
+    """Runs a row program on rows along `dim`: (R, C) where that is the last one, else (outer, C, inner) without a copy."""
+    like = arrays[-1]
+    shape, kind = like.shape, like.dtype
+    if kind.char != "f":
+        arrays = [array.astype(np.float32) for array in arrays]
+    arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in arrays]
+    last = len(shape) - 1
+    if dim < 0:
+        dim += last + 1
+    inner = 1
+    for size in shape[dim + 1 :]:
+        inner *= size
+    if inner != 1:
+        count = shape[dim] * inner
+        folded = (like.size // count if count else 0, shape[dim], inner)
+        y = kernels[name + "_inner"](*[array.reshape(folded) for array in arrays])
+    else:
+        if last != 1 or dim != 1:
+            rows = like.size // shape[dim] if shape[dim] else 0
+            arrays = [array.reshape(rows, shape[dim]) for array in arrays]
+        y = kernels[name](*arrays)
+    if kind.char != "f":
+        y = y.astype(kind)
+    return y if y.shape == shape else y.reshape(shape)

@@ -1,0 +1,171 @@
+"""The row programs of softmax and the norms, by name; the language is that of `row_programs.py`."""
+
+from __future__ import annotations
+
+__all__ = ["PROGRAMS"]
+
+PROGRAMS = {
+    "softmax": """
+        row x
+        top = max(x)
+        e = exp(x - top)
+        scale = 1 / sum(e)
+        y = e * scale
+        write y
+    """,
+    "softmax_backward": """
+        row g, y
+        inner = sum(g * y)
+        gx = y * (g - inner)
+        write gx
+    """,
+    "log_softmax": """
+        row x
+        top = max(x)
+        logarithm = log(sum(exp(x - top)))
+        y = minus(minus(x, top), logarithm)
+        write y
+    """,
+    "log_softmax_backward": """
+        row g, y
+        total = sum(g)
+        gx = g - exp(y) * total
+        write gx
+    """,
+    "layer_norm": """
+        row x
+        vector weight, bias
+        number eps
+        mean = sum(x) / columns
+        rstd = 1 / sqrt(sum((x - mean) ** 2) / columns + eps)
+        y = minus(x, mean) * rstd * weight + bias
+        write y, mean, rstd
+    """,
+    "layer_norm_backward": """
+        row g, x
+        each mean, rstd
+        vector weight
+        normal = minus(x, mean) * rstd
+        weighted = g * weight
+        total = sum(weighted) / columns
+        along = sum(weighted * normal) / columns
+        gx = rstd * (weighted - total - normal * along)
+        gw = column_sum(g * normal)
+        gb = column_sum(g)
+        write gx, gw, gb
+    """,
+    "add_layer_norm": """
+        row x, residual
+        vector weight, bias
+        number eps
+        total = x + residual
+        mean = sum(total) / columns
+        rstd = 1 / sqrt(sum((total - mean) ** 2) / columns + eps)
+        y = minus(total, mean) * rstd * weight + bias
+        write y, total, mean, rstd
+    """,
+    "rms_norm": """
+        row x
+        vector weight
+        number eps
+        scale = 1 / sqrt(sum(x * x) / columns + eps)
+        y = x * scale * weight
+        write y, scale
+    """,
+    "rms_norm_backward": """
+        row g, x
+        vector weight
+        each scale
+        weighted = g * weight
+        slope = sum(weighted * x) / columns * scale * scale
+        gx = scale * (weighted - x * slope)
+        gw = column_sum(g * x * scale)
+        write gx, gw
+    """,
+    "variance": """
+        row x
+        number freedom
+        mean = sum(x) / columns
+        variance = sum((x - mean) ** 2) / freedom
+        write variance, mean
+    """,
+    "variance_backward": """
+        row x
+        each g, mean
+        gx = g * (x - mean)
+        write gx
+    """,
+    "bias_relu": """
+        row x
+        vector bias
+        s = x + bias
+        y = s <= 0 ? 0 : s
+        write y
+    """,
+    "bias_relu_backward": """
+        row g, y
+        gx = y <= 0 ? 0 : g
+        gb = column_sum(gx)
+        write gx, gb
+    """,
+    "bias_gelu": """
+        row x
+        vector bias
+        s = x + bias
+        y = s * normal_cdf(s)
+        write y
+    """,
+    "bias_gelu_backward": """
+        row g, x
+        vector bias
+        s = x + bias
+        gx = g * (normal_cdf(s) + s * 0.3989422804014327 * exp(-0.5 * s * s))
+        gb = column_sum(gx)
+        write gx, gb
+    """,
+    "bias_gelu_tanh": """
+        row x
+        vector bias
+        s = x + bias
+        y = 0.5 * s * (1 + tanh(0.7978845608028654 * (s + 0.044715 * s * s * s)))
+        write y
+    """,
+    "bias_gelu_tanh_backward": """
+        row g, x
+        vector bias
+        s = x + bias
+        bent = tanh(0.7978845608028654 * (s + 0.044715 * s * s * s))
+        slope = 0.7978845608028654 * (1 + 0.134145 * s * s)
+        gx = g * 0.5 * ((1 + bent) + s * (1 - bent * bent) * slope)
+        gb = column_sum(gx)
+        write gx, gb
+    """,
+    "bias_silu": """
+        row x
+        vector bias
+        s = x + bias
+        y = s / (1 + exp(-s))
+        write y
+    """,
+    "bias_silu_backward": """
+        row g, x
+        vector bias
+        s = x + bias
+        gate = 1 / (1 + exp(-s))
+        gx = g * (gate + s * gate * (1 - gate))
+        gb = column_sum(gx)
+        write gx, gb
+    """,
+    "swiglu": """
+        row gate, x
+        y = gate / (1 + exp(-gate)) * x
+        write y
+    """,
+    "swiglu_backward": """
+        row g, gate, x
+        s = 1 / (1 + exp(-gate))
+        gg = g * x * (s + gate * s * (1 - s))
+        gx = g * gate * s
+        write gg, gx
+    """,
+}
