@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.kernels.compiled_kernels import compiled_for
+
 __all__ = [
     "above_minus_infinity",
     "any_in_row",
@@ -27,7 +29,14 @@ def causal_mask(rows, columns):
 
 def wrong_target(target, classes, ignored):
     """(value, position) of the first class number outside 0 to classes - 1 that is not `ignored`, or None."""
-    if not target.size or (np.minimum.reduce(target, None) >= 0 and np.maximum.reduce(target, None) < classes):
+    if not target.size:
+        return None
+    kernels = compiled_for(target.size) if target.dtype.char == "l" and target.flags.c_contiguous else None
+    if kernels is not None:
+        low, high = kernels["losses.label_range"](target.reshape(-1))
+    else:
+        low, high = np.minimum.reduce(target, None), np.maximum.reduce(target, None)
+    if low >= 0 and high < classes:
         return None
     places = np.argwhere(((target < 0) | (target >= classes)) & (target != ignored))
     if not len(places):

@@ -32,6 +32,23 @@ PROGRAMS = {
         gx = g - exp(y) * total
         write gx
     """,
+    "distribution_entropy": """
+        row x, target
+        vector weight
+        top = max(x)
+        total = sum(exp(x - top))
+        logarithm = log(total)
+        loss = sum(minus(logarithm, minus(x, top)) * (target * weight))
+        write loss, top, total
+    """,
+    "distribution_entropy_backward": """
+        row x, target
+        each g, top, total
+        vector weight
+        scale = sum(target * weight) / total
+        gx = g * (exp(x - top) * scale - target * weight)
+        write gx
+    """,
     "layer_norm": """
         row x
         vector weight, bias

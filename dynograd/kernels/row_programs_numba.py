@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
-from dynograd.kernels import formulas, math_numba, row_programs
+from dynograd.kernels import formulas, math_numba, threads
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
 from dynograd.kernels.kernel_cache import digest_of
 from dynograd.kernels.formulas import Tree
@@ -62,20 +62,27 @@ def _runner(
     first = _first_rows(program)
     costly = sum(step.costly for step in program.steps.values() if step.kind == ROW)
     results = [f"total({name})" if program.kind_of(name) == COLUMN_SUM else name for name in program.outputs]
+    names = ", ".join([*program.inputs, *program.outputs, *more])
     lines = [
         f"def run({', '.join(program.inputs)}):",
         *(f"    {line.format(first=first)}" for line in head),
         f"    dtype = {first}.dtype",
-        *(f"    {name} = empty({shapes[program.kind_of(name)]}, dtype)" for name in program.outputs),
         "    kernel = narrow if dtype.itemsize == 4 else wide()",
-        f"    kernel({', '.join([*program.inputs, *program.outputs, *more])}, count={count},",
-        f"        work={size} * {program.passes + _FUNCTION_WORK * costly})",
+        f"    work = {size} * {program.passes + _FUNCTION_WORK * costly}",
+        "    if work < SMALL:",
+        *(f"        {name} = small({shapes[program.kind_of(name)]}, dtype)" for name in program.outputs),
+        f"        kernel.serial({names}, 0, {count})",
+        "    else:",
+        *(f"        {name} = empty({shapes[program.kind_of(name)]}, dtype)" for name in program.outputs),
+        f"        kernel({names}, count={count}, work=work)",
         f"    return {', '.join(results)}",
     ]
     space: dict[str, Any] = {
         "narrow": _kernel(writer(program, "float32")),
         "wide": cache(lambda: _kernel(writer(program, "float64"))),
         "empty": buffers.empty,
+        "small": numpy.empty,
+        "SMALL": 2 * threads.GRAIN,
         "column_blocks": column_blocks,
         "total": _total,
         "WIDTH": WIDTH,

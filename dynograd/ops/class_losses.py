@@ -32,26 +32,44 @@ __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_en
 # --- one class among many ----------------------------------------------------------------------------------------------------
 
 
-@op(name="cross_entropy", extras="statistics total")
+@op(name="cross_entropy", extras="statistics total gradient")
 def class_entropy(
-    input: Array, target: Array, weight: Array | None, ignore_index: int, label_smoothing: float, reduction: str
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    with_gradient: bool = False,
 ) -> Array:
-    """-log softmax(input)[target], smoothed, weighted and reduced; `target` holds class numbers that have been checked."""
+    """-log softmax(input)[target], smoothed, weighted and reduced; `target` holds class numbers that have been checked.
+
+    `with_gradient`: computed in the forward's pass over the scores, for the first backward.
+    """
     forward = kernel("losses", "cross_entropy_forward", input)
-    loss, statistics, total = forward(input, target, weight, ignore_index, label_smoothing, reduction)
-    return loss, statistics, total
+    loss, *extras = forward(input, target, weight, ignore_index, label_smoothing, reduction, with_gradient)
+    return loss, *extras
 
 
 @class_entropy.fast_backward
-def class_entropy_fast_backward(g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any) -> Any:
+def class_entropy_fast_backward(
+    g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, with_gradient: Any
+) -> Any:
     backward = kernel("losses", "cross_entropy_backward", saved.input)
     options = saved.weight, ignore_index, label_smoothing, reduction
-    return (backward(g, saved.input, saved.target, saved.statistics, saved.total, *options), None, None)
+    gradient, saved.gradient = saved.gradient, None  # the first backward's own; a second one computes it again
+    return (backward(g, saved.input, saved.target, saved.statistics, saved.total, *options, gradient), None, None)
 
 
 @class_entropy.decomposition
 def class_entropy_decomposition(
-    input: Any, target: Any, weight: Any, ignore_index: int, label_smoothing: float, reduction: str
+    input: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    with_gradient: bool = False,
 ) -> Any:
     logarithms = log_softmax_over(widened(input), min(1, len(input.shape) - 1))
     return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
@@ -151,7 +169,8 @@ def cross_entropy(
     target = _checked_labels(who, scores, target, labels, ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_entropy_decomposition(input, target, weight, ignore_index, label_smoothing, reduction)
-    return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction)
+    wanted = bool(getattr(input, "requires_grad", False))
+    return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction, wanted)
 
 
 @composed(covers="nll_loss")
