@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.embeddings_cpu import scatter_add_rows
+from dynograd.kernels.copies_cpu import copied, copy_into, zeros
+from dynograd.kernels.scatters_cpu import add_slices, limits, take, true_places
 
 __all__ = [
     "basic_fill",
@@ -24,21 +25,29 @@ __all__ = [
 ]
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
-_min, _max = np.minimum.reduce, np.maximum.reduce
+_max = np.maximum.reduce
+LARGE = 1 << 15
 
 
 def basic_fill(g, shape, index):
     """Zeros of `shape` that hold `g` at the basic `index`."""
-    result = np.zeros(shape, g.dtype)
-    result[index] = g
+    result = zeros(shape, g.dtype)
+    _put(result, index, g)
     return result
 
 
 def basic_put(x, value, index):
     """A copy of `x` that holds `value` at the basic `index`."""
-    result = np.array(x, order="C")
-    result[index] = value
+    result = copied(x)
+    _put(result, index, value)
     return result
+
+
+def _put(result, index, value):
+    if result.nbytes < LARGE or np.shape(value) != (target := result[index]).shape or value.dtype != result.dtype:
+        result[index] = value
+    else:
+        copy_into(target, value)
 
 
 def key_of(indices, template):
@@ -50,10 +59,26 @@ def key_of(indices, template):
 
 def index_forward(x, indices, template):
     """x at the advanced index, a new array."""
-    if len(indices) == 1 and indices[0].dtype.kind != "b" and x.flags.c_contiguous:
-        return x.take(indices[0], len(template) - 1)
+    if len(indices) == 1:
+        index, dim = indices[0], len(template) - 1
+        if index.dtype.kind != "b":
+            if x.flags.c_contiguous:
+                return take(x, index, dim)
+        elif x.size >= LARGE and not dim and index.shape == x.shape[: index.ndim]:
+            return take(x.reshape(index.size, *x.shape[index.ndim :]), true_places(index), 0)
+    elif x.flags.c_contiguous and indices[0].size * len(x.shape) >= LARGE and _all_arrays(indices, template):
+        shape = x.shape[: len(template)]
+        _check(indices, shape)
+        return take(x.reshape(-1, *x.shape[len(template) :]), _rows(shape, indices, template), 0)
     result = x[key_of(indices, template)]
     return result if result.flags.c_contiguous else np.ascontiguousarray(result)
+
+
+def _check(indices, shape):
+    for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
+        low, high = limits(index) if index.size else (0, 0)
+        if low < -size or high >= size:
+            raise IndexError(f"index {low if low < -size else high} is out of bounds for axis {axis} with size {size}")
 
 
 def result_shape(shape, indices, template):
@@ -70,36 +95,36 @@ def out_of_range(index, low, high):
     if index.size < 2:
         if not index.size or low <= index.item() < high:
             return None
-    elif not low and index.dtype is _INT64:
+    elif not low and index.dtype is _INT64 and index.size < LARGE:
         if _max(index.view(_UINT64), None) < high:  # negative numbers are huge without their sign
             return None
-    elif _min(index, None) >= low and _max(index, None) < high:
-        return None
+    else:
+        smallest, largest = limits(index)
+        if smallest >= low and largest < high:
+            return None
     position = np.argwhere((index < low) | (index >= high))[0]
     return int(index[tuple(position)]), tuple(position.tolist())
 
 
 def index_backward(g, indices, template, shape):
     """Zeros of `shape` with `g` added at the advanced index; elements named several times get the sum."""
-    if not g.size:
-        return np.zeros(shape, g.dtype)
-    key = key_of(indices, template)
-    if all(index.dtype.kind == "b" for index in indices):
+    if g.size < LARGE and all(index.dtype.kind == "b" for index in indices):
         result = np.zeros(shape, g.dtype)
-        result[key] = g
+        result[key_of(indices, template)] = g
         return result
-    result = np.zeros(shape, np.float32 if _is_half(g) else g.dtype)
-    _add_at(result, indices, template, g)
+    result = zeros(shape, np.float32 if _is_half(g) else g.dtype)
+    if g.size:
+        _add_at(result, indices, template, g)
     return result.astype(g.dtype, copy=False)
 
 
 def index_put_forward(x, values, indices, template, accumulate):
     """A copy of `x` with `values` written (or added) at the advanced index; of several writes to a place the last one stays."""
     if not accumulate:
-        result = np.array(x, order="C")
+        result = copied(x)
         _write(result, key_of(indices, template), values)
         return result
-    result = x.astype(np.float32 if _is_half(x) else x.dtype, order="C")
+    result = x.astype(np.float32, order="C") if _is_half(x) else copied(x)
     _add_at(result, indices, template, values)
     return result.astype(x.dtype, copy=False)
 
@@ -118,6 +143,12 @@ def _write(target, key, value):
 
 def _add_at(result, indices, template, values):
     """result[index] += values for each time an element is named; `result` is contiguous."""
+    if len(indices) == 1 and indices[0].ndim == 1 and not _is_mask(indices, 0):
+        dim = len(template) - 1
+        wanted = (*result.shape[:dim], indices[0].size, *result.shape[dim + 1 :])
+        if result.size and indices[0].size:
+            add_slices(result, dim, indices[0], np.broadcast_to(values, wanted))
+        return
     depth = sum(indices[entry].ndim if _is_mask(indices, entry) else 1 for entry in template)
     if depth == result.ndim == 0:
         return
@@ -126,20 +157,28 @@ def _add_at(result, indices, template, values):
         tail = result.shape[depth:]
         values = np.broadcast_to(values, (*rows.shape, *tail))
         flat = result.reshape(-1, *tail)
-        scatter_add_rows(flat, rows.reshape(-1), values.reshape(-1, *tail))
+        add_slices(flat, 0, rows.reshape(-1), values.reshape(-1, *tail))
 
 
 def _rows(shape, indices, template):
     """Where each picked row lies, counted over the leading dims `shape`; in the shape of the indexed result."""
-    if len(template) == 1 and not _is_mask(indices, 0):
+    if len(template) == 1:
+        if _is_mask(indices, 0):
+            return true_places(indices[0])
         return indices[0] if shape else np.zeros(0, np.int64)
-    if all(type(entry) is int and not _is_mask(indices, entry) for entry in template):
+    if _all_arrays(indices, template):
         place = np.int64(0)
         for entry, size in zip(template, shape, strict=True):
             index = indices[entry].astype(np.int64, copy=False)
-            place = place * size + np.where(index < 0, index + size, index)
+            if index.size and index.min() < 0:
+                index = np.where(index < 0, index + size, index)
+            place = place * size + index
         return place
     return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)[key_of(indices, template)]
+
+
+def _all_arrays(indices, template):
+    return all(type(entry) is int and not _is_mask(indices, entry) for entry in template)
 
 
 def _is_mask(indices, entry):

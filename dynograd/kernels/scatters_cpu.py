@@ -1,4 +1,8 @@
-"""Picking and writing along one dim with an index of the result's shape, on NumPy arrays."""
+"""Picking, writing and adding along one dim, on NumPy arrays: with an index of the result's shape, or one index for whole slices.
+
+Sums are taken in order, or in blocks whose number depends on the sizes alone, so results repeat bit for bit. Half types add up in
+float32.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,142 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["gather", "gather_backward", "scatter", "scatter_add", "scatter_reduce", "ties", "wrapped"]
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
 
-# Below this many elements NumPy is quick enough not to load Numba for it.
+__all__ = [
+    "add_slices",
+    "gather",
+    "gather_backward",
+    "limits",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "take",
+    "ties",
+    "true_places",
+    "wrapped",
+]
+
+# Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
 COMPILED_SIZE = 2048
+COMPILED_SIZE_OF_ADDING = 256
+_LARGE_INDEX = 1 << 15
+_BLOCK = 4096
+_SUMMED = (np.float32, np.float64, np.int64)
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+_min, _max = np.minimum.reduce, np.maximum.reduce
+
+
+# --- whole slices --------------------------------------------------------------------------------------------------------
+
+
+def take(x, index, dim):
+    """The slices of `x` along `dim` at `index` (any shape; negative numbers count from the end), a new array.
+
+    Raises IndexError for an index outside `dim`.
+    """
+    size = x.shape[dim]
+    inner = prod(x.shape[dim + 1 :])
+    outer = prod(x.shape[:dim])
+    elements = outer * inner * index.size
+    if elements < COMPILED_SIZE or not size or x.itemsize > 8:
+        return x.take(index, dim)
+    low, high = limits(index)
+    if low < -size or high >= size:
+        raise IndexError(f"index {low if low < -size else high} is out of bounds for axis {dim} with size {size}")
+    from dynograd.kernels.scatters_numba import pick_slices
+
+    out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
+    flat = _vector(index)
+    given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
+    pick_slices(given, flat, made, count=outer * flat.size, work=elements * (2 if inner == 1 else 1))
+    return out
+
+
+def add_slices(out, dim, index, src):
+    """out's slices along `dim` at the vector `index` += src's slices, in place; `out` is row-major."""
+    outer, inner = prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
+    size, count = out.shape[dim], index.size
+    elements = outer * inner * count
+    if elements < COMPILED_SIZE_OF_ADDING or out.dtype not in _SUMMED:
+        np.add.at(out, (*(slice(None),) * dim, index), src)
+        return
+    from dynograd.kernels import scatters_numba
+
+    source, index = contiguous(src, out.dtype), _vector(index)
+    if outer == 1 and inner < 32 and elements >= _LARGE_INDEX and count >= 8 * size:
+        sums = zeros((4, size, inner), out.dtype)
+        scatters_numba.add_in_blocks(sums, index, source.reshape(count, inner), count=4, work=2 * elements)
+        flat = out.reshape(size, inner)
+        for part in sums:
+            flat += part
+        return
+    scatters_numba.add_slices(
+        out.reshape(outer, size, inner),
+        index,
+        source.reshape(outer, count, inner),
+        count=outer * -(-inner // 16),
+        work=2 * elements,
+    )
+
+
+def limits(index):
+    """The smallest and the largest of some integers."""
+    if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
+        return int(_min(index, None)), int(_max(index, None))
+    from dynograd.kernels.scatters_numba import bounds
+
+    found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
+    bounds(index.reshape(-1), found, count=len(found), work=index.size)
+    return int(_min(found[:, 0])), int(_max(found[:, 1]))
+
+
+def true_places(mask):
+    """The row-major positions of the elements of a mask that are True."""
+    if mask.size < COMPILED_SIZE:
+        return mask.reshape(-1).nonzero()[0]
+    from dynograd.kernels import scatters_numba
+
+    flat = contiguous(mask).reshape(-1).view(np.uint8)
+    counts = np.empty(-(-flat.size // _BLOCK), np.int64)
+    scatters_numba.count_true(flat, counts, count=len(counts), work=flat.size // 4)
+    ends = np.add.accumulate(counts)
+    out = buffers.empty((int(ends[-1]),), np.int64)
+    scatters_numba.true_places(flat, ends - counts, out, count=len(counts), work=2 * flat.size)
+    return out
+
+
+def _vector(index):
+    return np.ascontiguousarray(index, np.int64).reshape(-1)
+
+
+# --- an index for each element -------------------------------------------------------------------------------------------
 
 
 def gather(x, dim, index):
     """x[..., index[..., i, ...], ...] in the shape of `index`, which may be smaller than `x` outside `dim`."""
+    if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
+        one = _one_for_all(index, dim)
+        if one is not None:
+            return take(x, one, dim)
+        from dynograd.kernels.scatters_numba import pick_along
+
+        result = buffers.empty(index.shape, x.dtype)
+        given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
+        pick_along(given, places, made, count=made.shape[0] * made.shape[1], work=2 * index.size)
+        return result
     if not x.flags.c_contiguous:
         rank = x.ndim
         grid = [np.arange(size).reshape(_along(axis, rank)) for axis, size in enumerate(index.shape)]
         grid[dim] = index
         return x[tuple(grid)]
-    if _suits_numba(x, dim, index):
-        from dynograd.kernels.scatters_numba import pick_along
-
-        result = np.empty(index.shape, x.dtype)
-        pick_along(*[_in_three(array, dim) for array in (x, _whole(index), result)])
-        return result
     return x.reshape(-1).take(_places(x.shape, dim, index))
 
 
 def gather_backward(g, dim, index, shape):
     """Zeros of `shape` with `g` added at `index` along `dim`."""
-    result = np.zeros(shape, _sum_dtype(g))
+    result = zeros(shape, _sum_dtype(g))
     _add(result, dim, index, g)
     return result.astype(g.dtype, copy=False)
 
@@ -44,12 +158,13 @@ def wrapped(index, size):
 
 def scatter(x, dim, index, src):
     """A copy of `x` with src written at `index` along `dim`; of several writes to a place the last one stays."""
-    result = np.array(x, order="C")
-    if _suits_numba(x, dim, index):
+    result = copied(x)
+    if index.size >= COMPILED_SIZE and x.itemsize <= 8 and _suits_numba(x, dim, index):
         from dynograd.kernels.scatters_numba import write_along
 
-        source = np.ascontiguousarray(np.broadcast_to(src, index.shape), x.dtype)
-        write_along(*[_in_three(array, dim) for array in (result, _whole(index), source)])
+        source = contiguous(src, x.dtype) if np.ndim(src) else np.full(index.shape, src, x.dtype)
+        made, places, given = [_in_three(array, dim) for array in (bits(result), _whole(index), bits(source))]
+        write_along(made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size)
     else:
         result.reshape(-1)[_places(x.shape, dim, index)] = src
     return result
@@ -57,38 +172,47 @@ def scatter(x, dim, index, src):
 
 def scatter_add(x, dim, index, src):
     """A copy of `x` with src added at `index` along `dim`. Half types add up in float32."""
-    result = np.array(x, _sum_dtype(x), order="C")
+    kind = _sum_dtype(x)
+    result = copied(x) if kind == x.dtype else x.astype(kind, order="C")
     _add(result, dim, index, src)
     return result.astype(x.dtype, copy=False)
 
 
 def _add(result, dim, index, src):
-    if _suits_numba(result, dim, index):
-        from dynograd.kernels.scatters_numba import add_along
+    kind = result.dtype
+    if index.size < COMPILED_SIZE_OF_ADDING or kind not in _SUMMED or not _suits_numba(result, dim, index):
+        np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
+        return
+    one = _one_for_all(index, dim)
+    if one is not None and result.shape[:dim] == index.shape[:dim]:
+        add_slices(result, dim, one, src)
+        return
+    from dynograd.kernels.scatters_numba import add_along
 
-        source = np.ascontiguousarray(src, result.dtype)
-        add_along(*[_in_three(array, dim) for array in (result, _whole(index), source)])
-    else:
-        np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, result.dtype))
+    made, places, given = [_in_three(array, dim) for array in (result, _whole(index), contiguous(src, kind))]
+    add_along(made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size)
+
+
+def _one_for_all(index, dim):
+    """The vector that an index along `dim` repeats in all other dims, as one that was expanded does; else None."""
+    for place, (size, step) in enumerate(zip(index.shape, index.strides, strict=True)):
+        if step and size > 1 and place != dim:
+            return None
+    return index[tuple([slice(None) if place == dim else 0 for place in range(index.ndim)])]
 
 
 def _suits_numba(x, dim, index):
-    """Large enough to load Numba for, of a dtype that kernels are kept for, and cut nowhere but along `dim` and the first dim."""
-    return (
-        index.size >= COMPILED_SIZE
-        and x.dtype in (np.float32, np.float64, np.int64)
-        and index.shape[dim + 1 :] == x.shape[dim + 1 :]
-        and (dim == 0 or index.shape[1:dim] == x.shape[1:dim])
-    )
+    """Cut nowhere but along `dim` and the first dim."""
+    return index.shape[dim + 1 :] == x.shape[dim + 1 :] and (dim == 0 or index.shape[1:dim] == x.shape[1:dim])
 
 
 def _in_three(array, dim):
     """The array as (dims before `dim`, `dim`, dims after)."""
-    return array.reshape(prod(array.shape[:dim]), array.shape[dim], -1)
+    return array.reshape(prod(array.shape[:dim]), array.shape[dim], prod(array.shape[dim + 1 :]))
 
 
 def _whole(index):
-    return np.ascontiguousarray(index, np.int64)
+    return contiguous(index, np.int64)
 
 
 def scatter_reduce(x, dim, index, src, reduce, include_self):

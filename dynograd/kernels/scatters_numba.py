@@ -1,56 +1,191 @@
-"""Numba kernels that pick, write and add along the middle dim of (A, N, C) arrays; `scatters_cpu` chooses them for large ones."""
+"""Numba kernels that pick, write and add along the middle dim of (A, N, C) arrays.
 
-from dynograd.kernels.compiling_numba import compiled
+What is added to a place is added in order, or in blocks whose number depends on the sizes alone, so results repeat bit for bit
+with any number of threads. Picked and written elements go through as unsigned numbers of their size.
+"""
 
-__all__ = ["add_along", "pick_along", "write_along"]
+import numpy as np
+
+from dynograd.kernels.compiling_numba import chunked
+from dynograd.kernels.lines_numba import LINE, add_line, copy_line
+
+__all__ = [
+    "add_along",
+    "add_in_blocks",
+    "add_slices",
+    "bounds",
+    "count_true",
+    "pick_along",
+    "pick_slices",
+    "true_places",
+    "write_along",
+]
+
+BLOCK = 4096  # elements of a mask or an index that are looked at together
 
 
-@compiled
-def pick_along(x, index, out):
-    """out[a, m, c] = x[a, index[a, m, c], c]."""
-    outer, count, inner = index.shape
-    if inner == 1:
-        for a in range(outer):
-            row, places, target = x[a, :, 0], index[a, :, 0], out[a, :, 0]
-            for m in range(count):
-                target[m] = row[places[m]]
-        return
-    for a in range(outer):
+@chunked
+def bounds(index, found, start, stop):
+    """found[i] = smallest and largest of the i-th 4096 elements of a vector."""
+    for i in range(start, stop):
+        low = high = index[i * BLOCK]
+        for place in range(i * BLOCK, min(index.size, (i + 1) * BLOCK)):
+            value = index[np.uint64(place)]
+            low = min(low, value)
+            high = max(high, value)
+        found[i, 0], found[i, 1] = low, high
+
+
+@chunked(noalias=True)
+def pick_slices(x, index, out, start, stop):
+    """out[a, m] = x[a, index[m]]; items are (a, m)."""
+    count, size, inner = index.size, x.shape[1], x.shape[2]
+    flat, target = x.reshape(-1), out.reshape(-1)
+    a, m = start // count, start % count
+    for item in range(start, stop):
+        place = index[np.uint64(m)]
+        place += a * size + (size if place < 0 else 0)
+        if inner == 1:
+            target[np.uint64(item)] = flat[np.uint64(place)]
+        else:
+            into, of, c = item * inner, place * inner, 0
+            while c + LINE <= inner:
+                copy_line(target, into + c, flat, of + c)
+                c += LINE
+            while c < inner:
+                target[np.uint64(into + c)] = flat[np.uint64(of + c)]
+                c += 1
+        m += 1
+        if m == count:
+            m, a = 0, a + 1
+
+
+@chunked(noalias=True)
+def pick_along(x, index, out, start, stop):
+    """out[a, m, c] = x[a, index[a, m, c], c]; items are (a, m)."""
+    size, count, inner = x.shape[1], index.shape[1], index.shape[2]
+    flat, places, target = x.reshape(-1), index.reshape(-1), out.reshape(-1)
+    item = start
+    while item < stop:
+        a = item // count
+        last = min(stop, (a + 1) * count)
+        origin = a * size * inner
+        if inner == 1:
+            for place in range(item, last):
+                target[np.uint64(place)] = flat[np.uint64(origin + places[np.uint64(place)])]
+        else:
+            for begin in range(item * inner, last * inner, inner):
+                for c in range(inner):
+                    row = places[np.uint64(begin + c)] * inner
+                    target[np.uint64(begin + c)] = flat[np.uint64(origin + row + c)]
+        item = last
+
+
+@chunked(noalias=True)
+def write_along(out, index, src, start, stop):
+    """out[a, index[a, m, c], c] = src[a, m, c], first to last; items are (a, 16 columns)."""
+    size, count, inner = out.shape[1], index.shape[1], index.shape[2]
+    blocks = (inner + LINE - 1) // LINE
+    target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
+    item = start
+    while item < stop:
+        a, first = item // blocks, item % blocks
+        last = min(blocks, first + stop - item)
+        begin, end = first * LINE, min(inner, last * LINE)
+        origin = a * size * inner
+        if inner == 1:
+            for row in range(a * count, (a + 1) * count):
+                target[np.uint64(origin + places[np.uint64(row)])] = source[np.uint64(row)]
+        else:
+            for row in range(a * count * inner, (a + 1) * count * inner, inner):
+                for c in range(begin, end):
+                    place = places[np.uint64(row + c)] * inner
+                    target[np.uint64(origin + place + c)] = source[np.uint64(row + c)]
+        item += last - first
+
+
+@chunked(noalias=True)
+def add_along(out, index, src, start, stop):
+    """out[a, index[a, m, c], c] += src[a, m, c], first to last; items are (a, 16 columns)."""
+    size, count, inner = out.shape[1], index.shape[1], index.shape[2]
+    blocks = (inner + LINE - 1) // LINE
+    target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
+    item = start
+    while item < stop:
+        a, first = item // blocks, item % blocks
+        last = min(blocks, first + stop - item)
+        begin, end = first * LINE, min(inner, last * LINE)
+        origin = a * size * inner
+        if inner == 1:
+            for row in range(a * count, (a + 1) * count):
+                target[np.uint64(origin + places[np.uint64(row)])] += source[np.uint64(row)]
+        else:
+            for row in range(a * count * inner, (a + 1) * count * inner, inner):
+                for c in range(begin, end):
+                    place = places[np.uint64(row + c)] * inner
+                    target[np.uint64(origin + place + c)] += source[np.uint64(row + c)]
+        item += last - first
+
+
+@chunked(noalias=True)
+def add_slices(out, index, src, start, stop):
+    """out[a, index[m]] += src[a, m], first to last; items are (a, 16 columns)."""
+    size, count, inner = out.shape[1], index.size, out.shape[2]
+    blocks = (inner + LINE - 1) // LINE
+    target, source = out.reshape(-1), src.reshape(-1)
+    item = start
+    while item < stop:
+        a, first = item // blocks, item % blocks
+        last = min(blocks, first + stop - item)
+        begin, end = first * LINE, min(inner, last * LINE)
         for m in range(count):
-            places, target = index[a, m], out[a, m]
-            for c in range(inner):
-                target[c] = x[a, places[c], c]
+            place = index[np.uint64(m)]
+            place += a * size + (size if place < 0 else 0)
+            into, of, c = place * inner, (a * count + m) * inner, begin
+            while c + LINE <= end:
+                add_line(target, into + c, source, of + c)
+                c += LINE
+            while c < end:
+                target[np.uint64(into + c)] += source[np.uint64(of + c)]
+                c += 1
+        item += last - first
 
 
-@compiled
-def write_along(out, index, src):
-    """out[a, index[a, m, c], c] = src[a, m, c], first to last."""
-    outer, count, inner = index.shape
-    if inner == 1:
-        for a in range(outer):
-            row, places, source = out[a, :, 0], index[a, :, 0], src[a, :, 0]
-            for m in range(count):
-                row[places[m]] = source[m]
-        return
-    for a in range(outer):
-        for m in range(count):
-            places, source = index[a, m], src[a, m]
-            for c in range(inner):
-                out[a, places[c], c] = source[c]
+@chunked(noalias=True)
+def add_in_blocks(sums, index, src, start, stop):
+    """sums[b, index[m]] += src[m] for the b-th of equal parts of the index; `sums` (B, N, C) starts from 0. Items are parts."""
+    blocks, size, inner = sums.shape
+    target, source = sums.reshape(-1), src.reshape(-1)
+    for b in range(start, stop):
+        for m in range(index.size * b // blocks, index.size * (b + 1) // blocks):
+            place = index[np.uint64(m)]
+            place += b * size + (size if place < 0 else 0)
+            if inner == 1:
+                target[np.uint64(place)] += source[np.uint64(m)]
+            else:
+                for c in range(inner):
+                    target[np.uint64(place * inner + c)] += source[np.uint64(m * inner + c)]
 
 
-@compiled
-def add_along(out, index, src):
-    """out[a, index[a, m, c], c] += src[a, m, c], first to last."""
-    outer, count, inner = index.shape
-    if inner == 1:
-        for a in range(outer):
-            row, places, source = out[a, :, 0], index[a, :, 0], src[a, :, 0]
-            for m in range(count):
-                row[places[m]] += source[m]
-        return
-    for a in range(outer):
-        for m in range(count):
-            places, source = index[a, m], src[a, m]
-            for c in range(inner):
-                out[a, places[c], c] += source[c]
+@chunked
+def count_true(mask, counts, start, stop):
+    """counts[i] = how many of the i-th 4096 elements of a vector of 0 and 1 are 1."""
+    for i in range(start, stop):
+        total = np.int32(0)
+        for place in range(i * BLOCK, min(mask.size, (i + 1) * BLOCK)):
+            total += np.int32(mask[np.uint64(place)])
+        counts[i] = total
+
+
+@chunked(noalias=True)
+def true_places(mask, starts, out, start, stop):
+    """Where a vector of 0 and 1 is 1; the places of the i-th 4096 elements go to out[starts[i]:], without a branch for each."""
+    own = np.empty(BLOCK + 1, np.int64)
+    for i in range(start, stop):
+        found = 0
+        for place in range(i * BLOCK, min(mask.size, (i + 1) * BLOCK)):
+            own[np.uint64(found)] = place
+            found += np.int64(mask[np.uint64(place)])
+        begin = starts[i]
+        for k in range(found):
+            out[np.uint64(begin + k)] = own[np.uint64(k)]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as strided
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import copied, copy_into, zeros
+
 __all__ = [
     "as_strided",
     "diagonal",
@@ -20,8 +23,8 @@ __all__ = [
 
 def reshaped_copy(x, shape):
     """The elements of `x` in row-major order in new memory of `shape`."""
-    result = np.empty(shape, x.dtype)
-    result.reshape(x.shape)[...] = x
+    result = buffers.empty(shape, x.dtype)
+    copy_into(result.reshape(x.shape), x)
     return result
 
 
@@ -38,14 +41,14 @@ def diagonal(x, offset, dim1, dim2):
 
 def diagonal_fill(g, shape, offset, dim1, dim2):
     """Zeros of `shape` that hold `g` on a diagonal."""
-    result = np.zeros(shape, g.dtype)
+    result = zeros(shape, g.dtype)
     diagonal(result, offset, dim1, dim2)[...] = g
     return result
 
 
 def diagonal_put(x, src, offset, dim1, dim2):
     """A copy of `x` that holds `src` on a diagonal."""
-    result = np.array(x, order="C")
+    result = copied(x)
     diagonal(result, offset, dim1, dim2)[...] = src
     return result
 
@@ -61,7 +64,7 @@ def unfold_forward(x, dim, size, step):
 def unfold_backward(g, shape, dim, size, step):
     """Each window's gradient added to where the window was."""
     half = g.dtype.itemsize == 2 and g.dtype.kind not in "iu"
-    result = np.zeros(shape, np.float32 if half else g.dtype)
+    result = zeros(shape, np.float32 if half else g.dtype)
     count = g.shape[dim]
     lead = (slice(None),) * dim
     if step >= size:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import embeddings_cpu
+from dynograd.kernels import embeddings_cpu, indexing_cpu, scatters_cpu
 
 DTYPES = [np.float64, np.float32, np.float16, np.int64]
 
@@ -48,7 +48,7 @@ def test_index_add(count, dim, dtype):
     wanted = np.moveaxis(x.astype(float), dim, 0)
     for i, place in enumerate(index):
         wanted[place] += np.moveaxis(source, dim, 0)[i]
-    found = embeddings_cpu.index_add(x, dim, index, source)
+    found = indexing_cpu.index_put_forward(x, source, [index], (*(slice(None),) * (dim % 3), 0), True)
     assert found.dtype == dtype and found.flags.c_contiguous
     np.testing.assert_array_equal(found, np.moveaxis(wanted, 0, dim))
     np.testing.assert_array_equal(x, kept)
@@ -60,18 +60,22 @@ def test_index_add(count, dim, dtype):
 def test_scatter_add(shape, dim, dtype):
     x = draw((6, 7, 8), dtype)[:, ::-1]
     index = np.random.default_rng(1).integers(6, size=shape)
-    source = draw((9, 9, 9), dtype, 2)
+    source = draw(shape, dtype, 2)
     wanted = x.astype(float)
     for place in np.ndindex(shape):
         target = list(place)
         target[dim] = index[place]
         wanted[tuple(target)] += source[place]
-    np.testing.assert_array_equal(embeddings_cpu.scatter_add(x, dim, index, source), wanted)
+    np.testing.assert_array_equal(scatters_cpu.scatter_add(x, dim % 3, index, source), wanted)
 
 
-def test_scatter_add_rows_in_place_on_any_layout():
-    for out in (np.zeros((5, 300)), np.zeros((300, 5)).T, np.zeros((5, 100, 3), np.float32)):
-        rows = draw((4, *out.shape[1:]), out.dtype)
-        assert embeddings_cpu.scatter_add_rows(out, np.array([1, -1, 1, 4]), rows) is out
-        np.testing.assert_array_equal(out[1], rows[0] + rows[2])
-        np.testing.assert_array_equal(out[4], rows[1] + rows[3])
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int32])
+@pytest.mark.parametrize(("shape", "dim", "count"), [((5, 300), 0, 4), ((5, 100, 3), 1, 70), ((4, 3, 7), 2, 900), ((6,), 0, 40000)])
+def test_add_slices(shape, dim, count, dtype):
+    out = draw(shape, dtype)
+    index = np.random.default_rng(1).integers(-shape[dim], shape[dim], size=count)
+    src = draw((*shape[:dim], count, *shape[dim + 1 :]), dtype, 2) // 2
+    wanted = out.astype(float)
+    np.add.at(wanted, (*(slice(None),) * dim, index), src)
+    scatters_cpu.add_slices(out, dim, index, src)
+    np.testing.assert_array_equal(out, wanted)

@@ -1,0 +1,137 @@
+"""Copies of NumPy arrays, whatever their strides: in parts on all threads where that pays, and transposes in tiles.
+
+Arrays that go to compiled code go there as unsigned numbers of their element size (`bits`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import buffers
+
+__all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "zeros"]
+
+# Below 256 KiB NumPy's copies (of transposes too: all is in the cache) are done before compiled code pays for its call.
+SMALLEST = 1 << 18
+_UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_copyto = numpy.copyto
+
+
+def bits(array: Any) -> Any:
+    """The same memory as unsigned numbers; complex128 (16 bytes) as twice as many along the last dim."""
+    return array.view(_UNSIGNED.get(array.itemsize, _UNSIGNED[8]))
+
+
+def zeros(shape: Any, dtype: Any) -> Any:
+    """A new row-major array of zeros."""
+    made = buffers.empty(shape, dtype)
+    fill(made, 0)
+    return made
+
+
+def fill(array: Any, value: Any) -> None:
+    """Every element of a row-major array becomes `value`."""
+    if array.nbytes < 4 * SMALLEST or array.itemsize > 8:
+        array.fill(value)
+        return
+    from dynograd.kernels.copies_numba import fill as fill_flat
+
+    flat = bits(array.reshape(-1))
+    fill_flat(flat, bits(numpy.full(1, value, array.dtype))[0], count=flat.size, work=flat.size)
+
+
+def copied(array: Any) -> Any:
+    """The same values in new, row-major memory."""
+    if array.nbytes < SMALLEST:
+        return numpy.array(array, order="C")
+    made = buffers.empty(array.shape, array.dtype)
+    copy_into(made, array)
+    return made
+
+
+def contiguous(array: Any, dtype: Any = None) -> Any:
+    """The array itself where it is row-major (and of `dtype`), else a copy."""
+    if dtype is not None and array.dtype != dtype:
+        made = buffers.empty(array.shape, dtype)
+        _copyto(made, array, casting="unsafe")
+        return made
+    return array if array.flags.c_contiguous else copied(array)
+
+
+def copy_into(target: Any, source: Any) -> None:
+    """target[...] = source: the same dtype and shape; the two share no memory, and no two elements of `target` do."""
+    if target.nbytes < SMALLEST or target.itemsize > 8:
+        _copyto(target, source)
+        return
+    _copy(target, source)
+
+
+def _copy(target: Any, source: Any) -> None:
+    item = target.itemsize
+    dims = _merged(target.shape, target.strides, source.strides)
+    if len(dims) > 4 or dims[-1][1] != item or any(step % item for _, *steps in dims for step in steps):
+        _copyto(target, source)
+        return
+    dims = [(size, t // item, s // item) for size, t, s in dims]
+    turned = next((place for place, (size, _, s) in enumerate(dims) if s == 1 and size >= 8), None)
+    last = dims[-1]
+    if turned is not None and abs(last[2]) > 1 and last[0] >= 8:
+        moved = dims.pop(turned)
+        dims.insert(len(dims) - 1, moved)
+    else:
+        turned = None
+    from dynograd.kernels import copies_numba
+
+    if len(dims) == 1 and last[0] > 4096:  # one long row: cut it, so that there are parts
+        size, t, s = last
+        whole = size // 2048
+        _run(copies_numba, None, target, source, [(whole, 2048 * t, 2048 * s), (2048, t, s)], 0, 0)
+        if size % 2048:
+            _run(copies_numba, None, target, source, [(size % 2048, t, s)], whole * 2048 * t, whole * 2048 * s)
+        return
+    _run(copies_numba, turned, target, source, dims, 0, 0)
+
+
+def _run(kernels: Any, turned: Any, target: Any, source: Any, dims: list, t_at: int, s_at: int) -> None:
+    dims = [(1, 0, 0)] * (4 - len(dims)) + dims
+    (n0, t0, s0), (n1, t1, s1), (n2, t2, s2), (n3, _, s3) = dims
+    into, t_first = _memory(target)
+    of, s_first = _memory(source)
+    work = n0 * n1 * n2 * n3
+    if turned is None:
+        kernels.copy_rows(
+            into, t_first + t_at, t0, t1, t2, of, s_first + s_at, s0, s1, s2, s3, n1, n2, n3, count=n0 * n1 * n2, work=work
+        )
+    else:
+        tiles = n0 * n1 * -(-n2 // 32)
+        kernels.copy_turned(
+            into, t_first + t_at, t0, t1, t2, of, s_first + s_at, s0, s1, s3, n1, n2, n3, count=tiles, work=2 * work
+        )
+
+
+def _merged(shape: Any, targets: Any, sources: Any) -> list[tuple[int, int, int]]:
+    """(size, step in target, step in source) of as few dims as will do, in bytes."""
+    dims: list[tuple[int, int, int]] = []
+    for size, t, s in zip(shape, targets, sources, strict=True):
+        if size == 1:
+            continue
+        if dims and dims[-1][1] == t * size and dims[-1][2] == s * size:
+            dims[-1] = (dims[-1][0] * size, t, s)
+        else:
+            dims.append((size, t, s))
+    return dims or [(1, targets[-1] if targets else 0, 0)]
+
+
+def _memory(array: Any) -> tuple[Any, int]:
+    """(all memory between the first and the last element, as a vector of bits; where element 0 stands in it)."""
+    item = array.itemsize
+    if array.flags.c_contiguous:
+        return bits(array.reshape(-1)), 0
+    back = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride < 0])
+    ahead = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride > 0])
+    corner = array[tuple([slice(-1, None) if stride < 0 else slice(0, 1) for stride in array.strides])]
+    flat = numpy.lib.stride_tricks.as_strided(corner, ((ahead - back) // item + 1,), (item,))
+    return bits(flat), -back // item

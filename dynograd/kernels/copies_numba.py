@@ -1,0 +1,87 @@
+"""Numba kernels that copy and fill memory. Elements are unsigned numbers of their size (`copies_cpu.bits`), so few variants serve all dtypes.
+
+Positions go through np.uint64 because Numba counts negative ones from the end: the test costs the vector code.
+"""
+
+import numpy as np
+
+from dynograd.kernels.compiling_numba import chunked
+from dynograd.kernels.lines_numba import LINE, copy_line
+
+__all__ = ["copy_rows", "copy_turned", "fill"]
+
+TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
+
+
+@chunked
+def fill(out, value, start, stop):
+    """out[i] = value."""
+    part = out[start:stop]
+    for i in range(part.size):
+        part[i] = value
+
+
+@chunked(noalias=True)
+def copy_rows(target, t_at, t0, t1, t2, source, s_at, s0, s1, s2, s3, n1, n2, n3, start, stop):
+    """target[t_at + a * t0 + b * t1 + c * t2 + d] = source[s_at + a * s0 + b * s1 + c * s2 + d * s3]; items are (a, b, c)."""
+    c, b = start % n2, start // n2 % n1
+    into = t_at + start // n2 // n1 * t0 + b * t1 + c * t2
+    of = s_at + start // n2 // n1 * s0 + b * s1 + c * s2
+    for _ in range(start, stop):
+        if s3 == 1:
+            d = 0
+            if n3 < 8 * LINE:
+                while d + LINE <= n3:
+                    copy_line(target, into + d, source, of + d)
+                    d += LINE
+            for d in range(d, n3):
+                target[np.uint64(into + d)] = source[np.uint64(of + d)]
+        elif s3 == 0:
+            value = source[np.uint64(of)]
+            for d in range(n3):
+                target[np.uint64(into + d)] = value
+        elif s3 == -1:
+            for d in range(n3):
+                target[np.uint64(into + d)] = source[np.uint64(of - d)]
+        else:
+            for d in range(n3):
+                target[np.uint64(into + d)] = source[np.uint64(of + d * s3)]
+        c, into, of = c + 1, into + t2, of + s2
+        if c == n2:
+            c, b, into, of = 0, b + 1, into + t1 - n2 * t2, of + s1 - n2 * s2
+            if b == n1:
+                b, into, of = 0, into + t0 - n1 * t1, of + s0 - n1 * s1
+
+
+@chunked(noalias=True)
+def copy_turned(target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, n1, n2, n3, start, stop):
+    """`copy_rows` where the step of c in `source` is 1, tile by tile; items are (a, b, 32 places of c).
+
+    Each tile goes through a small block of memory: lines far apart often share a place in the cache.
+    """
+    block = np.empty(TILE * (TILE + 1), target.dtype)
+    tiles = (n2 + TILE - 1) // TILE
+    for item in range(start, stop):
+        rest, c0 = item // tiles, item % tiles * TILE
+        a, b = rest // n1, rest % n1
+        into = t_at + a * t0 + b * t1
+        of = s_at + a * s0 + b * s1
+        columns = min(TILE, n2 - c0)
+        for d0 in range(0, n3, TILE):
+            rows = min(TILE, n3 - d0)
+            for d in range(rows):
+                begin, held = of + c0 + (d0 + d) * s3, d * (TILE + 1)
+                if columns == TILE:  # a constant count is a few vector moves
+                    for c in range(TILE):
+                        block[np.uint64(held + c)] = source[np.uint64(begin + c)]
+                else:
+                    for c in range(columns):
+                        block[np.uint64(held + c)] = source[np.uint64(begin + c)]
+            for c in range(columns):
+                begin = into + (c0 + c) * t2 + d0
+                if rows == TILE:
+                    for d in range(TILE):
+                        target[np.uint64(begin + d)] = block[np.uint64(d * (TILE + 1) + c)]
+                else:
+                    for d in range(rows):
+                        target[np.uint64(begin + d)] = block[np.uint64(d * (TILE + 1) + c)]

@@ -1,0 +1,52 @@
+"""Sixteen neighbours at a time: loads and stores that are vector instructions whatever the loop around them looks like.
+
+LLVM's loop vectoriser wants some 64 elements a turn, and Numba runs no other; short rows would go element by element.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["LINE", "add_line", "copy_line"]
+
+LINE = 16
+
+
+@intrinsic
+def copy_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] = source[of : of + 16], row-major arrays of one dtype, no bounds checked."""
+
+    def generate(context, builder, signature, args):
+        value = _load(context, builder, signature.args[2], args[2], args[3])[0]
+        _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
+        builder.store(value, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] += source[of : of + 16]."""
+
+    def generate(context, builder, signature, args):
+        held, place, size = _load(context, builder, signature.args[0], args[0], args[1])
+        value = _load(context, builder, signature.args[2], args[2], args[3])[0]
+        floating = isinstance(held.type.element, (ir.FloatType, ir.DoubleType))
+        total = builder.fadd(held, value) if floating else builder.add(held, value)
+        builder.store(total, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+def _load(context, builder, kind, array, place, only_place=False):  # type: ignore[no-untyped-def]
+    element = context.get_data_type(kind.dtype)
+    pointer = builder.gep(context.make_array(kind)(context, builder, array).data, [place])
+    pointer = builder.bitcast(pointer, ir.VectorType(element, LINE).as_pointer())
+    size = context.get_abi_sizeof(element)
+    if only_place:
+        return None, pointer, size
+    value = builder.load(pointer)
+    value.align = size
+    return value, pointer, size
