@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import fresh, machine
 from benchmarks.compare import compare_fresh, compare_steps
+from benchmarks.limits import measure_limits
 from benchmarks.report import quantity, report
 from benchmarks.rows import ROWS
 from benchmarks.sides import RowFailed, Side
@@ -34,8 +35,12 @@ def main(arguments=None) -> int:
     description = machine.describe_machine(options.threads)
     results = []
     try:
+        limits = None
+        if any(row.group == "kernels" for row in rows):
+            limits = measure_limits(options.threads, options.realtime)
+            description |= limits.describe()
         for row in rows:
-            results.append(timed(row, sides, options))
+            results.append(timed(row, sides, options, limits))
             say(results[-1], labels)
         description |= versions(sides)
     finally:
@@ -57,7 +62,9 @@ def parser():
         prog="python -m benchmarks", description="Times dynograd beside torch, the same source with both."
     )
     made.add_argument(
-        "rows", nargs="*", help="names, groups (overhead, training, fresh) or patterns (lstm*); all when none is given"
+        "rows",
+        nargs="*",
+        help="names, groups (overhead, training, kernels, fresh) or patterns (lstm*); all when none is given",
     )
     made.add_argument("--list", action="store_true", help="print the rows and stop")
     made.add_argument("--rounds", type=positive, default=5, help="turns of each side in a row (default 5)")
@@ -70,6 +77,9 @@ def parser():
     )
     made.add_argument(
         "--aa", action="store_true", help="compare the library with itself: what the ratios are worth here"
+    )
+    made.add_argument(
+        "--compile", action="store_true", help="beside torch also torch.compile, which takes 10 to 40 s a row to start"
     )
     made.add_argument(
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
@@ -92,7 +102,7 @@ def chosen_rows(patterns, everything):
     for pattern in patterns:
         if not any(picks(pattern, row) for row in everything.values()):
             raise ValueError(
-                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, training, fresh."
+                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, training, kernels, fresh."
             )
     return [row for row in everything.values() if not patterns or any(picks(pattern, row) for pattern in patterns)]
 
@@ -102,7 +112,7 @@ def picks(pattern, row):
 
 
 def chosen_sides(options):
-    """The library, and beside it itself or the peer."""
+    """The library, and beside it itself or the peer, as it is and, if wanted, compiled."""
     shared = (options.threads, options.realtime)
     first = Side(options.library, options.library, *shared)
     if options.aa:
@@ -113,22 +123,26 @@ def chosen_sides(options):
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
         return [first]
     label = options.peer if options.peer != options.library else f"{options.peer} again"
-    return [first, Side(label, options.peer, *shared)]
+    compiling = [Side(f"{options.peer}.compile", options.peer, *shared, compiles=True)] * options.compile
+    return [first, Side(label, options.peer, *shared), *compiling]
 
 
-def timed(row, sides, options):
+def timed(row, sides, options, limits):
     if isinstance(row, fresh.FreshRow):
         return compare_fresh(row, sides, options.rounds, options.steps)
-    return compare_steps(row, sides, options.rounds, options.seconds)
+    return compare_steps(row, sides, options.rounds, options.seconds, limits)
 
 
 def say(result, labels):
     """A line to the terminal as each row is done."""
-    medians = [
-        quantity(result.median(label), result.unit) if result.samples.get(label) else "failed" for label in labels
-    ]
-    ratio = f"   {result.ratio:.2f}" if result.ratio else ""
-    print(f"{result.name:24} {'   '.join(f'{text:>9}' for text in medians)}{ratio}", file=sys.stderr, flush=True)
+    medians = [quantity(result.median(label), result.unit) if result.samples.get(label) else "-" for label in labels]
+    ratios = [f"{result.ratios[label][0]:7.2f}" for label in labels if label in result.ratios]
+    line = f"{result.name:36} {'   '.join(f'{text:>9}' for text in medians)} {' '.join(ratios)}"
+    print(
+        line + ("" if result.agrees else "   results differ") + "   disturbed" * bool(result.disturbed),
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def versions(sides):

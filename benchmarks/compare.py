@@ -8,15 +8,19 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from benchmarks import fresh
+from benchmarks.limits import Limits
 from benchmarks.sides import RowFailed, Side
+from benchmarks.workload import TOLERANCE
 
 __all__ = ["Result", "compare_fresh", "compare_steps", "differ", "geometric_mean"]
 
 PAUSE = 0.02
 """Seconds between turns: the threads of an OpenMP pool go on spinning for some milliseconds after their last work."""
 
-TOLERANCE = 1e-3
-"""How far checksums may lie apart, as a share of the value's root mean square: float32, summed in another order."""
+
+PAUSE_WHEN_DISTURBED = 0.5
+CHANCES = 4
+"""Rounds that may be tried for each that is wanted."""
 
 
 @dataclass
@@ -30,21 +34,28 @@ class Result:
     budget: float | None = None
     samples: dict[str, list[float]] = field(default_factory=dict)
     """By side, all samples."""
-    ratio: float | None = None
-    """Peer over own, the median of the rounds' ratios: above 1 dynograd is faster, or smaller."""
-    ratio_range: tuple[float, float] | None = None
+    ratios: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """By peer, peer over own: median, least and greatest of the rounds' ratios. Above 1 dynograd is faster, or smaller."""
     floor: float | None = None
     """Plain NumPy's median for the same arithmetic."""
     over: dict[str, float] = field(default_factory=dict)
     """By side, microseconds an op over NumPy."""
     difference: float | None = None
     """The checksums' largest difference, relative."""
+    tolerance: float = TOLERANCE
+    moved: int = 0
+    flops: int = 0
+    limit: float | None = None
+    """Seconds that this machine needs at least to move the bytes or do the arithmetic."""
+    limited_by: str = ""
+    disturbed: int = 0
+    """Rounds in which threads of a side had to wait for a core in every sample."""
     errors: dict[str, str] = field(default_factory=dict)
     details: dict[str, list[dict]] = field(default_factory=dict)
 
     @property
     def agrees(self) -> bool:
-        return self.difference is None or self.difference <= TOLERANCE
+        return self.difference is None or self.difference <= self.tolerance
 
     def median(self, side: str) -> float | None:
         return median(self.samples[side]) if self.samples.get(side) else None
@@ -53,14 +64,16 @@ class Result:
         return asdict(self) | {"medians": {side: self.median(side) for side in self.samples}, "agrees": self.agrees}
 
 
-def compare_steps(row, sides: list[Side], rounds: int, seconds: float) -> Result:
+def compare_steps(row, sides: list[Side], rounds: int, seconds: float, limits: Limits | None = None) -> Result:
     """Times one row. The floor runs in the first side's process, in the same turns."""
-    result = Result(row.name, row.group, operations=row.operations, budget=row.budget)
+    result = Result(row.name, row.group, operations=row.operations, budget=row.budget, tolerance=row.tolerance)
+    sides = [side for side in sides if row.compiles or not side.compiles]
     checksums = {}
     for side in sides:
         try:
             answer = side.ask("build", name=row.name, seconds=seconds, with_floor=side is sides[0])
             checksums[side.label] = answer["checksum"]
+            result.moved, result.flops = answer["moved"], answer["flops"]
             if answer["floor_checksum"]:
                 checksums["numpy"] = answer["floor_checksum"]
         except RowFailed as error:
@@ -69,6 +82,8 @@ def compare_steps(row, sides: list[Side], rounds: int, seconds: float) -> Result
     result.difference = largest_difference(list(checksums.values()))
     turns, floors = take_turns(working, rounds, result)
     summarize(result, sides, turns, floors)
+    if limits and (result.moved or result.flops):
+        result.limit, result.limited_by = limits.least_time(result.moved, result.flops)
     for side in working:
         if side.process is not None:
             side.ask("drop")
@@ -76,21 +91,32 @@ def compare_steps(row, sides: list[Side], rounds: int, seconds: float) -> Result
 
 
 def take_turns(working, rounds, result):
-    """Medians of the turns by side, and of the floor's, a figure a round."""
+    """Medians of the turns by side, and of the floor's, a figure a round.
+
+    A round in which a side found no calm moment is taken again a little later, but not for ever.
+    """
     turns = {side.label: [] for side in working}
     floors = []
-    for _ in range(rounds):
+    chances = rounds * CHANCES
+    while rounds and working:
+        chances -= 1
+        answers = {}
         for side in working:
-            if side.label in result.errors:
-                continue
             time.sleep(PAUSE)
             try:
-                answer = side.ask("turn")
+                answers[side.label] = side.ask("turn")
             except RowFailed as error:
                 result.errors[side.label] = str(error)
-                continue
-            result.samples.setdefault(side.label, []).extend(answer["samples"])
-            turns[side.label].append(median(answer["samples"]))
+        working = [side for side in working if side.label in answers]
+        calm = all(answer["calm"] for answer in answers.values())
+        if not calm and chances >= rounds:
+            time.sleep(PAUSE_WHEN_DISTURBED)
+            continue
+        rounds -= 1
+        result.disturbed += not calm
+        for label, answer in answers.items():
+            result.samples.setdefault(label, []).extend(answer["samples"])
+            turns[label].append(median(answer["samples"]))
             if answer["floor"]:
                 floors.append(median(answer["floor"]))
     return turns, floors
@@ -101,12 +127,13 @@ def summarize(result, sides, turns, floors):
         if floors and own:
             result.over[label] = median(a - b for a, b in zip(own, floors)) * 1e6 / result.operations
     result.floor = median(floors) if floors else None
-    set_ratio(result, *[turns.get(side.label, []) for side in sides])
+    set_ratios(result, sides, turns)
 
 
 def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
     """Measures one row in new processes, one side after the other."""
     result = Result(row.name, row.group, unit=row.unit)
+    sides = [side for side in sides if not side.compiles]
     values = {side.label: [] for side in sides}
     for _ in range(repeats_of(row, rounds)):
         for side in sides:
@@ -123,7 +150,7 @@ def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
     if row.kind == "import":
         result.floor = median(fresh.measure(row, "numpy", sides[0].threads, steps)["value"] for _ in range(3))
     if row.kind != "slope":
-        set_ratio(result, *values.values())
+        set_ratios(result, sides, values)
     return result
 
 
@@ -134,11 +161,12 @@ def repeats_of(row, rounds):
     return rounds if row.kind == "import" else min(rounds, 3)
 
 
-def set_ratio(result, own, peer=()):
-    if own and peer:
-        ratios = [b / a for a, b in zip(own, peer)]
-        result.ratio = median(ratios)
-        result.ratio_range = (min(ratios), max(ratios))
+def set_ratios(result, sides, turns):
+    first, *peers = sides
+    for peer in peers:
+        ratios = [b / a for a, b in zip(turns.get(first.label, []), turns.get(peer.label, []))]
+        if ratios:
+            result.ratios[peer.label] = (median(ratios), min(ratios), max(ratios))
 
 
 def largest_difference(checksums: list[list[float]]) -> float | None:

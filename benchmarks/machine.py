@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,10 +22,12 @@ __all__ = [
     "realtime",
     "thread_settings",
     "use_threads",
+    "waited_for_cores",
 ]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 STATUS = Path("/proc/self/status")
+TURNSTILE = Path(tempfile.gettempdir(), "dynograd-benchmarks-turn")
 
 
 def thread_settings(threads: int) -> dict[str, str]:
@@ -40,12 +43,28 @@ def use_threads(library, threads: int) -> None:
 
 @contextlib.contextmanager
 def realtime():
-    """Runs this process's threads before all ordinary ones (Linux, and only with the right to do so), then lets go again."""
-    set_scheduler(os.SCHED_FIFO, 1)
-    try:
-        yield
-    finally:
-        set_scheduler(os.SCHED_OTHER, 0)
+    """Runs this process's threads before all ordinary ones (Linux, and only with the right to do so), then lets go again.
+
+    Two runs on one machine take turns: threads at the same real-time priority would shut each other out.
+    """
+    import fcntl
+
+    with open(TURNSTILE, "w") as turnstile:
+        fcntl.flock(turnstile, fcntl.LOCK_EX)
+        set_scheduler(os.SCHED_FIFO, 1)
+        try:
+            yield
+        finally:
+            set_scheduler(os.SCHED_OTHER, 0)
+
+
+def waited_for_cores() -> float:
+    """Seconds that this process's threads, those alive, were ready to run and had to wait so far (Linux; elsewhere 0)."""
+    nanoseconds = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            nanoseconds += int(task.read_text().split()[1])
+    return nanoseconds / 1e9
 
 
 def set_scheduler(policy: int, priority: int) -> None:
@@ -67,6 +86,7 @@ def describe_machine(threads: int) -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "environment": ", ".join(f"{name}={value}" for name, value in blas.items()),
+        "transparent huge pages": huge_pages(),
         "load average at the start": load_average(),
     }
 
@@ -89,6 +109,13 @@ def processor_name() -> str:
             numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model") if name in fields]
             return f"{fields['model name']} ({', '.join(numbers)})" if numbers else fields["model name"]
     return platform.processor() or platform.machine()
+
+
+def huge_pages() -> str:
+    """The kernel's choice, which decides what fresh memory costs (Linux)."""
+    file = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    chosen = re.search(r"\[(\w+)\]", file.read_text()) if file.exists() else None
+    return chosen[1] if chosen else "unknown"
 
 
 def load_average() -> str:

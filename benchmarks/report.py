@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.compare import TOLERANCE, Result, geometric_mean
+from benchmarks.compare import Result, geometric_mean
 
 __all__ = ["quantity", "report"]
 
 TITLES = {
     "overhead": "Overhead: small tensors, where the library costs more than the arithmetic",
     "training": "Training steps",
+    "kernels": "Kernels beside the machine's limits",
     "fresh": "Fresh processes: import, first step, memory",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -23,9 +24,8 @@ def report(description: dict, results: list[Result], labels: list[str], markdown
             heading = f"## {title}" if markdown else title
             table = table_of(chosen, labels)
             parts += [heading, as_markdown(table) if markdown else as_text(table)]
-            summary = summary_of(chosen, labels)
-            peaks = peaks_of(chosen)
-            parts += [text for text in (summary, peaks) if text]
+            summaries = [summary_of(chosen, labels[0], peer) for peer in labels[1:]]
+            parts += [text for text in (*summaries, peaks_of(chosen)) if text]
     troubles = troubles_of(results)
     return "\n\n".join(parts + ([troubles] if troubles else [])) + "\n"
 
@@ -42,6 +42,7 @@ def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
     own, *peers = labels
     header = ["row", *[f"{label}, median (min–max)" for label in labels]]
     header += [f"{peer} / {own} (min–max)" for peer in peers]
+    header += ["limit", *[f"{label}, share of the limit" for label in labels]]
     header += ["numpy", *[f"{label} over numpy, µs an op" for label in labels], "budget", "same result"]
     lines = [[result.name, *cells_of(result, labels)] for result in results]
     kept = [column for column in range(len(header)) if column == 0 or any(line[column] for line in lines)]
@@ -50,10 +51,11 @@ def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
 
 def cells_of(result, labels):
     cells = [timing_cell(result, label) for label in labels]
-    if len(labels) > 1:
-        cells.append(
-            f"{result.ratio:.2f} ({result.ratio_range[0]:.2f}–{result.ratio_range[1]:.2f})" if result.ratio else ""
-        )
+    for label in labels[1:]:
+        middle, least, greatest = result.ratios.get(label, (None, None, None))
+        cells.append("" if middle is None else f"{middle:.2f} ({least:.2f}–{greatest:.2f})")
+    cells.append("" if result.limit is None else f"{quantity(result.limit, 's')}, {result.limited_by}")
+    cells += [share_cell(result, label) for label in labels]
     cells.append("" if result.floor is None else quantity(result.floor, result.unit))
     cells += [f"{result.over[label]:.2f}" if label in result.over else "" for label in labels]
     return [*cells, budget_cell(result, labels[0]), same_cell(result)]
@@ -69,6 +71,12 @@ def timing_cell(result, label):
     if len(samples) == 1:
         return middle
     return f"{middle} ({quantity(min(samples), result.unit)}–{quantity(max(samples), result.unit)})"
+
+
+def share_cell(result, label):
+    """How much of the measured time the machine's limit explains."""
+    median = result.median(label)
+    return "" if result.limit is None or not median else f"{100 * result.limit / median:.0f} %"
 
 
 def budget_cell(result, label):
@@ -94,14 +102,14 @@ def quantity(value: float, unit: str) -> str:
     return f"{scaled:.{digits}f} {name}"
 
 
-def summary_of(results, labels):
-    ratios = {result.name: result.ratio for result in results if result.ratio}
+def summary_of(results, own, peer):
+    ratios = {result.name: result.ratios[peer][0] for result in results if peer in result.ratios}
     if not ratios:
         return ""
     worst, best = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
     ahead = sum(ratio > 1 for ratio in ratios.values())
     return (
-        f"{labels[1]} / {labels[0]}: geometric mean {geometric_mean(list(ratios.values())):.2f} over {len(ratios)} rows, "
+        f"{peer} / {own}: geometric mean {geometric_mean(list(ratios.values())):.2f} over {len(ratios)} rows, "
         f"{ahead} of them above 1; best {ratios[best]:.2f} ({best}), worst {ratios[worst]:.2f} ({worst})"
     )
 
@@ -121,7 +129,9 @@ def troubles_of(results):
     lines = []
     for result in results:
         if not result.agrees:
-            lines.append(f"{result.name}: results differ by {result.difference:.1g} (allowed {TOLERANCE:.0e})")
+            lines.append(f"{result.name}: results differ by {result.difference:.1g} (allowed {result.tolerance:.0e})")
+        if result.disturbed:
+            lines.append(f"{result.name}: disturbed by other programs in {result.disturbed} rounds")
         for label, text in result.errors.items():
             lines.append(f"{result.name}: {label} failed: {text.strip().splitlines()[-1]}")
     return "\n".join(lines)

@@ -29,11 +29,13 @@ def environment(threads: int, **more: str) -> dict[str, str]:
 class Side:
     """A library in a worker process. The worker starts at the first request, and again after a crash."""
 
-    def __init__(self, label: str, library: str, threads: int, realtime: bool = False):
+    def __init__(self, label: str, library: str, threads: int, realtime: bool = False, compiles: bool = False):
         self.label = label
         self.library = library
         self.threads = threads
         self.realtime = realtime
+        self.compiles = compiles
+        """Whether its models go through `library.compile`."""
         self.process = None
 
     def ask(self, do: str, **request):
@@ -56,8 +58,9 @@ class Side:
         return reply["answer"]
 
     def start(self):
+        wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads), *["realtime"] * self.realtime],
+            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads), *wishes],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

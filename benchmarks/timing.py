@@ -5,10 +5,18 @@ from __future__ import annotations
 from itertools import repeat
 from time import perf_counter
 
+from benchmarks.machine import waited_for_cores
+
 __all__ = ["Stopwatch"]
 
 SAMPLES = 5
 """Samples in a turn, as far as one fits: the median of five short ones is steadier than one long mean."""
+
+DISTURBED = 0.05
+"""A sample in which threads waited for a core longer than this share of it says more about other programs than about this one."""
+
+PATIENCE = 4
+"""A turn lasts at most so many times as long as asked, in search of samples that nobody disturbed."""
 
 
 class Stopwatch:
@@ -22,6 +30,8 @@ class Stopwatch:
         self.seconds = seconds
         self.cycle = workload.cycle
         self.count = self.calibrated()
+        self.calm = True
+        """Whether the last turn had a sample that nobody disturbed."""
 
     def calibrated(self) -> int:
         count = self.cycle
@@ -42,12 +52,18 @@ class Stopwatch:
         return perf_counter() - start
 
     def turn(self) -> list[float]:
-        """Seconds a step, one figure a sample. One round of batches goes untimed before, to wake threads and caches."""
+        """Seconds a step, one figure a sample. One round of batches goes untimed before, to wake threads and caches.
+
+        Disturbed samples are left out and taken again, unless all are.
+        """
         self.run(self.cycle)
-        samples = []
+        calm, disturbed = [], []
         spent = 0.0
-        while not samples or (spent < self.seconds and len(samples) < SAMPLES):
+        while spent < self.seconds * PATIENCE and sum(calm) * self.count < self.seconds and len(calm) < SAMPLES:
+            before = waited_for_cores()
             taken = self.run(self.count)
             spent += taken
-            samples.append(taken / self.count)
-        return samples
+            kept = calm if waited_for_cores() - before <= DISTURBED * taken else disturbed
+            kept.append(taken / self.count)
+        self.calm = bool(calm)
+        return calm or disturbed

@@ -1,6 +1,6 @@
 """A process that has loaded one library and does what it is told, a JSON line in and a JSON line out, until its input ends.
 
-`python -m benchmarks.worker LIBRARY THREADS [realtime]`. Answers go through a copy of the standard output, and what a library prints there
+`python -m benchmarks.worker LIBRARY THREADS [realtime] [compile]`. Answers go through a copy of the standard output, and what a library prints there
 goes to standard error, so that it cannot get between them.
 """
 
@@ -17,6 +17,7 @@ import traceback
 from benchmarks import machine
 from benchmarks.rows import ROWS
 from benchmarks.timing import Stopwatch
+from benchmarks.workload import use_compiler
 
 __all__ = ["Worker", "main"]
 
@@ -24,9 +25,12 @@ __all__ = ["Worker", "main"]
 class Worker:
     """One library, and the row that is being timed."""
 
-    def __init__(self, library, foremost=contextlib.nullcontext):
+    def __init__(self, library, foremost=contextlib.nullcontext, compiles=False):
         self.library = library
         self.foremost = foremost
+        self.compiles = compiles
+        if compiles:
+            use_compiler(library.compile)
         self.watch = None
         self.floor = None
 
@@ -34,17 +38,24 @@ class Worker:
         return machine.describe_library(self.library)
 
     def build(self, name, seconds, with_floor):
-        """Prepares a row, calibrates it, and returns its checksum (and the floor's)."""
+        """Prepares a row, calibrates it, and returns its checksum (and the floor's), and what it must move and compute."""
         self.drop()
         row = ROWS[name]
         workload = row.build(self.library)
         checksum = workload.checksum()
+        for _ in range(workload.cycle):
+            workload.step()
         floor = row.floor() if with_floor and row.floor else None
         floor_checksum = floor.checksum() if floor else None
         with self.foremost():
             self.watch = Stopwatch(workload, seconds)
             self.floor = Stopwatch(floor, seconds / 2) if floor else None
-        return {"checksum": checksum, "floor_checksum": floor_checksum}
+        return {
+            "checksum": checksum,
+            "floor_checksum": floor_checksum,
+            "moved": workload.moved,
+            "flops": workload.flops,
+        }
 
     def turn(self):
         """Times the row; a floor is timed right beside it, half before and half after, so that both see the same load."""
@@ -52,11 +63,13 @@ class Worker:
             before = self.floor.turn() if self.floor else []
             samples = self.watch.turn()
             after = self.floor.turn() if self.floor else []
-        return {"samples": samples, "floor": before + after}
+        return {"samples": samples, "floor": before + after, "calm": self.watch.calm}
 
     def drop(self):
         self.watch = None
         self.floor = None
+        if self.compiles:
+            self.library.compiler.reset()
         gc.collect()
 
 
@@ -72,7 +85,7 @@ def main(arguments) -> None:
             if worker is None:
                 library = importlib.import_module(name)
                 machine.use_threads(library, int(threads))
-                worker = Worker(library, foremost)
+                worker = Worker(library, foremost, "compile" in more)
             answer = {"answer": getattr(worker, request.pop("do"))(**request)}
         except Exception:
             answer = {"error": traceback.format_exc()}

@@ -13,6 +13,7 @@ import numpy
 
 __all__ = [
     "ROWS",
+    "TOLERANCE",
     "Row",
     "Workload",
     "compiled",
@@ -33,6 +34,9 @@ BACKWARD_BUDGET = 2.2
 
 CHECKED_STEPS = 3
 
+TOLERANCE = 1e-3
+"""How far checksums may lie apart, as a share of the value's root mean square: float32, summed in another order."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -43,6 +47,10 @@ class Workload:
     """Called once, before any timing; it may run steps. Both libraries must return nearly the same numbers."""
     cycle: int = 1
     """How many steps make a round trip through the row's batches; timed counts are multiples of it."""
+    moved: int = 0
+    """Bytes that a step must read and write, for rows that are compared with the machine's limits."""
+    flops: int = 0
+    """Multiplications and additions that its matrix products and convolutions take."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,9 @@ class Row:
     budget: float | None = None
     compiles: bool = True
     """Whether the side `torch.compile` takes part."""
+    tolerance: float = TOLERANCE
+    small: Callable[[object], Workload] | None = None
+    """The same at a size for the tests, where `build` takes long."""
 
 
 ROWS: dict[str, Row] = {}
@@ -71,13 +82,17 @@ def row(
     floor=None,
     budget: float | None = None,
     compiles: bool = True,
+    tolerance: float = TOLERANCE,
+    small=None,
 ):
-    """Registers the decorated builder as a row."""
+    """Registers the decorated builder as a row. Overhead rows are never compiled: what they show is the cost of a call."""
 
     def register(build):
         if name in ROWS:
             raise ValueError(f"row: {name!r} is registered already. Give the second one another name.")
-        ROWS[name] = Row(name, group, build, operations, floor, budget, compiles and group != "overhead")
+        ROWS[name] = Row(
+            name, group, build, operations, floor, budget, compiles and group != "overhead", tolerance, small
+        )
         return build
 
     return register

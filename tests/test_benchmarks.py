@@ -7,11 +7,16 @@ import pytest
 
 import dynograd
 from benchmarks import __main__ as program
-from benchmarks import compare, fresh, machine, report
+from benchmarks import compare, fresh, machine, report, timing, workload
+from benchmarks.kernel import Kernel, draw, forward, with_backward
+from benchmarks.limits import MIB, Limits, best_time, copy_rate, measure_limits, sgemm_rate
 from benchmarks.rows import ROWS
 from benchmarks.sides import RowFailed, Side
 from benchmarks.timing import Stopwatch
 from benchmarks.workload import Workload, fingerprint
+
+
+LONG = {"gpt", "resnet20", "resnet20.channels_last", "varlen.bilstm", "varlen.bilstm.padded", "varlen.gru"}
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +26,12 @@ def side():
     made.close()
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in ROWS]
+)
 def test_row_runs_and_agrees_with_its_floor(name):
     row = ROWS[name]
-    workload = row.build(dynograd)
+    workload = (row.small or row.build)(dynograd)
     checksum = workload.checksum()
     assert checksum and all(map(math.isfinite, checksum))
     if row.floor:
@@ -51,7 +58,8 @@ def test_two_workers_give_a_ratio_for_each_round(side):
         result = compare.compare_steps(ROWS["view"], [side, again], rounds=2, seconds=0.002)
     finally:
         again.close()
-    assert result.ratio_range[0] <= result.ratio <= result.ratio_range[1]
+    middle, least, greatest = result.ratios["dynograd again"]
+    assert least <= middle <= greatest
 
 
 def test_a_worker_outlives_a_row_that_fails(side):
@@ -95,7 +103,8 @@ def test_program_prints_a_table_and_writes_json(tmp_path, capsys):
     "patterns, names",
     [
         (["mlp"], ["mlp"]),
-        (["gru*", "lstm"], ["lstm", "gru", "gru.packed"]),
+        (["sentiment*", "mlp"], ["mlp", "sentiment", "sentiment.padded", "sentiment.batch8"]),
+        (["matmul.64", "vae"], ["vae", "matmul.64"]),
         (["fresh"], list(fresh.FRESH)),
     ],
 )
@@ -128,6 +137,115 @@ def test_differ_is_relative_to_the_root_mean_square(a, b, difference):
     assert compare.differ(a, b) == pytest.approx(difference)
 
 
+@pytest.mark.parametrize(
+    "moved, flops, least",
+    [
+        (MIB, 0, (MIB / 100e9, "bytes")),
+        (2 * MIB, 0, (2 * MIB / 20e9, "bytes")),
+        (900 * MIB, 0, (900 * MIB / 20e9, "bytes")),
+        (100, 1000, (1e-8, "flops")),
+    ],
+)
+def test_the_limit_is_what_takes_longer(moved, flops, least):
+    seconds, by = Limits({MIB: 100e9, 64 * MIB: 20e9}, sgemm=100e9).least_time(moved, flops)
+    assert (pytest.approx(seconds), by) == least
+
+
+def test_limits_are_measured():
+    assert copy_rate(MIB, threads=2) > 0 and copy_rate(8 * MIB, threads=2) > 0 and sgemm_rate(8) > 0
+
+
+def test_limits_that_cannot_be_measured_are_an_error():
+    with pytest.raises(RowFailed, match="ZeroDivisionError"):
+        measure_limits(threads=0)
+
+
+def test_best_time_repeats_what_is_short():
+    counts = []
+    assert best_time(lambda repeats: counts.append(repeats) or sum(range(100 * repeats))) > 0
+    assert counts[-1] > 1
+
+
+def test_a_kernel_states_what_it_moves_and_computes():
+    x, y = draw(dynograd, (4, 5), (4, 5))
+    alone = forward(dynograd, Kernel(dynograd.mul, (x, y), flops=7))
+    assert (alone.moved, alone.flops) == (3 * 80, 7)
+    both = with_backward(dynograd, Kernel(dynograd.mul, (x, y), flops=7))
+    assert (both.moved, both.flops) == (2 * 160 + 2 * 80 + 160, 21)
+    stated = with_backward(dynograd, Kernel(dynograd.mul, (x, y), leaves=(x,), backward_moved=3, backward_flops=2))
+    assert (stated.moved, stated.flops) == (3, 2)
+
+
+def test_the_compiling_side_passes_functions_through_the_compiler(monkeypatch):
+    monkeypatch.setattr(workload, "_compilers", [])
+    seen = []
+    assert workload.compiled(abs) is abs
+    workload.use_compiler(lambda function: seen.append(function) or function)
+    ROWS["mlp.small"].build(dynograd).step()
+    assert len(seen) == 1
+
+
+def test_the_compiling_side_takes_part_only_where_a_row_compiles(side):
+    compiling = Side("compiled", "dynograd", threads=1, compiles=True)
+    assert not ROWS["add"].compiles and not ROWS["optimizer.adamw"].compiles and ROWS["mlp"].compiles
+    result = compare.compare_steps(ROWS["add"], [side, compiling], rounds=1, seconds=0.002)
+    assert list(result.samples) == ["dynograd"] and compiling.process is None
+
+
+def test_compile_adds_a_side():
+    options = program.parser().parse_args(["--compile", "--peer", "dynograd"])
+    sides = program.chosen_sides(options)
+    assert [side.label for side in sides] == ["dynograd", "dynograd again", "dynograd.compile"]
+    assert [side.compiles for side in sides] == [False, False, True]
+
+
+def test_disturbed_samples_are_left_out_unless_all_are(monkeypatch):
+    waits = iter([0.0, 1.0] + [1.0] * 1000)
+    watch = Stopwatch(Workload(lambda: None, list), seconds=1e-3)
+    monkeypatch.setattr(timing, "waited_for_cores", lambda: next(waits))
+    assert len(watch.turn()) <= timing.SAMPLES and watch.calm
+    growing = iter(range(10**6))
+    monkeypatch.setattr(timing, "waited_for_cores", lambda: next(growing))
+    assert watch.turn() and not watch.calm
+
+
+def test_a_disturbed_round_is_taken_again(monkeypatch):
+    monkeypatch.setattr(compare, "PAUSE_WHEN_DISTURBED", 0)
+    calm = iter([False, True, *[False] * 100])
+
+    class Disturbed:
+        label = "a"
+
+        def ask(self, do):
+            return {"samples": [1.0], "floor": [], "calm": next(calm)}
+
+    result = compare.Result("r", "kernels")
+    turns, _ = compare.take_turns([Disturbed()], 2, result)
+    assert len(turns["a"]) == 2 and result.disturbed == 1
+    assert "r: disturbed by other programs in 1 rounds" in report.report({"date": ""}, [result], ["a"], markdown=False)
+
+
+def test_a_worker_that_fails_in_its_turn_leaves_the_others():
+    class Failing:
+        label = "b"
+
+        def ask(self, do):
+            raise RowFailed("out of memory")
+
+    result = compare.Result("r", "kernels")
+    turns, _ = compare.take_turns([Failing()], 2, result)
+    assert turns == {"b": []} and result.errors == {"b": "out of memory"}
+
+
+def test_report_shows_the_limit_and_each_peer():
+    result = compare.Result("exp", "kernels", difference=0.0, limit=1e-3, limited_by="bytes")
+    result.samples = {"dynograd": [2e-3], "torch": [4e-3], "torch.compile": [1e-2]}
+    result.ratios = {"torch": (2.0, 2.0, 2.0), "torch.compile": (5.0, 5.0, 5.0)}
+    text = report.report({"date": "today"}, [result], ["dynograd", "torch", "torch.compile"], markdown=True)
+    assert "| 2.00 (2.00–2.00) | 5.00 (5.00–5.00) | 1.00 ms, bytes | 50 % | 25 % | 10 % | yes |" in text
+    assert "torch.compile / dynograd: geometric mean 5.00 over 1 rows" in text
+
+
 def test_fingerprint_tells_positions_apart():
     a, b = fingerprint(dynograd.tensor([1.0, 2.0])), fingerprint(dynograd.tensor([2.0, 1.0]))
     assert a[0] == b[0] and a[1] != b[1]
@@ -137,7 +255,7 @@ def test_report_shows_ratio_budget_and_a_wrong_result():
     result = compare.Result("add", "overhead", budget=0.9, difference=0.5, floor=1e-6)
     result.samples = {"dynograd": [2e-6, 2e-6, 3e-6], "torch": [4e-6, 4e-6]}
     result.over = {"dynograd": 1.0, "torch": 3.0}
-    result.ratio, result.ratio_range = 2.0, (1.5, 2.5)
+    result.ratios = {"torch": (2.0, 1.5, 2.5)}
     text = report.report({"date": "today"}, [result], ["dynograd", "torch"], markdown=True)
     timings = "2.00 µs (2.00 µs–3.00 µs) | 4.00 µs (4.00 µs–4.00 µs) | 2.00 (1.50–2.50)"
     expected = f"| add | {timings} | 1.00 µs | 1.00 | 3.00 | 0.9 MISSED | NO, 0.5 |"
@@ -162,3 +280,8 @@ def test_quantity(value, unit, text):
 def test_the_machine_is_described():
     described = machine.describe_machine(2)
     assert described["threads"] == "2" and "OPENBLAS_CORETYPE" in described["environment"] and described["processor"]
+    assert described["transparent huge pages"]
+
+
+def test_waiting_for_a_core_is_read():
+    assert machine.waited_for_cores() >= 0

@@ -89,5 +89,9 @@ def resnet20(torch):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
 
 
-row("resnet20")(lambda torch: training(torch, resnet20(torch), 32, 3, 32, 32))
-row("resnet20.channels_last")(lambda torch: training(torch, resnet20(torch), 32, 3, 32, 32, channels_last=True))
+# A value that one library rounds below zero and the other above takes another branch of ReLU, and 20 layers spread that: both
+# lie as far from a computation in float64, from the first step on, as from each other.
+row("resnet20", tolerance=0.05)(lambda torch: training(torch, resnet20(torch), 32, 3, 32, 32))
+row("resnet20.channels_last", tolerance=0.05)(
+    lambda torch: training(torch, resnet20(torch), 32, 3, 32, 32, channels_last=True)
+)

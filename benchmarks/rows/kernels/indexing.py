@@ -1,0 +1,58 @@
+"""Reading and adding by index."""
+
+from __future__ import annotations
+
+from benchmarks.kernel import Kernel, draw, kernel
+from benchmarks.workload import generator
+
+
+def positions(torch, high, *shape):
+    return torch.from_numpy(generator(23).integers(0, high, shape))
+
+
+@kernel("embedding", (4096, 30000, 256), small=(6, 5, 4))
+def embedding(torch, count, vocabulary, features):
+    """Backward writes a gradient of the whole table."""
+    (table,) = draw(torch, (vocabulary, features))
+    lookup = torch.nn.functional.embedding
+    chosen = 4 * count * features
+    return Kernel(
+        lookup,
+        (positions(torch, vocabulary, count), table),
+        moved=2 * chosen,
+        backward_moved=3 * chosen + 4 * vocabulary * features,
+    )
+
+
+@kernel("gather", (4096, 1024), small=(4, 5), forms="forward")
+def gather(torch, rows, columns):
+    """Along the rows, an index for each element."""
+    (x,) = draw(torch, (rows, columns))
+    return Kernel(lambda x, index: torch.gather(x, 1, index), (x, positions(torch, columns, rows, columns)))
+
+
+@kernel("index_rows", (50000, 5000, 64), small=(6, 5, 4))
+def index_rows(torch, count, rows, columns):
+    """x[index]; backward adds up what fell on the same row."""
+    (x,) = draw(torch, (rows, columns))
+    return Kernel(
+        lambda x, index: x[index],
+        (x, positions(torch, rows, count)),
+        backward_moved=2 * 4 * (count + rows) * columns + 2 * 8 * count,
+    )
+
+
+@kernel("index_add", (50000, 5000, 64), small=(6, 5, 4), forms="forward")
+def index_add(torch, count, rows, columns):
+    x, y = draw(torch, (rows, columns), (count, columns))
+    return Kernel(lambda x, index, y: x.index_add(0, index, y), (x, positions(torch, rows, count), y))
+
+
+@kernel("scatter_add", (50000, 5000, 64), small=(6, 5, 4), forms="forward")
+def scatter_add(torch, count, rows, columns):
+    """The same sum, the index repeated for each column as a view."""
+    x, y = draw(torch, (rows, columns), (count, columns))
+    index = positions(torch, rows, count)
+    wide = index[:, None].expand(count, columns)
+    moved = 4 * (2 * rows + count) * columns + 8 * count
+    return Kernel(lambda x, index, y: torch.scatter_add(x, 0, index, y), (x, wide, y), moved=moved)
