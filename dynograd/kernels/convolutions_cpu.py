@@ -1,11 +1,11 @@
 """Convolution over 1, 2 or 3 spatial dimensions and its two gradients, on NumPy arrays.
 
 x (N, C, *sizes), weight (CO, C / groups, *kernel); stride, padding and dilation hold one integer per spatial dimension.
-Patches are laid out as columns, a cache-sized block at a time, and multiplied with the weight. 1x1 kernels need no columns;
-depthwise ones need no product and run in Numba. Half types are computed in float32.
+float32 and float64 run in compiled register tiles (`convolutions_numba`), half types are computed in float32, everything else
+goes through patches laid out as columns (`convolutions_columns`). Where x or the weight is channels-last, the result is too.
 
-Transposed convolution of x is `conv_input_gradient(x, weight, output_shape, ...)`: any output_padding is just another
-output_shape. Its gradients are `conv_forward(g, weight, ...)` and `conv_weight_gradient(g, x, weight_shape, ...)`.
+Transposed convolution of x is `conv_input_gradient(x, weight, bias, output_shape, ...)`: any output_padding is just another
+output_shape. Its gradients are `conv_forward(g, weight, None, ...)` and `conv_weight_gradient(g, x, weight_shape, ...)`.
 """
 
 from __future__ import annotations
@@ -13,269 +13,144 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+
+from dynograd.arrays import buffers
+from dynograd.kernels import convolutions_columns as columns
+from dynograd.kernels import convolutions_plans as plans
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
-# Elements of a block of columns: 1 MB of float32, the second-level cache of one core.
-BLOCK = 1 << 18
-# Up to this many outputs per input channel loops beat a product whose inner size is only the kernel.
-DEPTHWISE_SHARE = 4
+
+def conv_forward(x, weight, bias, stride, padding, dilation, groups):
+    """Sum over channels and kernel of weight * x, plus a bias (CO,) or None: (N, CO, *sizes')."""
+    sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    sizes = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes]
+    shape = (x.shape[0], weight.shape[0], *sizes)
+    kind = x.dtype
+    if kind.itemsize == 2:
+        x, weight = x.astype(np.float32), weight.astype(np.float32)
+    if x.dtype.char not in "fd" or not x.size or not weight.size or not prod(shape):
+        return _with_bias(columns.conv_forward(x, weight, stride, padding, dilation, groups), bias).astype(
+            kind, copy=False
+        )
+    out = _empty(shape, x.dtype, _is_channels_last(x) or _is_channels_last(weight))
+    plan = plans.forward_plan(
+        *_five(x), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(x.dtype)
+    )
+    inner = weight.shape[1]
+    taps = prod(weight.shape[2:])
+    steps = (weight.shape[0] // groups * inner * taps, inner * taps, taps)
+    _correlate(plan, x, weight, bias, out, steps, groups, weight.shape[0] // groups, inner)
+    return out.astype(kind, copy=False)
 
 
-def conv_forward(x, weight, stride, padding, dilation, groups):
-    """Sum over channels and kernel of weight * x, without bias: (N, CO, *sizes')."""
-    job = _Job(x.shape, weight.shape, stride, padding, dilation, groups)
-    kind, result = x.dtype, np.empty(job.out_shape, _computing(x.dtype))
-    x, weight = _spread(x, job.x_shape), _spread(weight, job.weight_shape)
-    if not x.size or not weight.size or not result.size:
-        result[...] = 0
-    elif job.is_pointwise:
-        np.matmul(job.by_group(weight), job.points(x[job.places]), out=job.points(result))
-    elif job.is_depthwise:
-        from dynograd.kernels.convolutions_numba import depthwise_forward
-
-        depthwise_forward(x, weight[:, 0], result, job.geometry)
-    else:
-        _forward_by_columns(job, x, job.by_group(weight), result)
-    return job.narrow(result).astype(kind, copy=False)
-
-
-def conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups):
-    """Gradient of x of shape `input_shape`; input places that no kernel position touches get 0."""
-    job = _Job(input_shape, weight.shape, stride, padding, dilation, groups, g.shape)
-    kind, result = g.dtype, np.zeros(job.x_shape, _computing(g.dtype))
-    g, weight = _spread(g, job.out_shape), _spread(weight, job.weight_shape)
-    if not g.size or not weight.size or not result.size:
-        pass
-    elif job.is_pointwise:
-        points = np.matmul(job.by_group(weight).swapaxes(1, 2), job.points(g))
-        result[job.places] = points.reshape(*job.x_shape[:2], *job.out_shape[2:])
-    elif job.is_depthwise:
-        from dynograd.kernels.convolutions_numba import depthwise_backward_input
-
-        depthwise_backward_input(g, weight[:, 0], result, job.geometry)
-    elif mirrored := job.mirrored():
-        _forward_by_columns(mirrored, g, job.mirror(weight), result)
-    else:
-        _input_by_columns(job, g, job.by_group(weight).swapaxes(1, 2), result)
-    return job.narrow(result).astype(kind, copy=False)
+def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation, groups):
+    """Gradient of x of shape `input_shape`, plus a bias (C,) or None; input places that no kernel position touches get 0."""
+    kind = g.dtype
+    if kind.itemsize == 2:
+        g, weight = g.astype(np.float32), weight.astype(np.float32)
+    if g.dtype.char not in "fd" or not g.size or not weight.size or not prod(input_shape):
+        found = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
+        return _with_bias(found, bias).astype(kind, copy=False)
+    out = _empty(input_shape, g.dtype, _is_channels_last(g) or _is_channels_last(weight))
+    plan = plans.backward_plan(
+        *_five(g), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(g.dtype)
+    )
+    outer = weight.shape[1]
+    taps = prod(weight.shape[2:])
+    steps = (weight.shape[0] // groups * outer * taps, taps, outer * taps)
+    _correlate(plan, g, weight, bias, out, steps, groups, outer, weight.shape[0] // groups)
+    return out.astype(kind, copy=False)
 
 
 def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     """Gradient of the weight of shape `weight_shape`."""
-    job = _Job(x.shape, weight_shape, stride, padding, dilation, groups, g.shape)
-    kind, result = x.dtype, np.zeros(job.weight_shape, _computing(x.dtype))
-    x, g = _spread(x, job.x_shape), _spread(g, job.out_shape)
-    if not x.size or not g.size or not result.size:
-        pass
-    elif job.is_pointwise:
-        products = np.matmul(job.points(g), job.points(x[job.places]).swapaxes(2, 3))
-        np.sum(products, axis=0, out=job.by_group(result))
-    elif job.is_depthwise:
-        from dynograd.kernels.convolutions_numba import depthwise_backward_weight
-
-        depthwise_backward_weight(x, g, result[:, 0], job.geometry)
-    else:
-        _weight_by_columns(job, x, g, job.by_group(result))
-    return job.narrow(result).astype(kind, copy=False)
-
-
-class _Job:
-    """Sizes of one convolution, spread to three spatial dimensions with ones in front."""
-
-    def __init__(self, x_shape, weight_shape, stride, padding, dilation, groups, out_shape=None):
-        missing = 5 - len(x_shape)
-        self.narrow_dims = tuple(range(2, 2 + missing))
-        self.stride, self.dilation = (1,) * missing + tuple(stride), (1,) * missing + tuple(dilation)
-        self.padding = (0,) * missing + tuple(padding)
-        self.x_shape, self.weight_shape, self.groups = _five(x_shape), _five(weight_shape), groups
-        self.kernel, self.taps = self.weight_shape[2:], prod(self.weight_shape[2:])
-        if out_shape is None:
-            sizes = zip(self.x_shape[2:], self.kernel, self.stride, self.padding, self.dilation, strict=True)
-            sizes = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes]
-            out_shape = (x_shape[0], weight_shape[0], *sizes[missing:])
-        self.out_shape = _five(out_shape)
-        self.is_pointwise = self.taps == 1 and not any(padding)
-        self.is_depthwise = groups > 1 and weight_shape[1] == 1 and weight_shape[0] <= groups * DEPTHWISE_SHARE
-
-    @property
-    def geometry(self):
-        """Stride, padding, dilation as the nine integers that the Numba kernels take."""
-        return tuple(map(int, self.stride + self.padding + self.dilation))
-
-    @property
-    def places(self):
-        """Index of the input places that a 1x1 kernel reads."""
-        spans = zip(self.out_shape[2:], self.stride, strict=True)
-        return (slice(None), slice(None), *(slice(0, size * step, step) for size, step in spans))
-
-    def by_group(self, weight):
-        """The weight as (groups, CO / groups, C / groups * taps), a view."""
-        return weight.reshape(self.groups, self.weight_shape[0] // self.groups, -1)
-
-    def points(self, images):
-        """(N, groups, channels / groups, places); a view where memory allows."""
-        return images.reshape(images.shape[0], self.groups, images.shape[1] // self.groups, -1)
-
-    def narrow(self, array):
-        """Without the dimensions of size one that were put in front."""
-        return array.squeeze(self.narrow_dims)
-
-    def mirrored(self):
-        """The convolution of the output's gradient that gives the input's, or None: stride 1 only."""
-        padding = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, self.padding, strict=True))
-        if max(self.stride) > 1 or min(padding) < 0:
-            return None
-        spans = [
-            size + 2 * p - d * (k - 1)
-            for size, p, d, k in zip(self.x_shape[2:], self.padding, self.dilation, self.kernel, strict=True)
-        ]
-        if tuple(spans) != tuple(self.out_shape[2:]):  # an output_padding: the natural size is not the one asked for
-            return None
-        weight_shape = (self.x_shape[1], self.weight_shape[0] // self.groups, *self.kernel)
-        return _Job(self.out_shape, weight_shape, self.stride, padding, self.dilation, self.groups, self.x_shape)
-
-    def mirror(self, weight):
-        """The weight of `mirrored`, by group: input and output channels exchanged, taps turned round."""
-        by_tap = weight.reshape(self.groups, -1, self.weight_shape[1], self.taps)
-        return np.ascontiguousarray(by_tap[..., ::-1].transpose(0, 2, 1, 3)).reshape(
-            self.groups, self.weight_shape[1], -1
+    kind = x.dtype
+    if kind.itemsize == 2:
+        x, g = x.astype(np.float32), g.astype(np.float32)
+    if x.dtype.char not in "fd" or not x.size or not g.size or not prod(weight_shape):
+        return columns.conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups).astype(
+            kind, copy=False
         )
+    from dynograd.kernels import convolutions_numba as compiled
+
+    size, lanes, _, heights = _tiles(x.dtype, dots=True)
+    windows = _windows(weight_shape[2:], stride, padding, dilation)
+    plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, heights)
+    partial = buffers.zeros((plan.partial,), x.dtype)
+    keep, g_at = g, _address(g)
+    if plan.lay_out:
+        keep = buffers.zeros((plan.g_elements,), x.dtype)
+        g_at = _address(keep)
+        compiled.planes(
+            partial, g_at, _address(g), plan.g_geometry, plan.g_parts, count=g.shape[0], work=2 * plan.g_elements
+        )
+    compiled.correlate_weights(
+        partial, _address(x), g_at, plan.geometry, plan.phase, plan.taps, plan.parts, plan.rows, plan.slices, plan.pace,
+        count=plan.items, work=plan.work >> 3,
+    )  # fmt: skip
+    del keep
+    result = buffers.empty(tuple(weight_shape), x.dtype)
+    compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=weight_shape[0], work=partial.size)
+    return result.astype(kind, copy=False)
 
 
-class _Columns:
-    """Blocks of patches as a (C * taps, places) matrix, filled from or added back to padded images.
+def _correlate(plan, x, weight, bias, out, steps, groups, outer, inner):
+    from dynograd.kernels import convolutions_numba as compiled
 
-    With stride 1 in the last two dimensions a line of places runs on through the padding to the next line, so that each tap
-    is one long copy; the few places in between are of no use and are dropped (`lines` leaves them out).
-    """
-
-    def __init__(self, job, kind):
-        self.job = job
-        self.padded = tuple(size + 2 * p for size, p in zip(job.x_shape[2:], job.padding, strict=True))
-        depth, height, width = job.out_shape[2:]
-        self.pitch = self.padded[2] if job.stride[1:] == (1, 1) else width
-        self.rows = job.x_shape[1] * job.taps
-        room = max(1, BLOCK // (self.rows * self.pitch))
-        self.step_h = min(height, room)
-        self.step_d = min(depth, max(1, room // height))
-        self.step_n = min(job.x_shape[0], max(1, room // (height * depth)))
-        self.room = np.empty(self.rows * self.step_n * self.step_d * self.step_h * self.pitch, kind)
-        self.images = None
-        if any(job.padding):
-            self.images = np.zeros((self.step_n, job.x_shape[1], *self.padded), kind)
-
-    def blocks(self):
-        """(images, slices, lines) ranges of output places, as `slice`s."""
-        batch, _, depth, height, _ = self.job.out_shape
-        for n in range(0, batch, self.step_n):
-            for d in range(0, depth, self.step_d):
-                for h in range(0, height, self.step_h):
-                    yield (
-                        slice(n, min(batch, n + self.step_n)),
-                        slice(d, min(depth, d + self.step_d)),
-                        slice(h, min(height, h + self.step_h)),
-                    )
-
-    def shape(self, block):
-        """Images, slices and places along the lines of a block."""
-        images, slices, lines = (part.stop - part.start for part in block)
-        return images, slices, (lines - 1) * self.pitch + self.job.out_shape[4]
-
-    def matrix(self, block):
-        """Room for a block's columns by group: (groups, C / groups * taps, places)."""
-        places = prod(self.shape(block))
-        return self.room[: self.rows * places].reshape(self.job.groups, -1, places)
-
-    def lines(self, values, block):
-        """(channels, images, slices, lines, W') view of (groups, channels / groups, places) without the places between."""
-        images, slices, length = self.shape(block)
-        spread = values.reshape(-1, images, slices, length)
-        shape = (*spread.shape[:3], block[2].stop - block[2].start, self.job.out_shape[4])
-        step = spread.strides[3]
-        return as_strided(spread, shape, (*spread.strides[:3], self.pitch * step, step))
-
-    def gather(self, g, block):
-        """A block of an output-shaped array, by group: (groups, CO / groups, places), zero between the lines."""
-        values = np.zeros((self.job.groups, self.job.out_shape[1] // self.job.groups, prod(self.shape(block))), g.dtype)
-        self.lines(values, block)[...] = g[block[0], :, block[1], block[2]].swapaxes(0, 1)
-        return values
-
-    def pad(self, x, block):
-        """The block's images with their padding."""
-        if self.images is None:
-            return x[block[0]]
-        images = self.images[: block[0].stop - block[0].start]
-        self.inside(images)[...] = x[block[0]]
-        return images
-
-    def inside(self, images):
-        """The part of padded images that is not padding."""
-        spans = zip(self.job.padding, self.job.x_shape[2:], strict=True)
-        return images[(slice(None), slice(None), *(slice(p, p + size) for p, size in spans))]
-
-    def fill(self, images, block):
-        """The columns of a block of padded images, by group."""
-        job, matrix = self.job, self.matrix(block)
-        count, slices, length = self.shape(block)
-        step_n, step_c, *steps = images.strides
-        step_d, step_h, step_w = (step * s for step, s in zip(steps, job.stride, strict=True))
-        if self.pitch == self.padded[2]:
-            places, along = (count, slices, length), (step_n, step_d, step_w)
-        else:
-            places = (count, slices, block[2].stop - block[2].start, job.out_shape[4])
-            along = (step_n, step_d, step_h, step_w)
-        taps = (step * d for step, d in zip(steps, job.dilation, strict=True))
-        begin = images[:, :, block[1].start * job.stride[0] :, block[2].start * job.stride[1] :]
-        view = as_strided(begin, (job.x_shape[1], *job.kernel, *places), (step_c, *taps, *along))
-        matrix.reshape(view.shape)[...] = view
-        return matrix
-
-    def add(self, matrix, images, block):
-        """Add a block's columns to the places of its padded images that `fill` reads them from."""
-        job, values = self.job, self.lines(matrix, block)
-        values = values.reshape(job.x_shape[1], job.taps, *values.shape[1:]).swapaxes(0, 2)
-        starts = (block[1].start, block[2].start, 0)
-        for tap, steps in enumerate(np.ndindex(job.kernel)):
-            place = [slice(None), slice(None)]
-            for start, count, s, step, d in zip(starts, values.shape[3:], job.stride, steps, job.dilation, strict=True):
-                first = start * s + step * d
-                place.append(slice(first, first + (count - 1) * s + 1, s))
-            images[tuple(place)] += values[:, tap]
+    packed = buffers.empty((plan.weights,), x.dtype)
+    flat = np.ascontiguousarray(weight).reshape(-1)
+    compiled.pack_weights(
+        flat, packed, *steps, groups, outer, inner, plan.phases, plan.taps, plan.rows,
+        count=groups * len(plan.rows), work=2 * plan.weights,
+    )  # fmt: skip
+    bias = np.zeros(groups * outer, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
+    compiled.correlate(
+        bias, _address(x), _address(packed), _address(out), plan.geometry, plan.phases, plan.steps, plan.parts, plan.rows,
+        count=plan.items, work=plan.work >> 3,
+    )  # fmt: skip
 
 
-def _forward_by_columns(job, x, weight, result):
-    columns = _Columns(job, x.dtype)
-    for block in columns.blocks():
-        product = np.matmul(weight, columns.fill(columns.pad(x, block), block))
-        result[block[0], :, block[1], block[2]] = columns.lines(product, block).swapaxes(0, 1)
+def _tiles(kind, dots=False):
+    """Bytes of an element, elements of a vector, and the heights of tiles: what plans depend on besides shapes."""
+    from dynograd.kernels import tiles_numba
+
+    heights = tiles_numba.DOT_TILES if dots else tiles_numba.PRODUCT_TILES
+    found = kind.itemsize, tiles_numba.BYTES // kind.itemsize, tuple(heights)
+    return (*found[:2], None, found[2]) if dots else found
 
 
-def _input_by_columns(job, g, weight, result):
-    columns = _Columns(job, g.dtype)
-    total = result if columns.images is None else np.zeros((*job.x_shape[:2], *columns.padded), g.dtype)
-    for block in columns.blocks():
-        matrix = np.matmul(weight, columns.gather(g, block), out=columns.matrix(block))
-        columns.add(matrix, total[block[0]], block)
-    if total is not result:
-        result[...] = columns.inside(total)
+def _windows(kernel, stride, padding, dilation):
+    ones = (1,) * (3 - len(kernel))
+    zeros = (0,) * (3 - len(kernel))
+    return (*ones, *kernel), (*ones, *stride), (*zeros, *padding), (*ones, *dilation)
 
 
-def _weight_by_columns(job, x, g, result):
-    columns = _Columns(job, x.dtype)
-    for block in columns.blocks():
-        outer = columns.gather(g, block)
-        result += np.matmul(outer, columns.fill(columns.pad(x, block), block).swapaxes(1, 2))
+def _five(array):
+    """Shape and strides with three spatial dimensions."""
+    missing = 5 - array.ndim
+    shape, strides = array.shape, array.strides
+    return (*shape[:2], *(1,) * missing, *shape[2:]), (*strides[:2], *(strides[1],) * missing, *strides[2:])
 
 
-def _five(shape):
-    return (*shape[:2], *(1,) * (5 - len(shape)), *shape[2:])
+def _address(array):
+    return array.__array_interface__["data"][0]
 
 
-def _spread(array, shape):
-    return np.ascontiguousarray(array, _computing(array.dtype)).reshape(shape)
+def _is_channels_last(array):
+    """Whether memory holds the channels of a place side by side, and is not row-major as well."""
+    if array.ndim < 4 or array.flags.c_contiguous:
+        return False
+    return np.moveaxis(array, 1, -1).flags.c_contiguous
 
 
-def _computing(kind):
-    return np.dtype(np.float32) if kind.itemsize == 2 else kind
+def _empty(shape, kind, channels_last):
+    if channels_last:
+        return np.moveaxis(buffers.empty((shape[0], *shape[2:], shape[1]), kind), -1, 1)
+    return buffers.empty(tuple(shape), kind)
+
+
+def _with_bias(out, bias):
+    if bias is not None:
+        out += bias.reshape((-1, *(1,) * (out.ndim - 2)))
+    return out

@@ -1,168 +1,452 @@
-"""Numba kernels of depthwise convolution: each output channel reads one input channel.
+"""Compiled kernels of convolution: images are laid out as padded planes, and register tiles run over them. See `convolutions_plans`.
 
-Everything has three spatial dimensions and is C-contiguous; `geometry` is stride, padding and dilation of each. One padded
-plane at a time lies in cache. At stride 1 the whole plane is one long run per kernel tap: the places between the end of an
-output line and the end of a padded line are computed too, and dropped.
+No patches are laid out as columns: a vector of neighbouring outputs of a line is, for each kernel tap, the product of one weight
+with a vector of the padded plane, at an offset that a table holds. Padding, dilation, groups, strides (a plane is split so that
+places a stride apart become neighbours) and the number of dimensions are all in tables and offsets; so are the input gradients.
+Every output is summed in one order, whatever the batch and the number of threads.
 """
 
 import numpy as np
 
-from dynograd.kernels.compiling_numba import compiled
+from dynograd.kernels import convolutions_plans as plans
+from dynograd.kernels import tiles_numba
+from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.tiles_numba import BYTES, copy_line, copy_strided, transpose_lines, zero_line
 
-__all__ = ["depthwise_backward_input", "depthwise_backward_weight", "depthwise_forward"]
+__all__ = ["add_partials", "correlate", "correlate_weights", "pack_weights", "planes"]
 
+_KEY = f"{BYTES} {tiles_numba.PRODUCT_TILES} {tiles_numba.DOT_TILES}"
 
-@compiled
-def depthwise_forward(x, weight, out, geometry):
-    """out (N, CO, D', H', W'): output channel o reads input channel o // (CO / C) through weight (CO, kd, kh, kw)."""
-    lines, pitch, length, step_line, step = _runs(x, out, geometry)
-    plane, sums = _room(x, geometry), np.empty(out.shape[3] * pitch, x.dtype)
-    share = out.shape[1] // x.shape[1]
-    for n in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            _fill(plane, x, n, c, geometry)
-            for o in range(c * share, (c + 1) * share):
-                for od in range(out.shape[2]):
-                    sums[:] = 0
-                    for kd in range(weight.shape[1]):
-                        for kh in range(weight.shape[2]):
-                            for kw in range(weight.shape[3]):
-                                begin = _begin(x, geometry, od, kd, kh, kw)
-                                tap = weight[o, kd, kh, kw]
-                                for line in range(lines):
-                                    _add(sums, line * pitch, plane, begin + line * step_line, step, length, tap)
-                    for oh in range(out.shape[3]):
-                        target = out[n, o, od, oh]
-                        for j in range(target.size):
-                            target[j] = sums[np.uint64(oh * pitch + j)]
+_product_8 = tiles_numba.product_tile(8) if 8 in tiles_numba.PRODUCT_TILES else tiles_numba.product_tile(6)
+_product_6, _product_4, _product_2, _product_1 = (tiles_numba.product_tile(rows) for rows in (6, 4, 2, 1))
+_dot_6 = tiles_numba.dot_tile(6) if 6 in tiles_numba.DOT_TILES else tiles_numba.dot_tile(4)
+_dot_4, _dot_2, _dot_1 = (tiles_numba.dot_tile(rows) for rows in (4, 2, 1))
 
-
-@compiled
-def depthwise_backward_input(g, weight, gx, geometry):
-    """Gradient of the input of `depthwise_forward` into `gx`."""
-    lines, pitch, length, step_line, step = _runs(gx, g, geometry)
-    plane, outer = _room(gx, geometry), np.zeros(g.shape[3] * pitch, g.dtype)
-    share = g.shape[1] // gx.shape[1]
-    for n in range(gx.shape[0]):
-        for c in range(gx.shape[1]):
-            plane[:] = 0
-            for o in range(c * share, (c + 1) * share):
-                for od in range(g.shape[2]):
-                    _lay_out(outer, g, n, o, od, pitch)
-                    for kd in range(weight.shape[1]):
-                        for kh in range(weight.shape[2]):
-                            for kw in range(weight.shape[3]):
-                                begin = _begin(gx, geometry, od, kd, kh, kw)
-                                tap = weight[o, kd, kh, kw]
-                                for line in range(lines):
-                                    _spread(plane, begin + line * step_line, step, outer, line * pitch, length, tap)
-            _take(plane, gx, n, c, geometry)
+# Places in the tables of `convolutions_plans`, as constants of the machine code.
+_BATCH, _GROUP, _BLOCKS, _ROWS, _FIRST, _LAST = (
+    plans.BATCH,
+    plans.GROUP,
+    plans.BLOCKS,
+    plans.ROWS,
+    plans.FIRST,
+    plans.LAST,
+)
+_GROUPS, _INNER, _OUTER, _ROOM, _SCRATCH = plans.GROUPS, plans.INNER, plans.OUTER, plans.ROOM, plans.SCRATCH
+_VECTORS, _DIRECT, _IMAGE, _PLANE = plans.VECTORS, plans.DIRECT, plans.IMAGE, plans.PLANE
+_STEP_A, _STEP_B, _SPAN = plans.STEP_A, plans.STEP_B, plans.SPAN
+_X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans.X_W
+_SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
+_LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
+_JUMP_A, _JUMP_B, _SPLIT = plans.JUMP_A, plans.JUMP_B, plans.SPLIT
+_TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
+_OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
+_TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
+_LOW_A, _COUNT_A, _AT_A = plans.LOW_A, plans.COUNT_A, plans.AT_A
+_LOW_B, _COUNT_B, _AT_B = plans.LOW_B, plans.COUNT_B, plans.AT_B
+_LOW_W, _COUNT_W, _AT_W = plans.LOW_W, plans.COUNT_W, plans.AT_W
 
 
-@compiled
-def depthwise_backward_weight(x, g, gw, geometry):
-    """Gradient of the weight of `depthwise_forward` into `gw`, zero on entry."""
-    lines, pitch, length, step_line, step = _runs(x, g, geometry)
-    plane, outer = _room(x, geometry), np.zeros(g.shape[3] * pitch, g.dtype)
-    share = g.shape[1] // x.shape[1]
-    for n in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            _fill(plane, x, n, c, geometry)
-            for o in range(c * share, (c + 1) * share):
-                for od in range(g.shape[2]):
-                    _lay_out(outer, g, n, o, od, pitch)
-                    for kd in range(gw.shape[1]):
-                        for kh in range(gw.shape[2]):
-                            for kw in range(gw.shape[3]):
-                                begin = _begin(x, geometry, od, kd, kh, kw)
-                                for line in range(lines):
-                                    gw[o, kd, kh, kw] += _dot(
-                                        outer, line * pitch, plane, begin + line * step_line, step, length
-                                    )
+@chunked(key=_KEY)
+def correlate(bias, x, packed, out, geometry, phases, steps, parts, rows, start, stop):
+    """Items (images and lines of outputs) of a plan: sums of products of the planes of x with packed weights, plus bias, to out.
 
-
-@compiled
-def _runs(x, out, geometry):
-    """Runs per output plane, distance of output lines, length of a run, and the input's steps from run to run and inside."""
-    height, width = out.shape[3], out.shape[4]
-    padded = x.shape[4] + 2 * geometry[5]
-    if geometry[1] == 1 and geometry[2] == 1:
-        return 1, padded, (height - 1) * padded + width, 0, 1
-    return height, width, width, geometry[1] * padded, geometry[2]
-
-
-@compiled
-def _room(x, geometry):
-    """A zero padded plane of one channel."""
-    sizes = x.shape[2] + 2 * geometry[3], x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
-    return np.zeros(sizes[0] * sizes[1] * sizes[2], x.dtype)
-
-
-@compiled
-def _begin(x, geometry, od, kd, kh, kw):
-    """Where a kernel tap reads the padded plane for the first output of slice `od`."""
-    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
-    return ((od * geometry[0] + kd * geometry[6]) * height + kh * geometry[7]) * width + kw * geometry[8]
-
-
-@compiled
-def _fill(plane, x, n, c, geometry):
-    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
-    for d in range(x.shape[2]):
-        for h in range(x.shape[3]):
-            line = x[n, c, d, h]
-            begin = ((d + geometry[3]) * height + h + geometry[4]) * width + geometry[5]
-            for j in range(line.size):
-                plane[np.uint64(begin + j)] = line[j]
+    Args:
+        bias (CO,): also says the dtype of everything.
+        x, packed, out: addresses.
+        geometry, phases, steps, parts: tables of the plan.
+        rows (blocks, 2): first channel of a group and number of channels for each tile.
+    """
+    size = bias.itemsize
+    direct, groups, outer = geometry[_DIRECT], geometry[_GROUPS], geometry[_OUTER]
+    room = np.zeros(geometry[_ROOM], bias.dtype)
+    scratch = np.empty(geometry[_SCRATCH], bias.dtype)
+    places, targets = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
+    for item in range(start, stop):
+        n = item // geometry[_BLOCKS] * geometry[_GROUP]
+        images = min(geometry[_GROUP], geometry[_BATCH] - n)
+        first = geometry[_FIRST] + item % geometry[_BLOCKS] * geometry[_ROWS]
+        last = min(first + geometry[_ROWS], geometry[_LAST])
+        for group in range(groups):
+            source = x + n * geometry[_X_N] + group * geometry[_INNER] * geometry[_X_C]
+            if direct:
+                base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
+            else:
+                base = room.ctypes.data
+                _lay_out(bias, base, source, images, geometry[_INNER], first, last, geometry, parts)
+            for index in range(phases.shape[0]):
+                phase = phases[index]
+                begin, end = max(first, phase[_LOW_A]), min(last, phase[_LOW_A] + phase[_COUNT_A])
+                if begin >= end or phase[_COUNT_B] <= 0 or phase[_COUNT_W] <= 0:
+                    continue
+                straight = phase[_MODE] == 1
+                count = _cover(places, targets, images, begin, end, first, phase, geometry, straight, size)
+                taps = phase[_TAPS] * geometry[_INNER]
+                steps_at = steps.ctypes.data + phase[_TAPS_AT] * 8
+                result = out + n * geometry[_OUT_N] + group * outer * geometry[_OUT_C]
+                step = geometry[_OUT_C] if straight else images * geometry[_SPAN]
+                for block in range(rows.shape[0]):
+                    channel, height = rows[block, 0], rows[block, 1]
+                    weights = packed + (phase[_WEIGHTS_AT] + (group * outer + channel) * taps) * size
+                    target = result + channel * geometry[_OUT_C] if straight else scratch.ctypes.data
+                    biases = bias.ctypes.data + (group * outer + channel) * size
+                    if taps == 0:
+                        for row in range(height):
+                            scratch[row * (step // size) : (row + 1) * (step // size)] = bias[
+                                group * outer + channel + row
+                            ]
+                    else:
+                        _tiles(
+                            bias, base, steps_at, taps, weights, places, target, targets, step, biases, height, count
+                        )
+                    if not straight:
+                        _take_out(
+                            bias,
+                            scratch.ctypes.data,
+                            step,
+                            result,
+                            channel,
+                            height,
+                            images,
+                            begin,
+                            end,
+                            phase,
+                            geometry,
+                        )
 
 
 @compiled
-def _take(plane, x, n, c, geometry):
-    height, width = x.shape[3] + 2 * geometry[4], x.shape[4] + 2 * geometry[5]
-    for d in range(x.shape[2]):
-        for h in range(x.shape[3]):
-            line = x[n, c, d, h]
-            begin = ((d + geometry[3]) * height + h + geometry[4]) * width + geometry[5]
-            for j in range(line.size):
-                line[j] = plane[np.uint64(begin + j)]
-
-
-@compiled
-def _lay_out(outer, g, n, o, od, pitch):
-    for oh in range(g.shape[3]):
-        line = g[n, o, od, oh]
-        for j in range(line.size):
-            outer[np.uint64(oh * pitch + j)] = line[j]
-
-
-# Unsigned indices: a signed one could be negative for all Numba knows, and the check for that blocks vectorising.
-@compiled
-def _add(target, at, source, begin, step, count, factor):
-    if step == 1:
-        for j in range(count):
-            target[np.uint64(at + j)] += factor * source[np.uint64(begin + j)]
+def _tiles(like, base, steps, taps, weights, places, target, targets, step, biases, height, count):
+    """One tile after the other over `count` vectors of outputs of `height` channels."""
+    p, t = places.ctypes.data, targets.ctypes.data
+    if height == 8:
+        for v in range(0, count, 3):
+            _product_8(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+    elif height == 6:
+        for v in range(0, count, _WIDTH_6):
+            _product_6(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+    elif height == 4:
+        for v in range(0, count, _WIDTH_4):
+            _product_4(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+    elif height == 2:
+        for v in range(0, count, _WIDTH_2):
+            _product_2(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
     else:
-        for j in range(count):
-            target[np.uint64(at + j)] += factor * source[np.uint64(begin + j * step)]
+        for v in range(0, count, _WIDTH_1):
+            _product_1(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+
+
+_WIDTH_6, _WIDTH_4, _WIDTH_2, _WIDTH_1 = (tiles_numba.PRODUCT_TILES[rows] for rows in (6, 4, 2, 1))
 
 
 @compiled
-def _spread(target, begin, step, source, at, count, factor):
-    if step == 1:
-        for j in range(count):
-            target[np.uint64(begin + j)] += factor * source[np.uint64(at + j)]
-    else:
-        for j in range(count):
-            target[np.uint64(begin + j * step)] += factor * source[np.uint64(at + j)]
+def _cover(places, targets, images, begin, end, first, phase, geometry, straight, size):
+    """Offsets of vectors that hold all outputs of lines begin to end, and of their results; how many.
+
+    `straight`: results go where they belong, and the last vector of a line overlaps the one before. Else vectors run on from line
+    to line in the plane, over what lies between lines, and results go to the same places of a scratch plane.
+    """
+    lanes = BYTES // size
+    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
+    width = phase[_COUNT_W]
+    origin = (begin - first) * step_a + phase[_LOW_B] * step_b + phase[_LOW_W] * size
+    span = (end - begin - 1) * step_a + (phase[_COUNT_B] - 1) * step_b + width * size
+    v = 0
+    for image in range(images):
+        covered = 0
+        for a in range(end - begin):
+            for b in range(phase[_COUNT_B]):
+                line = a * step_a + b * step_b
+                if straight:
+                    at = phase[_AT_A] + (begin - phase[_LOW_A] + a) * geometry[_TAKE_A]
+                    result = image * geometry[_OUT_N] + at * geometry[_OUT_A] + phase[_AT_W] * geometry[_OUT_W]
+                    result += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B]
+                    for j in range(0, width, lanes):
+                        along = min(j, width - lanes) * size
+                        places[v] = image * geometry[_IMAGE] + origin + line + along
+                        targets[v] = result + along
+                        v += 1
+                else:
+                    at = max(line, covered)
+                    while at < line + width * size:
+                        at = max(min(at, span - BYTES), 0)
+                        places[v] = image * geometry[_IMAGE] + origin + at
+                        targets[v] = image * geometry[_SPAN] + at
+                        v += 1
+                        at += BYTES
+                    covered = max(at, covered)
+    for extra in range(8):
+        places[v + extra], targets[v + extra] = places[v - 1], targets[v - 1]
+    return v
 
 
 @compiled
-def _dot(left, at, right, begin, step, count):
-    total = left[0] * 0
-    if step == 1:
-        for j in range(count):
-            total += left[np.uint64(at + j)] * right[np.uint64(begin + j)]
-    else:
-        for j in range(count):
-            total += left[np.uint64(at + j)] * right[np.uint64(begin + j * step)]
-    return total
+def _lay_out(like, room, source, images, channels, first, last, geometry, parts):
+    """Planes of some images and channels, with their padding, for outputs of the lines first to last.
+
+    `parts` says for each part of a split line (slot in the plane, first place, places, first element of the source).
+    """
+    size = like.itemsize
+    lanes = BYTES // size
+    lines = (last - first - 1) * geometry[_JUMP_A] + geometry[_REACH_A]
+    begin = first * geometry[_JUMP_A]
+    step = geometry[_X_W] * geometry[_SPLIT]
+    turn = geometry[_X_W] != size and geometry[_X_C] == size and channels >= lanes
+    for image in range(images):
+        for a in range(lines):
+            at_a = (begin + a) * geometry[_LINE_A] - geometry[_PAD_A]
+            for b in range(geometry[_LINES_B]):
+                at_b = b * geometry[_LINE_B] - geometry[_PAD_B]
+                inside = 0 <= at_a < geometry[_SIZE_A] and 0 <= at_b < geometry[_SIZE_B]
+                if not inside and geometry[_BLOCKS] == 1:
+                    continue  # has been zero from the start
+                come = source + image * geometry[_X_N] + at_a * geometry[_X_A] + at_b * geometry[_X_B]
+                to = room + image * geometry[_IMAGE] + a * geometry[_STEP_A] + b * geometry[_STEP_B]
+                for part in range(parts.shape[0]):
+                    count = parts[part, 2]
+                    line_to, line_from = to + parts[part, 1] * size, come + parts[part, 3] * geometry[_X_W]
+                    line_to += parts[part, 0] * size
+                    if not inside:
+                        for c in range(channels):
+                            zero_line(like, line_to + c * geometry[_PLANE], count)
+                    elif step == size:
+                        for c in range(channels):
+                            copy_line(like, line_to + c * geometry[_PLANE], line_from + c * geometry[_X_C], count)
+                    elif turn and count >= lanes:
+                        for j in range(0, count, lanes):
+                            along = min(j, count - lanes)
+                            for k in range(0, channels, lanes):
+                                c = min(k, channels - lanes)
+                                block = line_to + c * geometry[_PLANE] + along * size
+                                transpose_lines(
+                                    like, block, geometry[_PLANE], line_from + c * size + along * step, step
+                                )
+                    else:
+                        for c in range(channels):
+                            copy_strided(
+                                like, line_to + c * geometry[_PLANE], size, line_from + c * geometry[_X_C], step, count
+                            )
+
+
+@compiled
+def _take_out(like, scratch, step, result, channel, height, images, begin, end, phase, geometry):
+    """Results of `height` channels from their scratch planes to where they belong."""
+    size = like.itemsize
+    lanes = BYTES // size
+    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
+    out_step, width = geometry[_OUT_W] * geometry[_TAKE_W], phase[_COUNT_W]
+    turn = geometry[_OUT_W] != size and geometry[_OUT_C] == size and height == lanes and width >= lanes
+    for image in range(images):
+        for a in range(end - begin):
+            at = phase[_AT_A] + (begin - phase[_LOW_A] + a) * geometry[_TAKE_A]
+            for b in range(phase[_COUNT_B]):
+                come = scratch + image * geometry[_SPAN] + a * step_a + b * step_b
+                to = result + channel * geometry[_OUT_C] + image * geometry[_OUT_N] + at * geometry[_OUT_A]
+                to += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B] + phase[_AT_W] * geometry[_OUT_W]
+                if turn:
+                    for j in range(0, width, lanes):
+                        along = min(j, width - lanes)
+                        transpose_lines(like, to + along * out_step, out_step, come + along * size, step)
+                elif out_step == size:
+                    for c in range(height):
+                        copy_line(like, to + c * geometry[_OUT_C], come + c * step, width)
+                else:
+                    for c in range(height):
+                        copy_strided(like, to + c * geometry[_OUT_C], out_step, come + c * step, size, width)
+
+
+@chunked
+def pack_weights(w, packed, group_step, outer_step, inner_step, groups, outer, inner, phases, taps, rows, start, stop):
+    """Weights in the order in which the tiles of each block of channels read them; items are the groups times the blocks.
+
+    Args:
+        w: flat weights; steps say how far apart groups, output and input channels are (taps are neighbours).
+        taps: the taps of each phase, one after the other.
+    """
+    for item in range(start, stop):
+        group, block = item // rows.shape[0], item % rows.shape[0]
+        channel, height = rows[block, 0], rows[block, 1]
+        taps_at = 0
+        for index in range(phases.shape[0]):
+            count = phases[index, _TAPS]
+            target = phases[index, _WEIGHTS_AT] + (group * outer + channel) * count * inner
+            for c in range(inner):
+                for t in range(count):
+                    source = group * group_step + channel * outer_step + c * inner_step + taps[taps_at + t]
+                    for row in range(height):
+                        packed[target + row] = w[source + row * outer_step]
+                    target += height
+            taps_at += count
+
+
+@chunked
+def planes(like, out, x, geometry, parts, start, stop):
+    """Padded planes of the images start to stop: what `correlate` lays out for itself, for arrays that are read many times."""
+    for n in range(start, stop):
+        _lay_out(
+            like,
+            out + n * geometry[_IMAGE],
+            x + n * geometry[_X_N],
+            1,
+            geometry[_INNER],
+            0,
+            geometry[_LAST],
+            geometry,
+            parts,
+        )
+
+
+@chunked(key=_KEY)
+def correlate_weights(partial, x, g, geometry, phase, taps, parts, rows, slices, pace, start, stop):
+    """Items (parts of the batch x groups x slices of input channels) of the gradient of the weight, each into its own `partial`.
+
+    Args:
+        partial: zeros (parts of the batch, groups, slices, CO / groups, columns), flat; also says the dtype.
+        x, g: addresses.
+        phase: one row of a plan's phases. taps: offsets of the kernel's taps in a plane.
+        slices: number of slices, channels of each, columns of each with what tiles write beyond, parts of the batch.
+        pace: steps of g between images, channels, lines of A and B.
+    """
+    size = partial.itemsize
+    lanes = BYTES // size
+    direct, outer = geometry[_DIRECT], geometry[_OUTER]
+    number, thickness, columns, shares = slices[0], slices[1], slices[2], slices[3]
+    room = np.zeros(geometry[_ROOM], partial.dtype)
+    g_places, x_places = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
+    masks = np.empty(geometry[_VECTORS] * lanes, partial.dtype)
+    offsets = np.empty(columns + 16, np.int64)
+    pieces = (geometry[_BATCH] + geometry[_GROUP] - 1) // geometry[_GROUP] * geometry[_BLOCKS]
+    for item in range(start, stop):
+        share, group, piece = item // number // geometry[_GROUPS], item // number % geometry[_GROUPS], item % number
+        channel = piece * thickness
+        channels = min(thickness, geometry[_INNER] - channel)
+        used = channels * taps.size
+        for c in range(channels):
+            for t in range(taps.size):
+                offsets[c * taps.size + t] = c * geometry[_PLANE] + taps[t]
+        for extra in range(8):
+            offsets[used + extra] = offsets[used - 1]
+        result = partial.ctypes.data + item * outer * columns * size
+        for index in range(pieces * share // shares, pieces * (share + 1) // shares):
+            n = index // geometry[_BLOCKS] * geometry[_GROUP]
+            images = min(geometry[_GROUP], geometry[_BATCH] - n)
+            first = geometry[_FIRST] + index % geometry[_BLOCKS] * geometry[_ROWS]
+            last = min(first + geometry[_ROWS], geometry[_LAST])
+            source = x + n * geometry[_X_N] + (group * geometry[_INNER] + channel) * geometry[_X_C]
+            if direct:
+                base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
+            else:
+                base = room.ctypes.data
+                _lay_out(partial, base, source, images, channels, first, last, geometry, parts)
+            full, count = _pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, size)
+            left = g + n * pace[0] + group * outer * pace[1] + first * pace[2]
+            for column in range(0, used, 24):
+                for block in range(rows.shape[0]):
+                    o, height = rows[block, 0], rows[block, 1]
+                    width = _dot_width(height)
+                    for at in range(column, min(column + 24, used), width):
+                        line, target = left + o * pace[1], result + (o * columns + at) * size
+                        tap = offsets.ctypes.data + 8 * at
+                        gp, xp, mp = g_places.ctypes.data, x_places.ctypes.data, masks.ctypes.data
+                        if height == 6:
+                            _dot_6(partial, line, pace[1], gp, base, xp, full, count, mp, tap, target, columns * size)
+                        elif height == 4:
+                            _dot_4(partial, line, pace[1], gp, base, xp, full, count, mp, tap, target, columns * size)
+                        elif height == 2:
+                            _dot_2(partial, line, pace[1], gp, base, xp, full, count, mp, tap, target, columns * size)
+                        else:
+                            _dot_1(partial, line, pace[1], gp, base, xp, full, count, mp, tap, target, columns * size)
+
+
+_DOT_6, _DOT_4, _DOT_2, _DOT_1 = (tiles_numba.DOT_TILES.get(rows, 1) for rows in (6, 4, 2, 1))
+
+
+@compiled(key=_KEY)
+def _dot_width(height):
+    return _DOT_6 if height == 6 else _DOT_4 if height == 4 else _DOT_2 if height == 2 else _DOT_1
+
+
+@compiled
+def _pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, size):
+    """Offsets of vectors of g and of the planes that meet, each output once: those that count in full, then those with a mask."""
+    lanes = BYTES // size
+    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
+    width, along, direct = phase[_COUNT_W], phase[_MODE] != 1, geometry[_DIRECT]
+    span = (last - first - 1) * step_a + (phase[_COUNT_B] - 1) * step_b + width * size
+    v = full = 0
+    for masked in range(2):
+        m = 0
+        for image in range(images):
+            covered = 0
+            for a in range(last - first):
+                for b in range(phase[_COUNT_B]):
+                    x_line = image * geometry[_IMAGE] + a * step_a + b * step_b
+                    g_line = image * pace[0] + a * pace[2] + b * pace[3]
+                    if not along:
+                        for j in range(0, width, lanes):
+                            if (j + lanes > width) != (masked == 1):
+                                continue
+                            at = min(j, width - lanes)
+                            x_places[v], g_places[v] = x_line + at * size, g_line + at * size
+                            if masked:
+                                for lane in range(lanes):
+                                    masks[m * lanes + lane] = 1 if at + lane >= j else 0
+                                m += 1
+                            v += 1
+                    else:
+                        line = a * step_a + b * step_b
+                        at = max(line, covered)
+                        while at < line + width * size:
+                            whole = at + BYTES <= line + width * size
+                            begin = min(at, span - BYTES) if direct else at
+                            if whole != (masked == 1):
+                                x_places[v] = image * geometry[_IMAGE] + begin
+                                g_places[v] = image * pace[0] + begin
+                                if masked:
+                                    _mark(masks, m * lanes, begin, at, a, b, last - first, phase, step_a, step_b, size)
+                                    m += 1
+                                v += 1
+                            at += BYTES
+                        covered = max(at, covered)
+        if not masked:
+            full = v
+    return full, v
+
+
+@compiled
+def _mark(masks, target, begin, lowest, a, b, count_a, phase, step_a, step_b, size):
+    """Which lanes of the vector at `begin` of a plane lie, from `lowest` on, in a line of outputs: line (a, b) or a later one."""
+    lanes = BYTES // size
+    for lane in range(lanes):
+        masks[target + lane] = 0
+    while a < count_a:
+        line = a * step_a + b * step_b
+        if line >= begin + BYTES:
+            return
+        for lane in range(lanes):
+            place = begin + lane * size
+            if place >= lowest and line <= place < line + phase[_COUNT_W] * size:
+                masks[target + lane] = 1
+        b += 1
+        if b == phase[_COUNT_B]:
+            a, b = a + 1, 0
+
+
+@chunked
+def add_partials(partial, w, sizes, start, stop):
+    """The output channels start to stop of the gradient of the weight: the partials of the parts of the batch added in order.
+
+    `sizes`: parts of the batch, groups, slices, CO / groups, columns, channels of a slice, C / groups, taps.
+    """
+    shares, groups, number, outer, columns, thickness, inner, taps = sizes
+    stride = groups * number * outer * columns
+    for channel in range(start, stop):
+        group, o = channel // outer, channel % outer
+        for piece in range(number):
+            begin = ((group * number + piece) * outer + o) * columns
+            count = min(thickness, inner - piece * thickness) * taps
+            target = channel * inner * taps + piece * thickness * taps
+            for j in range(count):
+                total = partial[begin + j]
+                for share in range(1, shares):
+                    total += partial[share * stride + begin + j]
+                w[target + j] = total

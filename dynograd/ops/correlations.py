@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_basic
@@ -31,8 +30,7 @@ def correlate(
     groups: int,
 ) -> Array:
     """The convolution of (N, C, *sizes) with (CO, C / groups, *kernel), plus a bias per output channel."""
-    out = kernel("convolutions", "conv_forward", input)(input, weight, stride, padding, dilation, groups)
-    return _with_bias(out, bias)
+    return kernel("convolutions", "conv_forward", input)(input, weight, bias, stride, padding, dilation, groups)
 
 
 @correlate.backward
@@ -67,8 +65,7 @@ def correlate_back(
     groups: int,
 ) -> Array:
     """What `g` (N, CO, *) sends back to an input of `shape`: the gradient of `correlate` for its input, plus a bias."""
-    out = kernel("convolutions", "conv_input_gradient", g)(g, weight, shape, stride, padding, dilation, groups)
-    return _with_bias(out, bias)
+    return kernel("convolutions", "conv_input_gradient", g)(g, weight, bias, shape, stride, padding, dilation, groups)
 
 
 @correlate_back.backward
@@ -121,12 +118,6 @@ def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
         None if x_way is None else correlate_weight(x_way, saved.g, *window),
         None if g_way is None else correlate_weight(saved.input, g_way, *window),
     )
-
-
-def _with_bias(out: Any, bias: Any) -> Any:
-    if bias is not None:
-        arrays.add_into(out, bias.reshape((-1, *(1,) * (out.ndim - 2))))
-    return out
 
 
 def _per_channel(bias: Any, rank: int) -> Any:

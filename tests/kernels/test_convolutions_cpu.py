@@ -58,20 +58,18 @@ def reference(x, weight, stride, padding, dilation, groups, g=None):
     return out, gx, gw
 
 
-@pytest.mark.parametrize("block", [1 << 18, 40])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("case", CASES)
-def test_convolution_and_gradients(case, dtype, block, monkeypatch):
-    monkeypatch.setattr(convolutions_cpu, "BLOCK", block)
+def test_convolution_and_gradients(case, dtype):
     x_shape, weight_shape, *options = CASES[case]
     random = np.random.default_rng(7)
     x, weight = random.normal(size=x_shape).astype(dtype), random.normal(size=weight_shape).astype(dtype)
-    out = convolutions_cpu.conv_forward(x, weight, *options)
+    out = convolutions_cpu.conv_forward(x, weight, None, *options)
     g = random.normal(size=out.shape).astype(dtype)
     wanted = reference(x.astype(float), weight.astype(float), *options, g.astype(float))
     found = (
         out,
-        convolutions_cpu.conv_input_gradient(g, weight, x.shape, *options),
+        convolutions_cpu.conv_input_gradient(g, weight, None, x.shape, *options),
         convolutions_cpu.conv_weight_gradient(x, g, weight.shape, *options),
     )
     tolerance = {np.float64: 1e-11, np.float32: 1e-4, np.float16: 2e-2}[dtype]
@@ -90,7 +88,7 @@ def test_input_gradient_of_every_output_padding(output_padding):
         for size, k, s, p, d, extra in zip((5, 3), (3, 2), stride, padding, dilation, output_padding, strict=True)
     ]
     shape = (2, 4, *sizes)
-    found = convolutions_cpu.conv_input_gradient(g, weight, shape, stride, padding, dilation, 2)
+    found = convolutions_cpu.conv_input_gradient(g, weight, None, shape, stride, padding, dilation, 2)
     wanted = reference(np.zeros(shape), weight, stride, padding, dilation, 2, g)[1]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
 
@@ -98,9 +96,9 @@ def test_input_gradient_of_every_output_padding(output_padding):
 def test_strided_inputs_and_nan():
     random = np.random.default_rng(9)
     x, weight = random.normal(size=(6, 7, 3, 2)).transpose(3, 2, 1, 0), random.normal(size=(3, 3, 3, 5)).T
-    out = convolutions_cpu.conv_forward(x, weight[..., ::1], (1, 1), (1, 1), (1, 1), 1)
+    out = convolutions_cpu.conv_forward(x, weight[..., ::1], None, (1, 1), (1, 1), (1, 1), 1)
     np.testing.assert_allclose(out, reference(x, weight, (1, 1), (1, 1), (1, 1), 1)[0], atol=1e-12)
     spoiled = x.copy()
     spoiled[0, 0, 0, 0] = np.nan
-    out = convolutions_cpu.conv_forward(spoiled, weight, (1, 1), (0, 0), (1, 1), 1)
+    out = convolutions_cpu.conv_forward(spoiled, weight, None, (1, 1), (0, 0), (1, 1), 1)
     assert np.isnan(out[0, :, 0, 0]).all() and not np.isnan(out[1]).any()

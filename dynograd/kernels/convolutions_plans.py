@@ -1,0 +1,415 @@
+"""Where the products of a convolution lie in memory: the tables that `convolutions_numba` runs over.
+
+Everything has three spatial dimensions (A, B, W), lines run along W, work is cut along A. A *plane* is one channel of one image with
+its padding; with a stride along W, places that are a stride apart lie in one *part* of the plane, side by side. Outputs come in
+*phases*: one for a forward pass; for an input gradient one for each remainder of the input's place by the stride, each with
+the taps that reach it. Output m of a dimension reads places m * jump + tap of the plane.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Plan", "backward_plan", "forward_plan", "weight_plan"]
+
+# Bytes of the planes of an item: a part of the second-level cache of one core (0.5 to 2 MiB), with room for results and weights.
+ROOM_BYTES = 192 << 10
+# Fewer items than this leave threads idle at the end; more cost a table each.
+ITEMS = 8
+# Overlapping the last vectors of lines costs products, running over the gaps between lines costs a copy of the results.
+OVERLAP = 1.15
+# Places of g that an item of the weight gradient takes at a time: sums stay in registers so long.
+PACE = 1024
+# Columns (taps times channels) of a slice of the weight gradient.
+COLUMNS = 72
+
+_geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM SCRATCH VECTORS DIRECT IMAGE PLANE STEP_A STEP_B SPAN
+X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
+OUT_N OUT_C OUT_A OUT_B OUT_W""".split()
+_phase_names = "TAPS TAPS_AT WEIGHTS_AT MODE LOW_A COUNT_A AT_A LOW_B COUNT_B AT_B LOW_W COUNT_W AT_W".split()
+(BATCH, GROUP, BLOCKS, ROWS, FIRST, LAST, GROUPS, INNER, OUTER, ROOM, SCRATCH, VECTORS, DIRECT, IMAGE, PLANE, STEP_A, STEP_B, SPAN,
+ X_N, X_C, X_A, X_B, X_W, SIZE_A, SIZE_B, PAD_A, PAD_B, LINE_A, LINE_B, REACH_A, LINES_B, JUMP_A, JUMP_B, TAKE_A, TAKE_B, TAKE_W,
+ SPLIT, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W) = range(len(_geometry_names))  # fmt: skip
+TAPS, TAPS_AT, WEIGHTS_AT, MODE, LOW_A, COUNT_A, AT_A, LOW_B, COUNT_B, AT_B, LOW_W, COUNT_W, AT_W = range(13)
+
+
+class Phase:
+    """Outputs that are reached by the same taps: per dimension the first m, how many, and where the first one goes."""
+
+    def __init__(self, taps: list[tuple[int, ...]], places: list[int], spans: list[tuple[int, int, int]]) -> None:
+        self.taps, self.places = taps, places
+        self.low, self.count, self.at = zip(*spans, strict=True)
+
+    @property
+    def empty(self) -> bool:
+        return min(self.count) <= 0
+
+
+class Plan:
+    """Tables of one convolution: see `convolutions_numba.correlate`."""
+
+    geometry: Any
+    phases: Any
+    steps: Any
+    taps: Any
+    parts: Any
+    rows: Any
+    items: int
+    weights: int  # elements of the packed weights
+    work: int  # products
+    first_taps: Any  # offsets of the taps of the first phase
+
+    def __init__(
+        self, layout: _Layout, x: Any, out: Any, groups: int, outer: int, heights: tuple[int, ...], take: tuple
+    ) -> None:
+        """`x` is (batch, channels, sizes, strides in bytes); `out` strides in bytes."""
+        batch, channels, sizes, strides = x
+        inner, size, lanes = channels // groups, layout.size, layout.lanes
+        live = [phase for phase in layout.phases if not phase.empty]
+        self.rows = np.array(blocks_of(outer, heights), np.int64).reshape(-1, 2)
+        line = max(phase.count[1] for phase in live) * -(-max(phase.count[2] for phase in live) // lanes)
+        self.work = (
+            batch * groups * inner * outer * sum(len(p.taps) * p.count[0] * p.count[1] * p.count[2] for p in live)
+        )
+        rows, group = _cut(layout, batch, inner, line, self.work)
+        layout.settle(rows, strides)
+        steps, packed, table, at = [], [], [], 0
+        for phase in live:
+            offsets = layout.offsets(phase.taps)
+            mode = layout.straight(phase, out, take[2])
+            table.append(
+                [len(phase.taps), len(steps), at, mode]
+                + [value for dim in range(3) for value in (phase.low[dim], phase.count[dim], phase.at[dim])]
+            )
+            steps += [c * layout.plane + offset for c in range(inner) for offset in offsets]
+            packed += phase.places
+            at += groups * outer * inner * len(phase.taps)
+        first, last = min(p.low[0] for p in live), max(p.low[0] + p.count[0] for p in live)
+        blocks = -(-(last - first) // rows)
+        span = layout.span(live, rows)
+        scratch = max(height for _, height in self.rows.tolist()) * group * span // size
+        straight = all(row[MODE] for row in table)
+        values = {
+            "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": first, "LAST": last, "GROUPS": groups,
+            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * inner * layout.plane // size + lanes,
+            "SCRATCH": 1 if straight else scratch, "VECTORS": group * rows * (line + max(p.count[1] for p in live)),
+            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else inner * layout.plane, "PLANE": layout.plane,
+            "STEP_A": layout.step_a, "STEP_B": layout.step_b, "SPAN": span,
+            "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
+            "SIZE_A": sizes[0], "SIZE_B": sizes[1], "PAD_A": layout.padding[0], "PAD_B": layout.padding[1],
+            "LINE_A": layout.lines[0], "LINE_B": layout.lines[1], "REACH_A": layout.reach[0], "LINES_B": layout.lines_b,
+            "JUMP_A": layout.jumps[0], "JUMP_B": layout.jumps[1],
+            "TAKE_A": take[0], "TAKE_B": take[1], "TAKE_W": take[2], "SPLIT": layout.split,
+            "OUT_N": out[0], "OUT_C": out[1], "OUT_A": out[2], "OUT_B": out[3], "OUT_W": out[4],
+        }  # fmt: skip
+        self.geometry = np.array([values[name] for name in _geometry_names], np.int64)
+        self.phases = np.array(table, np.int64)
+        self.steps, self.taps = np.array(steps or [0], np.int64), np.array(packed or [0], np.int64)
+        self.parts = layout.parts
+        self.items, self.weights = -(-batch // group) * blocks, max(at, 1)
+        self.first_taps = np.array(layout.offsets(live[0].taps), np.int64)
+
+
+class _Layout:
+    """How planes lie in memory."""
+
+    def __init__(self, sizes, phases, stride, kernel, padding, size, lanes):
+        self.sizes, self.phases, self.padding, self.size, self.lanes = sizes, phases, padding, size, lanes
+        # Where a dimension has one tap only the lines that are read are laid out.
+        self.lines = tuple(stride[dim] if kernel[dim] == 1 else 1 for dim in range(2))
+        self.jumps = tuple(1 if kernel[dim] == 1 else stride[dim] for dim in range(2))
+        self.split = stride[2]
+        live = [phase for phase in phases if not phase.empty]
+        every = [tap for phase in live for tap in phase.taps] or [(0, 0, 0)]
+        self.tops = tuple(max(phase.low[dim] + phase.count[dim] for phase in live) for dim in range(3))
+        self.reach = tuple(max(tap[dim] for tap in every) + 1 for dim in range(2))
+        self.lines_b = (self.tops[1] - 1) * self.jumps[1] + self.reach[1]
+        self.wide = self.tops[2] + max(tap[2] // self.split for tap in every)
+        self.used = sorted({tap[2] % self.split for tap in every})
+        if self.split == 1:  # the padding before a line is also the padding after the line above it
+            self.pitch = sizes[2] + max(padding[2], self.wide - padding[2] - sizes[2], 0)
+        else:
+            self.pitch = self.wide
+        self.direct = 0
+
+    def bytes_of_rows(self, rows: int, channels: int) -> int:
+        lines = (rows - 1) * self.jumps[0] + self.reach[0]
+        return channels * len(self.used) * lines * self.lines_b * self.pitch * self.size
+
+    def settle(self, rows: int, strides: tuple[int, ...]) -> None:
+        """Fixes the plane for `rows` outputs along A; x itself serves where it has all places and its lines lie well."""
+        read = [(self.tops[dim] - 1) * self.jumps[dim] * self.lines[dim] + self.reach[dim] for dim in range(2)]
+        inside = (
+            not any(self.padding)
+            and self.wide <= self.sizes[2]
+            and all(last <= size for last, size in zip(read, self.sizes[:2], strict=True))
+        )
+        close = (
+            strides[2] <= 2 * self.sizes[1] * self.sizes[2] * self.size and strides[3] <= 2 * self.sizes[2] * self.size
+        )
+        narrow = (
+            min(phase.count[2] for phase in self.phases if not phase.empty) < self.lanes
+        )  # vectors would reach beyond x
+        flat = not narrow and strides[4] == self.size and min(strides[:4]) >= 0
+        if inside and close and flat and self.split == 1:
+            self.direct, self.plane = 1, strides[1]
+            self.step_a, self.step_b, self.part = strides[2] * self.lines[0], strides[3] * self.lines[1], 0
+            self.parts = np.zeros((1, 4), np.int64)
+            return
+        lines = (rows - 1) * self.jumps[0] + self.reach[0]
+        self.part = lines * self.lines_b * self.pitch + self.padding[2] + self.lanes
+        self.plane = len(self.used) * self.part * self.size
+        self.step_b = self.pitch * self.size
+        self.step_a = self.lines_b * self.step_b
+        parts = []
+        for slot, remainder in enumerate(self.used):
+            begin = max(0, -((remainder - self.padding[2]) // self.split))
+            source = begin * self.split + remainder - self.padding[2]
+            count = max(0, -(-(self.sizes[2] - source) // self.split))
+            parts.append((slot * self.part, begin, max(0, min(count, self.pitch - begin)), source))
+        if self.split == 1:
+            parts = [(0, self.padding[2], self.sizes[2], 0)]
+        self.parts = np.array(parts, np.int64)
+
+    def offsets(self, taps: list[tuple[int, ...]]) -> list[int]:
+        slots = {remainder: slot for slot, remainder in enumerate(self.used)}
+        return [
+            a * self.step_a + b * self.step_b + (slots[w % self.split] * self.part + w // self.split) * self.size
+            for a, b, w in taps
+        ]
+
+    def vectors(self, phase: Phase) -> tuple[int, int]:
+        """How many vectors hold the outputs of a phase: each line alone, and running on from line to line."""
+        lines, width = phase.count[0] * phase.count[1], phase.count[2]
+        alone = lines * -(-width // self.lanes)
+        step = (self.step_b * self.jumps[1] if phase.count[1] > 1 else self.step_a * self.jumps[0]) // self.size
+        return alone, min(alone, -(-((lines - 1) * step + width) // self.lanes))
+
+    def straight(self, phase: Phase, out: tuple[int, ...], take: int) -> int:
+        """Whether results go where they belong, line by line."""
+        if out[4] * take != self.size or phase.count[2] < self.lanes or not phase.taps:
+            return 0
+        alone, on = self.vectors(phase)
+        return int(alone <= OVERLAP * on)
+
+    def span(self, live: list[Phase], rows: int) -> int:
+        """Bytes of a scratch plane."""
+        most = 0
+        for phase in live:
+            lines = (min(rows, phase.count[0]) - 1) * self.jumps[0] * self.step_a
+            most = max(most, lines + (phase.count[1] - 1) * self.jumps[1] * self.step_b + phase.count[2] * self.size)
+        return most + self.lanes * self.size
+
+
+def blocks_of(outer: int, heights: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Output channels in blocks of tile heights: as many of the largest as possible, but 6 + 4 for a last 8 + 2."""
+    found, left = [], outer
+    while left:
+        height = next(h for h in heights if h <= left)
+        if left == 10 and height == 8:
+            height = 6
+        found.append((outer - left, height))
+        left -= height
+    return found
+
+
+def _cut(layout: _Layout, batch: int, inner: int, line: int, work: int) -> tuple[int, int]:
+    """Outputs along A, and images, of an item. Results do not depend on it."""
+    whole = layout.tops[0]
+    rows = whole
+    while rows > 1 and layout.bytes_of_rows(rows, inner) > ROOM_BYTES:
+        rows = -(-rows // 2)
+    if batch < ITEMS and work > 1 << 22:
+        rows = min(rows, -(-whole * batch // ITEMS))
+    rows = -(-whole // -(-whole // rows))
+    if rows < whole:
+        return rows, 1
+    group = 1
+    while (
+        2 * group * layout.bytes_of_rows(rows, inner) <= ROOM_BYTES
+        and group * rows * line < 4 * 24
+        and batch >= 2 * group * ITEMS
+    ):
+        group *= 2
+    return rows, group
+
+
+def _reorder(*triples: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Height first where there is no depth, so that work can be cut along it."""
+    return [(triple[1], triple[0], triple[2]) for triple in triples]
+
+
+def _spatial(sizes: Any, kernel: Any, padding: Any) -> bool:
+    return sizes[0] == 1 and kernel[0] == 1 and padding[0] == 0
+
+
+def _is_flat(strides: Any, sizes: Any, size: int) -> bool:
+    return strides[2:] == (sizes[1] * sizes[2] * size, sizes[2] * size, size)
+
+
+@lru_cache(maxsize=512)
+def forward_plan(
+    x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
+):
+    """The plan of x (N, C, D, H, W) to out (N, CO, D', H', W'); strides in bytes, kernel (kd, kh, kw)."""
+    layout, x_strides, out_strides, sizes = _forward_layout(
+        x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, size, lanes
+    )
+    x = (x_shape[0], x_shape[1], sizes, x_strides)
+    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, heights, (1, 1, 1))
+
+
+def _forward_layout(x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, size, lanes):
+    sizes, counts = tuple(x_shape[2:]), tuple(out_shape[2:])
+    places = {tap: index for index, tap in enumerate(product(*map(range, kernel)))}
+    if _spatial(sizes, kernel, padding):
+        x_strides, out_strides = (
+            (*x_strides[:2], *_reorder(x_strides[2:])[0]),
+            (*out_strides[:2], *_reorder(out_strides[2:])[0]),
+        )
+        sizes, counts, kernel, stride, padding, dilation = _reorder(sizes, counts, kernel, stride, padding, dilation)
+        places = {_reorder(tap)[0]: index for tap, index in places.items()}
+    if max(kernel) == max(stride) == 1 and not any(padding) and counts[2] % lanes:
+        # no line needs to begin anew
+        if _is_flat(x_strides, sizes, size) and _is_flat(out_strides, counts, size):
+            sizes = counts = (1, 1, sizes[0] * sizes[1] * sizes[2])
+    taps = list(product(*map(range, kernel)))
+    phase = Phase(
+        [tuple(k * d for k, d in zip(tap, dilation, strict=True)) for tap in taps],
+        [places[tap] for tap in taps],
+        [(0, count, 0) for count in counts],
+    )
+    return _Layout(sizes, [phase], stride, kernel, padding, size, lanes), x_strides, out_strides, sizes
+
+
+@lru_cache(maxsize=512)
+def backward_plan(
+    g_shape, g_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
+):
+    """The plan of the input gradient: g (N, CO, D', H', W') to out (N, C, D, H, W)."""
+    sizes, wanted = tuple(g_shape[2:]), tuple(out_shape[2:])
+    places = {tap: index for index, tap in enumerate(product(*map(range, kernel)))}
+    if _spatial(sizes, kernel, padding) and wanted[0] == 1:
+        g_strides, out_strides = (
+            (*g_strides[:2], *_reorder(g_strides[2:])[0]),
+            (*out_strides[:2], *_reorder(out_strides[2:])[0]),
+        )
+        sizes, wanted, kernel, stride, padding, dilation = _reorder(sizes, wanted, kernel, stride, padding, dilation)
+        places = {_reorder(tap)[0]: index for tap, index in places.items()}
+    dims = range(3)
+    shift = tuple((kernel[dim] - 1) * dilation[dim] // stride[dim] for dim in dims)
+    phases = []
+    for rest in product(*map(range, stride)):
+        taps = [
+            tap
+            for tap in product(*map(range, kernel))
+            if all(tap[dim] * dilation[dim] % stride[dim] == rest[dim] for dim in dims)
+        ]
+        spans = []
+        for dim in dims:
+            low = max(0, -((rest[dim] - padding[dim]) // stride[dim]))
+            at = low * stride[dim] + rest[dim] - padding[dim]
+            spans.append((low, max(0, -(-(wanted[dim] - at) // stride[dim])), at))
+        offsets = [tuple(shift[dim] - tap[dim] * dilation[dim] // stride[dim] for dim in dims) for tap in taps]
+        phases.append((offsets, [places[tap] for tap in taps], spans))
+    # planes begin where the first output reads them
+    live = [spans for _, _, spans in phases if min(span[1] for span in spans) > 0]
+    before = [min(shift[dim], *(spans[dim][0] for spans in live)) for dim in dims]
+    moved = [
+        Phase(offsets, indices, [(span[0] - before[dim], *span[1:]) for dim, span in enumerate(spans)])
+        for offsets, indices, spans in phases
+    ]
+    pads = tuple(shift[dim] - before[dim] for dim in dims)
+    layout = _Layout(sizes, moved, (1, 1, 1), (2, 2, 2), pads, size, lanes)
+    x = (g_shape[0], g_shape[1], sizes, g_strides)
+    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, heights, stride)
+
+
+class WeightPlan:
+    """Tables of a weight gradient: see `convolutions_numba.correlate_weights`. `lay_out` says that g must be laid out as planes."""
+
+    def __init__(
+        self, layout: _Layout, x: Any, g_strides: Any, groups: int, outer: int, heights: tuple[int, ...]
+    ) -> None:
+        batch, channels, sizes, strides = x
+        inner, size, lanes = channels // groups, layout.size, layout.lanes
+        phase = layout.phases[0]
+        taps = len(phase.taps)
+        places = phase.count[0] * phase.count[1] * phase.count[2]
+        self.rows = np.array(blocks_of(outer, heights), np.int64)
+        self.work = batch * groups * inner * outer * taps * places
+        thickness = min(inner, max(4, COLUMNS // taps))
+        number = -(-inner // thickness)
+        pace = min(2 * PACE, max(PACE // 4, (256 << 10) // (size * outer)))
+        rows, group = phase.count[0], 1
+        if places > pace:
+            rows = max(1, min(rows, pace // (phase.count[1] * phase.count[2])))
+        while rows > 1 and layout.bytes_of_rows(rows, thickness) > ROOM_BYTES:
+            rows = -(-rows // 2)
+        rows = -(-phase.count[0] // -(-phase.count[0] // rows))
+        if rows == phase.count[0]:
+            group = max(1, min(batch, pace // places, ROOM_BYTES // max(1, layout.bytes_of_rows(rows, thickness))))
+        layout.settle(rows, strides)
+        blocks = -(-phase.count[0] // rows)
+        pieces = -(-batch // group) * blocks
+        self.shares = max(1, min(pieces, -(-2 * ITEMS // (groups * number))))
+        columns = thickness * taps + 8
+        line = phase.count[1] * (-(-phase.count[2] // lanes) + 1)
+        alone, on = layout.vectors(phase)
+        self.lay_out = phase.count[2] < lanes or g_strides[4] != size or min(g_strides) < 0 or alone > OVERLAP * on
+        along = phase.count[2] < lanes or alone > OVERLAP * on
+        values = dict.fromkeys(_geometry_names, 0) | {
+            "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": 0, "LAST": phase.count[0], "GROUPS": groups,
+            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * thickness * layout.plane // size + lanes,
+            "VECTORS": group * rows * line,
+            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else thickness * layout.plane, "PLANE": layout.plane,
+            "STEP_A": layout.step_a, "STEP_B": layout.step_b,
+            "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
+            "SIZE_A": sizes[0], "SIZE_B": sizes[1], "PAD_A": layout.padding[0], "PAD_B": layout.padding[1],
+            "LINE_A": layout.lines[0], "LINE_B": layout.lines[1], "REACH_A": layout.reach[0], "LINES_B": layout.lines_b,
+            "JUMP_A": layout.jumps[0], "JUMP_B": layout.jumps[1], "SPLIT": layout.split,
+        }  # fmt: skip
+        self.geometry = np.array([values[name] for name in _geometry_names], np.int64)
+        dims = [value for dim in range(3) for value in (0, phase.count[dim], 0)]
+        self.phase = np.array([taps, 0, 0, 0 if along else 1, *dims], np.int64)
+        self.taps = np.array(layout.offsets(phase.taps), np.int64)
+        self.order = phase.places
+        self.parts = layout.parts
+        self.slices = np.array([number, thickness, columns, self.shares], np.int64)
+        self.items = self.shares * groups * number
+        self.partial = self.items * outer * columns
+        self.sizes = (self.shares, groups, number, outer, columns, thickness, inner, taps)
+        # planes of g: lines as far apart as those of x that they meet
+        step_a, step_b = layout.step_a * layout.jumps[0], layout.step_b * layout.jumps[1]
+        if not along:
+            step_b = -(-phase.count[2] // lanes) * lanes * size
+            step_a = step_b * phase.count[1]
+        plane = (phase.count[0] - 1) * step_a + (phase.count[1] - 1) * step_b + phase.count[2] * size + lanes * size
+        self.pace = np.array(g_strides[:4], np.int64)
+        if self.lay_out:
+            self.pace = np.array((groups * outer * plane, plane, step_a, step_b), np.int64)
+            values = dict.fromkeys(_geometry_names, 0) | {
+                "BLOCKS": 1, "LAST": phase.count[0], "INNER": groups * outer, "IMAGE": groups * outer * plane, "PLANE": plane,
+                "STEP_A": step_a, "STEP_B": step_b, "X_N": g_strides[0], "X_C": g_strides[1], "X_A": g_strides[2],
+                "X_B": g_strides[3], "X_W": g_strides[4], "SIZE_A": phase.count[0], "SIZE_B": phase.count[1],
+                "LINE_A": 1, "LINE_B": 1, "REACH_A": 1, "LINES_B": phase.count[1], "JUMP_A": 1, "JUMP_B": 1, "SPLIT": 1,
+            }  # fmt: skip
+            self.g_geometry = np.array([values[name] for name in _geometry_names], np.int64)
+            self.g_parts = np.array([(0, 0, phase.count[2], 0)], np.int64)
+            self.g_elements = batch * groups * outer * plane // size
+
+
+@lru_cache(maxsize=512)
+def weight_plan(
+    x_shape, x_strides, g_shape, g_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
+):
+    """The plan of the gradient of the weight (CO, C / groups, *kernel) from x (N, C, D, H, W) and g (N, CO, D', H', W')."""
+    layout, x_strides, g_strides, sizes = _forward_layout(
+        x_shape, x_strides, g_shape, g_strides, kernel, stride, padding, dilation, size, lanes
+    )
+    x = (x_shape[0], x_shape[1], sizes, x_strides)
+    return WeightPlan(layout, x, g_strides, groups, g_shape[1] // groups, heights)

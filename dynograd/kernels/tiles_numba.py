@@ -1,0 +1,333 @@
+"""Register tiles: small blocks of products whose sums stay in vector registers, as intrinsics for compiled kernels.
+
+LLVM's vectoriser does not find these forms, so they are written as LLVM vectors here; each tile becomes one function of the
+machine code, of which a kernel holds one copy. All addresses, offsets and steps are integers in bytes, extents are run-time
+values, and `like` is any array of the elements' dtype (float32 or float64). Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core import errors as numba_errors
+from numba.extending import intrinsic
+
+__all__ = [
+    "BYTES",
+    "DOT_TILES",
+    "PRODUCT_TILES",
+    "copy_line",
+    "copy_strided",
+    "dot_tile",
+    "product_tile",
+    "transpose_lines",
+    "vector_bytes",
+    "zero_line",
+]
+
+_INT = ir.IntType(64)
+_BYTE = ir.IntType(8)
+_POINTER = ir.PointerType()
+
+
+def vector_bytes(features: dict[str, bool]) -> tuple[int, int]:
+    """Bytes of a vector and the number of vector registers that a processor with such features has.
+
+    32 bytes even where 64 would do: images of 8, 24 or 56 places a line then fill their vectors, and on Zen 4 both are as fast.
+    """
+    if features.get("avx512vl"):
+        return 32, 32
+    if features.get("avx"):
+        return 32, 16
+    return 16, 16
+
+
+BYTES, _REGISTERS = vector_bytes(llvmlite.binding.get_host_cpu_features())
+
+# Rows of a tile -> its vectors: as many sums as fit beside the vectors that are multiplied. Each step of a product tile reads
+# one vector per column and one scalar per row, of a dot tile one vector for both.
+if _REGISTERS >= 32:
+    PRODUCT_TILES = {8: 3, 6: 4, 4: 6, 2: 8, 1: 8}
+    DOT_TILES = {6: 4, 4: 6, 2: 8, 1: 8}
+else:
+    PRODUCT_TILES = {6: 2, 4: 3, 2: 4, 1: 6}
+    DOT_TILES = {4: 2, 2: 4, 1: 6}
+
+
+def product_tile(rows):
+    """The intrinsic `tile(like, x, steps, count, w, places, out, targets, out_step, bias)` with so many rows.
+
+    For its rows r and vectors v: the sum over k < count of w[k * rows + r] times the vector at x + places[v] + steps[k], plus
+    bias[r], goes to out + r * out_step + targets[v]. `steps`, `places`, `targets` are addresses of int64 tables; count >= 1.
+    """
+    vectors = PRODUCT_TILES[rows]
+
+    def write(function, real, size, lanes):
+        b, (x, steps, count, w, places, out, targets, out_step, bias) = _body(function)
+        vector = ir.VectorType(real, lanes)
+        fma = _fma(function, vector)
+        pointers = [_at(b, x, _load_int(b, places, 8 * v)) for v in range(vectors)]
+        start = [_splat(b, _load(b, _at(b, bias, r * size), real), vector) for r in range(rows)]
+        end = b.add(steps, b.shl(count, _number(3)))
+        before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+        b.branch(loop)
+        b.position_at_end(loop)
+        step, weight = b.phi(_INT), b.phi(_INT)
+        sums = [[b.phi(vector) for _ in range(vectors)] for _ in range(rows)]
+        step.add_incoming(steps, before)
+        weight.add_incoming(w, before)
+        offset = _load_int(b, step, 0)
+        weights = _at(b, weight, 0)
+        columns = [_load(b, _gep(b, pointer, offset), vector) for pointer in pointers]
+        found = []
+        for r in range(rows):
+            factor = _splat(b, _load(b, _gep(b, weights, _number(r * size)), real), vector)
+            found.append([b.call(fma, [factor, columns[v], sums[r][v]]) for v in range(vectors)])
+            for v in range(vectors):
+                sums[r][v].add_incoming(start[r], before)
+                sums[r][v].add_incoming(found[r][v], loop)
+        following = b.add(step, _number(8))
+        step.add_incoming(following, loop)
+        weight.add_incoming(b.add(weight, _number(rows * size)), loop)
+        b.cbranch(b.icmp_unsigned("<", following, end), loop, after)
+        b.position_at_end(after)
+        bases = [b.add(out, _load_int(b, targets, 8 * v)) for v in range(vectors)]
+        for r in range(rows):
+            for v in range(vectors):
+                b.store(found[r][v], _at(b, bases[v], b.mul(out_step, _number(r))), align=size)
+        b.ret_void()
+
+    return _tile(f"product_{rows}_{vectors}", 9, write)
+
+
+def dot_tile(rows):
+    """The intrinsic `tile(like, g, g_step, g_places, x, x_places, full, count, masks, taps, out, out_step)` with so many rows.
+
+    For its rows r and columns c: the sum over the places i < count and lanes of the vectors at g + r * g_step + g_places[i] and
+    x + taps[c] + x_places[i] is added to the element at out + r * out_step + c. From place `full` on, only lanes whose element
+    of `masks` (one vector of elements per such place) is not 0 count.
+    """
+    columns = DOT_TILES[rows]
+
+    def write(function, real, size, lanes):
+        b, (g, g_step, g_places, x, x_places, full, count, masks, taps, out, out_step) = _body(function)
+        vector = ir.VectorType(real, lanes)
+        fma = _fma(function, vector)
+        zero = ir.Constant(vector, [0.0] * lanes)
+        lines = [_at(b, g, b.mul(g_step, _number(r))) for r in range(rows)]
+        others = [_at(b, x, _load_int(b, taps, 8 * c)) for c in range(columns)]
+        sums = [[zero] * columns for _ in range(rows)]
+        sums = _dots(b, fma, vector, lines, others, g_places, x_places, _number(0), full, None, sums)
+        sums = _dots(b, fma, vector, lines, others, g_places, x_places, full, count, masks, sums)
+        name = f"llvm.vector.reduce.fadd.v{lanes}{'f32' if size == 4 else 'f64'}"
+        reduce = cgutils.get_or_insert_function(function.module, ir.FunctionType(real, [real, vector]), name)
+        for r in range(rows):
+            for c in range(columns):
+                total = b.call(reduce, [ir.Constant(real, -0.0), sums[r][c]], fastmath=("reassoc",))
+                target = _at(b, out, b.add(b.mul(out_step, _number(r)), _number(c * size)))
+                b.store(b.fadd(_load(b, target, real), total), target, align=size)
+        b.ret_void()
+
+    return _tile(f"dot_{rows}_{columns}", 11, write)
+
+
+def _dots(b, fma, vector, lines, others, g_places, x_places, begin, end, masks, sums):
+    """The loop over places of a dot tile from `begin` to `end`, which may be empty; the sums after it."""
+    lanes, size = vector.count, 4 if vector.element == ir.FloatType() else 8
+    before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", begin, end), loop, after)
+    b.position_at_end(loop)
+    place = b.phi(_INT)
+    place.add_incoming(begin, before)
+    running = [[b.phi(vector) for _ in row] for row in sums]
+    at = b.shl(place, _number(3))
+    g_at, x_at = _load_int(b, b.add(g_places, at), 0), _load_int(b, b.add(x_places, at), 0)
+    if masks is not None:
+        mask = _load(b, _at(b, masks, b.mul(b.sub(place, begin), _number(lanes * size))), vector)
+        wanted = b.fcmp_unordered("!=", mask, ir.Constant(vector, [0.0] * lanes))
+
+    def read(pointer, offset):
+        found = _load(b, _gep(b, pointer, offset), vector)
+        return found if masks is None else b.select(wanted, found, ir.Constant(vector, [0.0] * lanes))
+
+    columns = [read(pointer, x_at) for pointer in others]
+    found = []
+    for line, row in zip(lines, running, strict=True):
+        left = read(line, g_at)
+        found.append([b.call(fma, [left, right, total]) for right, total in zip(columns, row, strict=True)])
+    following = b.add(place, _number(1))
+    place.add_incoming(following, loop)
+    b.cbranch(b.icmp_signed("<", following, end), loop, after)
+    b.position_at_end(after)
+    results = []
+    for old, phis, new in zip(sums, running, found, strict=True):
+        results.append([])
+        for first, phi, last in zip(old, phis, new, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(last, loop)
+            result = b.phi(vector)
+            result.add_incoming(first, before)
+            result.add_incoming(last, loop)
+            results[-1].append(result)
+    return results
+
+
+def _write_copy(function, real, size, lanes):
+    b, (target, source, count) = _body(function)
+    vector = ir.VectorType(real, lanes)
+    many, wide, tail, few, narrow, done = (
+        b.append_basic_block(n) for n in ("many", "wide", "tail", "few", "narrow", "done")
+    )
+    b.cbranch(b.icmp_signed(">=", count, _number(lanes)), many, few)
+    b.position_at_end(many)
+    last = b.mul(b.sub(count, _number(lanes)), _number(size))
+    b.cbranch(b.icmp_signed(">", last, _number(0)), wide, tail)
+    b.position_at_end(wide)
+    at = b.phi(_INT)
+    at.add_incoming(_number(0), many)
+    b.store(_load(b, _at(b, source, at), vector), _at(b, target, at), align=size)
+    following = b.add(at, _number(lanes * size))
+    at.add_incoming(following, wide)
+    b.cbranch(b.icmp_signed("<", following, last), wide, tail)
+    b.position_at_end(tail)
+    b.store(_load(b, _at(b, source, last), vector), _at(b, target, last), align=size)
+    b.branch(done)
+    b.position_at_end(few)
+    end = b.mul(count, _number(size))
+    b.cbranch(b.icmp_signed(">", end, _number(0)), narrow, done)
+    b.position_at_end(narrow)
+    at = b.phi(_INT)
+    at.add_incoming(_number(0), few)
+    b.store(_load(b, _at(b, source, at), real), _at(b, target, at), align=size)
+    following = b.add(at, _number(size))
+    at.add_incoming(following, narrow)
+    b.cbranch(b.icmp_signed("<", following, end), narrow, done)
+    b.position_at_end(done)
+    b.ret_void()
+
+
+def _write_strided(function, real, size, lanes):
+    b, (target, target_step, source, source_step, count) = _body(function)
+    loop, done = b.append_basic_block("loop"), b.append_basic_block("done")
+    before = b.block
+    b.cbranch(b.icmp_signed(">", count, _number(0)), loop, done)
+    b.position_at_end(loop)
+    left, to, come = b.phi(_INT), b.phi(_INT), b.phi(_INT)
+    for phi, first in ((left, count), (to, target), (come, source)):
+        phi.add_incoming(first, before)
+    b.store(_load(b, _at(b, come, 0), real), _at(b, to, 0), align=size)
+    fewer = b.sub(left, _number(1))
+    left.add_incoming(fewer, loop)
+    to.add_incoming(b.add(to, target_step), loop)
+    come.add_incoming(b.add(come, source_step), loop)
+    b.cbranch(b.icmp_signed(">", fewer, _number(0)), loop, done)
+    b.position_at_end(done)
+    b.ret_void()
+
+
+def _write_zeros(function, real, size, lanes):
+    b, (target, count) = _body(function)
+    fill = cgutils.get_or_insert_function(
+        function.module, ir.FunctionType(ir.VoidType(), [_POINTER, _BYTE, _INT, ir.IntType(1)]), "llvm.memset.p0.i64"
+    )
+    b.call(fill, [_at(b, target, 0), ir.Constant(_BYTE, 0), b.mul(count, _number(size)), ir.Constant(ir.IntType(1), 0)])
+    b.ret_void()
+
+
+def _write_transpose(function, real, size, lanes):
+    b, (target, target_step, source, source_step) = _body(function)
+    vector, index = ir.VectorType(real, lanes), ir.VectorType(ir.IntType(32), lanes)
+    lines = [_load(b, _at(b, source, b.mul(source_step, _number(i))), vector) for i in range(lanes)]
+    bit = 1
+    while bit < lanes:
+        for i in range(lanes):
+            if not i & bit:
+                upper, lower = lines[i], lines[i | bit]
+                first = [j if not j & bit else lanes + (j ^ bit) for j in range(lanes)]
+                second = [j | bit if not j & bit else lanes + j for j in range(lanes)]
+                lines[i] = b.shuffle_vector(upper, lower, ir.Constant(index, first))
+                lines[i | bit] = b.shuffle_vector(upper, lower, ir.Constant(index, second))
+        bit *= 2
+    for i in range(lanes):
+        b.store(lines[i], _at(b, target, b.mul(target_step, _number(i))), align=size)
+    b.ret_void()
+
+
+# --- how intrinsics are made ------------------------------------------------------------------------------------------------
+
+
+def _tile(name, arity, write):
+    """An intrinsic on `like` and `arity` integers whose body is a function of its own in the machine code."""
+    integers = ", ".join(f"a{i}" for i in range(arity))
+
+    def typed(like):
+        real = getattr(like, "dtype", None)
+        if real not in (types.float32, types.float64):
+            raise numba_errors.TypingError(f"{name}: expected an array of float32 or float64, got {like}")
+
+        def generate(context, builder, signature, arguments):
+            kind, size = (ir.FloatType(), 4) if real == types.float32 else (ir.DoubleType(), 8)
+            symbol = f"dynograd_{name}_{size}_{BYTES}"
+            function = builder.module.globals.get(symbol)
+            if function is None:
+                function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [_INT] * arity), symbol)
+                function.linkage = "internal"
+                function.attributes.add("noinline")
+                write(function, kind, size, BYTES // size)
+            builder.call(function, arguments[1:])
+            return context.get_dummy_value()
+
+        return types.void(like, *[types.int64] * arity), generate
+
+    # intrinsic() reads the names and number of arguments from the function itself
+    space = {"typed": typed}
+    exec(f"def {name}(context, like, {integers}):\n    return typed(like)\n", space)
+    space[name].__module__ = __name__
+    return intrinsic(space[name])
+
+
+def _body(function):
+    return ir.IRBuilder(function.append_basic_block("entry")), function.args
+
+
+def _number(value):
+    return ir.Constant(_INT, value)
+
+
+def _at(b, address, offset):
+    offset = _number(offset) if isinstance(offset, int) else offset
+    return b.inttoptr(b.add(address, offset), _POINTER)
+
+
+def _gep(b, pointer, offset):
+    return b.gep(pointer, [offset], source_etype=_BYTE)
+
+
+def _load(b, pointer, kind):
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    return b.load(pointer, align=4 if element == ir.FloatType() else 8, typ=kind)
+
+
+def _load_int(b, address, offset):
+    return b.load(_at(b, address, offset), align=8, typ=_INT)
+
+
+def _splat(b, scalar, vector):
+    first = b.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return b.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
+
+
+def _fma(function, vector):
+    name = f"llvm.fmuladd.v{vector.count}{'f32' if vector.element == ir.FloatType() else 'f64'}"
+    return cgutils.get_or_insert_function(function.module, ir.FunctionType(vector, [vector] * 3), name)
+
+
+copy_line = _tile("copy_line", 3, _write_copy)  # copy_line(like, target, source, count): elements in a row
+copy_strided = _tile("copy_strided", 5, _write_strided)  # copy_strided(like, target, step, source, step, count)
+transpose_lines = _tile(
+    "transpose_lines", 4, _write_transpose
+)  # BYTES of as many lines: (like, target, step, source, step)
+zero_line = _tile("zero_line", 2, _write_zeros)  # zero_line(like, target, count)
