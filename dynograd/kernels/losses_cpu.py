@@ -145,9 +145,14 @@ def nll_loss_backward(g, log_probabilities, target, total_weight, weight, ignore
         outer = _row_gradients(g, target.size, total_weight, reduction, kind)
         return by_numpy.nll_gradient(outer, log_probabilities, target, weight, ignore_index)
     scores, labels, weights = _as_three(log_probabilities, target, weight)
-    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32).reshape(labels.shape)
-    result = buffers.zeros(scores.shape, np.float32)
-    kernels["losses.nll_scatter"](outer, labels, weights, ignore_index, result)
+    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32)
+    result = buffers.empty(scores.shape, np.float32)
+    name = "losses.nll_scatter"
+    if labels.shape[1] == 1:
+        name, labels, result = "losses.nll_scatter_rows", labels.reshape(-1), result.reshape(scores.shape[:2])
+    else:
+        outer = outer.reshape(labels.shape)
+    kernels[name](outer, labels, weights, ignore_index, result, count=len(labels), work=result.size)
     return _narrow(result, log_probabilities)
 
 
@@ -162,7 +167,9 @@ def _scores(scores):
     if scores.ndim == 1:
         return scores.reshape(1, -1), False
     places = prod(scores.shape[2:])
-    return (scores.reshape(*scores.shape[:2], places), True) if places != 1 else (scores.reshape(scores.shape[:2]), False)
+    return (
+        (scores.reshape(*scores.shape[:2], places), True) if places != 1 else (scores.reshape(scores.shape[:2]), False)
+    )
 
 
 def _as_three(scores, target, weight):

@@ -20,6 +20,7 @@ __all__ = [
     "label_range",
     "nll_losses",
     "nll_scatter",
+    "nll_scatter_rows",
     "total_weight",
 ]
 
@@ -244,14 +245,29 @@ def nll_losses(x, labels, weight, ignored, losses):
             losses[n, place] = _ZERO if label == ignored else -x[n, label, place] * weight[label]
 
 
-@compiled
-def nll_scatter(g, labels, weight, ignored, gx):
-    """Writes the gradients of `nll_losses` into `gx`, zero on entry."""
-    for n in range(labels.shape[0]):
+@chunked(noalias=True)
+def nll_scatter(g, labels, weight, ignored, gx, start, stop):
+    """Gradients of `nll_losses`: 0 but at the labels."""
+    for n in range(start, stop):
+        for c in range(gx.shape[1]):
+            row = gx[n, c]
+            for place in range(row.size):
+                row[place] = _ZERO
         for place in range(labels.shape[1]):
             label = labels[n, place]
             if label != ignored:
                 gx[n, label, place] = -g[n, place] * weight[label]
+
+
+@chunked(noalias=True)
+def nll_scatter_rows(g, labels, weight, ignored, gx, start, stop):
+    """The same of rows (R, C)."""
+    for r in range(start, stop):
+        row, label = gx[r], labels[r]
+        for c in range(row.size):
+            row[c] = _ZERO
+        if label != ignored:
+            row[label] = -g[r] * weight[label]
 
 
 @compiled

@@ -1,8 +1,29 @@
-"""The row programs of softmax and the norms, by name; the language is that of `row_programs.py`."""
+"""The row programs of softmax, losses, norms and fused activations, by name; the language is that of `row_programs.py`."""
 
 from __future__ import annotations
 
 __all__ = ["PROGRAMS"]
+
+# Losses of x against t with a parameter p: the loss, and its derivative by x.
+_LOSSES = {
+    "mse": ("(x - t) ** 2", "2 * (x - t)"),
+    "l1": ("abs(x - t)", "x > t ? 1 : x < t ? -1 : (x - t) * 0"),
+    "smooth_l1": (
+        "abs(x - t) < p ? (x - t) * (x - t) * (0.5 / p) : abs(x - t) - 0.5 * p",
+        "abs(x - t) < p ? (x - t) / p : x > t ? 1 : x < t ? -1 : (x - t) * 0",
+    ),
+    "huber": (
+        "abs(x - t) < p ? (x - t) * (x - t) * 0.5 : (abs(x - t) - 0.5 * p) * p",
+        "abs(x - t) < p ? x - t : x > t ? p : x < t ? -p : (x - t) * 0",
+    ),
+    "binary_cross_entropy_with_logits": ("max(x, 0) - x * t + log1p(exp(-abs(x)))", "1 / (1 + exp(-x)) - t"),
+    "binary_cross_entropy": (
+        "(t - 1) * max(log1p(-x), -100) - t * max(log(x), -100)",
+        "(x - t) / max(x - x * x, 1e-12)",
+    ),
+    "kl_div": ("(t > 0 ? t * log(t) : t * 0) - t * x", "-t"),
+    "kl_div_of_logarithms": ("exp(t) * (t - x)", "-exp(t)"),
+}
 
 PROGRAMS = {
     "softmax": """
@@ -186,3 +207,17 @@ PROGRAMS = {
         write gg, gx
     """,
 }
+
+for _name, (_loss, _slope) in _LOSSES.items():
+    PROGRAMS[f"{_name}_loss"] = f"""
+        row x, t
+        number p
+        loss = sum({_loss})
+        write loss
+    """
+    PROGRAMS[f"{_name}_loss_backward"] = f"""
+        row x, t
+        number p, g
+        gx = ({_slope}) * g
+        write gx
+    """

@@ -88,6 +88,7 @@ def _runner(
         "WIDTH": WIDTH,
     }
     exec(compile("\n".join(lines) + "\n", f"<dynograd runner {program.name}>", "exec"), space)
+    space["run"].narrow = space["narrow"]
     return space["run"]
 
 
@@ -181,7 +182,9 @@ class _Writer:
                 inner.append(f"part_{step.name} += {text}")
             elif step.reduction == "max":
                 inner.append(f"key_{step.name} = ordered({text})")
-                inner.append(f"best_{step.name} = key_{step.name} if key_{step.name} > best_{step.name} else best_{step.name}")
+                inner.append(
+                    f"best_{step.name} = key_{step.name} if key_{step.name} > best_{step.name} else best_{step.name}"
+                )
             elif step.reduction == "column_sum":
                 inner.append(f"{step.name}_sums[j] += {text}")
         inner = self._loads(inner) + inner
@@ -195,7 +198,9 @@ class _Writer:
             lines += [f"v_{name} = kind(whole_{name})" for name in sums]
         else:
             lines += ["for j in range(columns):", *_indented(inner, 1)]
-        return lines + [f"v_{step.name} = unordered(best_{step.name})" for step in reductions if step.reduction == "max"]
+        return lines + [
+            f"v_{step.name} = unordered(best_{step.name})" for step in reductions if step.reduction == "max"
+        ]
 
     def _elements(self, number: int) -> list[str]:
         """The elementwise steps of a pass: computed, or loaded, and stored where that is due."""
@@ -213,7 +218,11 @@ class _Writer:
     def _loads(self, inner: list[str]) -> list[str]:
         """The elements of the inputs that the loop uses, each read once."""
         used = set(re.findall(r"\bv_\w+", " ".join(inner)))
-        rows = [(name, f"{name}_row" if kind == ROW else name) for name, kind in self.program.inputs.items() if kind in (ROW, VECTOR)]
+        rows = [
+            (name, f"{name}_row" if kind == ROW else name)
+            for name, kind in self.program.inputs.items()
+            if kind in (ROW, VECTOR)
+        ]
         return [f"v_{name} = {place}[j]" for name, place in rows if f"v_{name}" in used]
 
     def _stored(self, name: str) -> str:
@@ -222,7 +231,9 @@ class _Writer:
     def _place(self, name: str) -> str:
         """Where a kept value lies: in an output row that is written only when nobody needs it any more, else in a row of its own."""
         program = self.program
-        last = max(number for number in range(program.passes) if any(step.name == name for step in program.needed_in(number)))
+        last = max(
+            number for number in range(program.passes) if any(step.name == name for step in program.needed_in(number))
+        )
         for output in program.outputs:
             taken = f"{output}_row" in self.places.values()
             if program.kind_of(output) == ROW and program.pass_of(output) >= last and not taken:
@@ -261,7 +272,9 @@ class _InnerWriter(_Writer):
                 head.append(f"whole_{step.name} = empty(WIDTH, np.float64)")
             elif step.reduction == "max":
                 head.append(f"best_{step.name} = empty(WIDTH, keys)")
-        body = [f"for j in range(width): a_{name}[j] = {name}[o, begin + j]" for name in arrays if name in program.inputs]
+        body = [
+            f"for j in range(width): a_{name}[j] = {name}[o, begin + j]" for name in arrays if name in program.inputs
+        ]
         for number in range(program.passes + 1):
             for step in self._each_steps(number):
                 inner = [f"v_{step.name} = {self._scalar(step)}", f"a_{step.name}[j] = v_{step.name}"]
@@ -273,7 +286,10 @@ class _InnerWriter(_Writer):
             for name in program.outputs
             if program.kind_of(name) == EACH
         ]
-        lines = [f"def {self.name}({', '.join([*program.inputs, *program.outputs])}, start, stop):", *_indented(head, 1)]
+        lines = [
+            f"def {self.name}({', '.join([*program.inputs, *program.outputs])}, start, stop):",
+            *_indented(head, 1),
+        ]
         lines += ["    for item in range(start, stop):", "        o, begin = item // blocks, item % blocks * WIDTH"]
         lines += ["        width = min(WIDTH, inner - begin)", *_indented(body, 2)]
         return "\n".join(lines) + "\n"
@@ -296,8 +312,14 @@ class _InnerWriter(_Writer):
         program = self.program
         arrays = [name for name, kind in program.inputs.items() if kind == ROW]
         arrays += [name for name in program.outputs if program.kind_of(name) == ROW]
-        slices = [f"{name}_row = {name}[o, c, begin : begin + width]" for name in arrays if f"{name}_row" in text or f"v_{name}" in text]
-        slices += [f"v_{name} = {name}[c]" for name, kind in program.inputs.items() if kind == VECTOR and f"v_{name}" in text]
+        slices = [
+            f"{name}_row = {name}[o, c, begin : begin + width]"
+            for name in arrays
+            if f"{name}_row" in text or f"v_{name}" in text
+        ]
+        slices += [
+            f"v_{name} = {name}[c]" for name, kind in program.inputs.items() if kind == VECTOR and f"v_{name}" in text
+        ]
         loop = [*slices, *self._over_width(inner)]
         lines = [f"best_{name}[:width] = ordered(kind(-inf))" for name in maxima]
         if sums:
@@ -316,7 +338,9 @@ class _InnerWriter(_Writer):
         """A loop over the rows, with what it reads loaded once."""
         used = set(re.findall(r"\bv_\w+", " ".join(inner)))
         program = self.program
-        loads = [f"v_{name} = {name}_row[j]" for name, kind in program.inputs.items() if kind == ROW and f"v_{name}" in used]
+        loads = [
+            f"v_{name} = {name}_row[j]" for name, kind in program.inputs.items() if kind == ROW and f"v_{name}" in used
+        ]
         made = {line.partition(" = ")[0] for line in inner}
         each = [name for name in (*program.inputs, *program.steps) if program.kind_of(name) == EACH]
         loads += [f"v_{name} = a_{name}[j]" for name in each if f"v_{name}" in used and f"v_{name}" not in made]

@@ -17,7 +17,7 @@ from dynograd.ops.broadcasting import convert
 from dynograd.ops.choices import choose
 from dynograd.ops.exponentials import log, log1p
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.losses import reduced, reduction_of
+from dynograd.ops.losses import in_one_pass, reduced, reduction_of
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reductions import sum_dims
@@ -217,19 +217,41 @@ def _distribution_entropy(
             f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}. Leave it out and weight instead."
         )
     dim = min(1, len(input.shape) - 1)
-    classes = input.shape[dim]
     wide = widened(target)
     if label_smoothing:
-        wide = wide * (1 - label_smoothing) + label_smoothing / classes
-    products = log_softmax_over(widened(input), dim) * wide
-    if weight is not None:
-        products = products * _along(widened(weight), dim, len(input.shape))
-    loss = -sum_dims(products, (dim,), False)
+        wide = wide * (1 - label_smoothing) + label_smoothing / input.shape[dim]
+    scores = getattr(input, "array", input)
+    constant = not (getattr(wide, "requires_grad", False) or getattr(weight, "requires_grad", False))
+    fused = constant and scores.size >= 256 and scores.dtype.itemsize <= 4
+    loss = (distribution_entropies if fused else distribution_entropies_decomposition)(input, wide, weight)
     if reduction == "mean":
         count = getattr(loss, "array", loss).size
         loss = sum_dims(loss, None, False)
         return narrowed(loss / count if count else loss * float("nan"), input)
     return narrowed(reduced(loss, reduction), input)
+
+
+@op(name="cross_entropy_of_distributions", extras="top total")
+def distribution_entropies(input: Array, target: Array, weight: Array | None) -> Array:
+    """-sum(target * weight * log softmax(input)) over dim 1 (dim 0 of a vector), in float32."""
+    loss, top, total = kernel("losses", "distribution_entropy_forward", input)(input, target, weight)
+    shape = input.shape
+    return loss.reshape((*shape[:1], *shape[2:]) if len(shape) > 1 else ()), top, total
+
+
+@distribution_entropies.fast_backward
+def distribution_entropies_fast_backward(g: Any, saved: Any) -> Any:
+    backward = kernel("losses", "distribution_entropy_backward", saved.input)
+    return (backward(g, saved.input, saved.target, saved.weight, saved.top, saved.total), None, None)
+
+
+@distribution_entropies.decomposition
+def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Any:
+    dim = min(1, len(input.shape) - 1)
+    products = log_softmax_over(widened(input), dim) * target
+    if weight is not None:
+        products = products * _along(widened(weight), dim, len(input.shape))
+    return -sum_dims(products, (dim,), False)
 
 
 def _check_scores(who: str, scores: Any, weight: Any) -> None:
@@ -332,10 +354,16 @@ def binary_cross_entropy(
             f"Please ensure they have the same size (unsqueeze or squeeze one of them)."
         )
     _check_probabilities(who, input)
-    loss = narrowed(yes_no_entropy(widened(input), widened(target)), input)
-    if weight is not None:
-        loss = loss * weight
-    return reduced(loss, reduction)
+    if weight is None:
+        return _yes_no(input, target, 0.0, reduction)
+    return reduced(_yes_no_losses(input, target) * weight, reduction)
+
+
+def _yes_no_losses(input: Any, target: Any, _: float = 0.0) -> Any:
+    return narrowed(yes_no_entropy(widened(input), widened(target)), input)
+
+
+_yes_no = in_one_pass("binary_cross_entropy", _yes_no_losses, "The reduced entropies of probabilities.")
 
 
 def _check_probabilities(who: str, input: Any) -> None:
@@ -351,6 +379,13 @@ def _check_probabilities(who: str, input: Any) -> None:
                 f"{who}: all elements of input should be between 0 and 1, got {low if low < 0 else high}. Use sigmoid first, or "
                 f"binary_cross_entropy_with_logits, which takes scores."
             )
+
+
+_yes_no_scores = in_one_pass(
+    "binary_cross_entropy_with_logits",
+    lambda input, target, _: input - input * target - logsigmoid(input),
+    "The reduced entropies of scores.",
+)
 
 
 @composed()
@@ -383,6 +418,8 @@ def binary_cross_entropy_with_logits(
         raise ShapeError(
             f"{who}: Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)}). Use unsqueeze or squeeze."
         )
+    if pos_weight is None and weight is None:
+        return _yes_no_scores(input, target, 0.0, reduction)
     logarithm = logsigmoid(input)
     if pos_weight is None:
         loss = input - input * target - logarithm

@@ -7,16 +7,67 @@ import warnings
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import Array
 from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, square
 from dynograd.ops.choices import choose
 from dynograd.ops.exponentials import exp, log
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, op
 from dynograd.ops.reductions import mean_dims, sum_dims
 from dynograd.ops.views import reshaped
 from dynograd.shapes import broadcast_shapes
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
+
+
+# --- in one pass ---------------------------------------------------------------------------------------------------------------
+
+
+def in_one_pass(name: str, losses: Any, summary: str) -> Any:
+    """An op that gives the sum or mean of a loss without an array of losses; `losses(input, target, parameter)` by other ops."""
+
+    def forward(input: Array, target: Array, parameter: float, reduction: str) -> Array:
+        return kernel("paired_losses", "loss_forward", input)(name, input, target, parameter, reduction)
+
+    def backward(g: Any, saved: Any, parameter: Any, reduction: Any) -> Any:
+        run = kernel("paired_losses", "loss_backward", saved.input)
+        return (run(name, g, saved.input, saved.target, parameter, reduction), None)
+
+    def decomposition(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+        return reduced(losses(input, target, parameter), reduction)
+
+    forward.__doc__ = summary
+    forward.__module__ = losses.__module__
+    made = op(name=f"{name}_in_one_pass")(forward)
+    made.fast_backward(backward)
+    made.decomposition(decomposition)
+
+    def loss(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+        """The reduced losses, in one pass where that is possible."""
+        if reduction != "none" and not getattr(target, "requires_grad", False):
+            x, t = getattr(input, "array", input), getattr(target, "array", target)
+            if kernel("paired_losses", "pays", x)(x, t):
+                return made(input, target, parameter, reduction)
+        return decomposition(input, target, parameter, reduction)
+
+    return loss
+
+
+def _near_or_far(input: Any, target: Any, beta: float) -> Any:
+    distance = abs(input - target)
+    return choose(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
+
+
+def _huber(input: Any, target: Any, delta: float) -> Any:
+    distance = abs(input - target)
+    return choose(distance < delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+
+
+_squares = in_one_pass("mse", lambda input, target, _: square(input - target), "The reduced squares.")
+_distances = in_one_pass("l1", lambda input, target, _: abs(input - target), "The reduced distances.")
+_smooth = in_one_pass("smooth_l1", _near_or_far, "The reduced distances, squared below the parameter.")
+_huber_losses = in_one_pass("huber", _huber, "The reduced squares, distances beyond the parameter.")
 
 
 @composed()
@@ -35,6 +86,8 @@ def mse_loss(
     """
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
     _compare_sizes("mse_loss", input, target)
+    if weight is None:
+        return _squares(input, target, 0.0, reduction)
     return _weighted("mse_loss", square(input - target), input, weight, reduction)
 
 
@@ -53,6 +106,8 @@ def l1_loss(
     """
     reduction = reduction_of("l1_loss", size_average, reduce, reduction)
     _compare_sizes("l1_loss", input, target)
+    if weight is None:
+        return _distances(input, target, 0.0, reduction)
     return _weighted("l1_loss", abs(input - target), input, weight, reduction)
 
 
@@ -77,11 +132,9 @@ def smooth_l1_loss(
     _compare_sizes("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: smooth_l1_loss does not support negative values for beta, got {beta}.")
-    distance = abs(input - target)
     if beta == 0:
-        return reduced(distance, reduction)
-    near = distance * distance * (0.5 / beta)
-    return reduced(choose(distance < beta, near, distance - 0.5 * beta), reduction)
+        return _distances(input, target, 0.0, reduction)
+    return _smooth(input, target, float(beta), reduction)
 
 
 @composed()
@@ -104,12 +157,10 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     _compare_sizes("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: huber_loss does not support non-positive values for delta, got {delta}.")
-    distance = abs(input - target)
-    loss = choose(distance < delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
-    if weight is not None:
-        _check_weight("huber_loss", weight, input)
-        loss = loss * weight
-    return reduced(loss, reduction)
+    if weight is None:
+        return _huber_losses(input, target, float(delta), reduction)
+    _check_weight("huber_loss", weight, input)
+    return reduced(_huber(input, target, delta) * weight, reduction)
 
 
 @composed()
@@ -132,7 +183,7 @@ def kl_div(
     tensor(0.6931)
     """
     if reduction == "batchmean" and size_average is None and reduce is None:
-        total = reduced(_divergence(input, target, log_target), "sum")
+        total = _reduced_divergence(input, target, log_target, "sum")
         return total / input.shape[0] if len(input.shape) else total
     reduction = reduction_of("kl_div", size_average, reduce, reduction)
     if reduction == "mean":
@@ -143,19 +194,27 @@ def kl_div(
             UserWarning,
             stacklevel=2,
         )
-    return reduced(_divergence(input, target, log_target), reduction)
+    return _reduced_divergence(input, target, log_target, reduction)
 
 
-def _divergence(input: Any, target: Any, log_target: bool) -> Any:
-    if log_target:
-        return exp(target) * (target - input)
-    return _entropy(target) - target * input
+def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: str) -> Any:
+    return (_divergence_of_logarithms if log_target else _divergence)(input, target, 0.0, reduction)
 
 
 def _entropy(target: Any) -> Any:
     """target * log(target), 0 at 0."""
     positive = target > 0
     return choose(positive, target * log(choose(positive, target, 1.0)), target * 0)
+
+
+_divergence = in_one_pass(
+    "kl_div", lambda input, target, _: _entropy(target) - target * input, "The reduced divergences."
+)
+_divergence_of_logarithms = in_one_pass(
+    "kl_div_of_logarithms",
+    lambda input, target, _: exp(target) * (target - input),
+    "The reduced divergences of logarithms.",
+)
 
 
 @composed()

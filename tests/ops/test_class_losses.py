@@ -162,6 +162,37 @@ ROWS = [
     ],
     *[
         Row(
+            "nn.functional.cross_entropy",
+            np_cross_entropy,
+            args=lambda rng, s=shape: [rng.normal(size=s), rng.dirichlet([1.0] * 30, 40).reshape(40, 30, *s[2:])],
+            kwargs=lambda rng, r=reduction: {"weight": rng.uniform(0.5, 1, 30), "reduction": r, "label_smoothing": 0.1},
+            grad=[True, False, False],
+            second=False,
+            gradient_tolerance=(1e-3, 1e-6),
+            id=f"probabilities-compiled-{reduction}-{len(shape)}",
+            covers=["cross_entropy_of_distributions"],
+        )
+        for reduction, shape in (("mean", (40, 30)), ("none", (40, 30, 1)))
+    ],
+    *[
+        Row(
+            f"nn.functional.{name}",
+            reference,
+            args=lambda rng: [rng.uniform(0.1, 0.9, (9, 500)), rng.uniform(0.1, 0.9, (9, 500))],
+            grad=[True, False],
+            second=False,
+            gradient_tolerance=(1e-3, 1e-6),
+            strided=False,
+            id="one-pass",
+            covers=[f"{name}_in_one_pass"],
+        )
+        for name, reference in (
+            ("binary_cross_entropy", np_bce),
+            ("binary_cross_entropy_with_logits", np_bce_logits),
+        )
+    ],
+    *[
+        Row(
             "nn.functional.nll_loss",
             np_nll,
             args=arguments,

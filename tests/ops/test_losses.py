@@ -124,6 +124,31 @@ ROWS = [
         kwargs={"reduction": "sum", "log_target": True},
         id="logarithms",
     ),
+    *[
+        Row(
+            f"nn.functional.{name}",
+            reference,
+            args=lambda rng: [
+                rng.uniform(0.1, 0.9, (9, 500)),
+                rng.uniform(0.1, 0.9, (9, 500)),
+            ],  # a row of 4096 and a rest
+            kwargs=kwargs,
+            grad=[True, False],
+            second=False,
+            gradient_tolerance=(1e-3, 1e-6),
+            strided=False,
+            id=f"one-pass-{kwargs['reduction']}",
+            covers=[f"{inner}_in_one_pass"],
+        )
+        for name, reference, inner, kwargs in (
+            ("mse_loss", np_mse, "mse", {"reduction": "mean"}),
+            ("l1_loss", np_l1, "l1", {"reduction": "sum"}),
+            ("smooth_l1_loss", np_smooth_l1, "smooth_l1", {"reduction": "mean", "beta": 0.3}),
+            ("huber_loss", np_huber, "huber", {"reduction": "sum", "delta": 0.2}),
+            ("kl_div", np_kl_div, "kl_div", {"reduction": "batchmean"}),
+            ("kl_div", np_kl_div, "kl_div_of_logarithms", {"reduction": "sum", "log_target": True}),
+        )
+    ],
     Row("nn.functional.poisson_nll_loss", np_poisson, args=three, errors=[NOT_A_REDUCTION]),
     Row(
         "nn.functional.poisson_nll_loss",
@@ -200,3 +225,49 @@ def test_small_variances_count_as_eps_and_keep_their_gradient():
     loss.backward()
     assert loss.item() == pytest.approx((math.log(0.5) + 2) / 2)
     assert var.grad.item() == pytest.approx((1 / 0.5 - 1 / 0.25) / 2)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("shape", [(5,), (300, 7), (3, 4096), (8193,)])
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        (F.mse_loss, {}),
+        (F.l1_loss, {}),
+        (F.smooth_l1_loss, {"beta": 0.3}),
+        (F.huber_loss, {"delta": 0.4}),
+        (F.binary_cross_entropy, {}),
+        (F.binary_cross_entropy_with_logits, {}),
+        (F.kl_div, {}),
+        (F.kl_div, {"log_target": True}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:reduction")
+def test_one_pass_equals_the_losses_reduced(loss, options, shape, reduction):
+    rng = numpy.random.default_rng(1)
+    values, wanted = rng.uniform(0.05, 0.95, (2, *shape)).astype(numpy.float32)
+    target = dynograd.tensor(wanted)
+    x = dynograd.tensor(values, requires_grad=True)
+    found = loss(x, target, reduction=reduction, **options)
+    (found * 3).backward()
+    exact = dynograd.tensor(values.astype(numpy.float64), requires_grad=True)
+    each = loss(exact, target.double(), reduction="none", **options)
+    (getattr(each, reduction)() * 3).backward()
+    numpy.testing.assert_allclose(found.item(), getattr(each, reduction)().item(), rtol=3e-6)
+    numpy.testing.assert_allclose(x.grad.numpy(), exact.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_one_pass_of_what_is_not_finite():
+    x = dynograd.tensor([[0.0] * 300, [float("nan")] + [1.0] * 299, [float("inf")] * 300], requires_grad=True)
+    target = dynograd.zeros(3, 300)
+    for row, loss in ((1, F.mse_loss), (1, F.l1_loss), (1, F.huber_loss), (1, F.binary_cross_entropy_with_logits)):
+        assert numpy.isnan(loss(x[row : row + 1].expand(1, 300), target[:1]).item())
+    assert F.mse_loss(x[2], target[2]).item() == float("inf")
+    assert F.binary_cross_entropy_with_logits(x[2].nan_to_num() * -1, target[2]).item() == 0.0
+
+
+def test_one_pass_needs_the_target_constant():
+    target = dynograd.rand(20, 30, requires_grad=True)
+    x = dynograd.rand(20, 30, requires_grad=True)
+    F.mse_loss(x, target).backward()
+    numpy.testing.assert_allclose(x.grad.numpy(), -target.grad.numpy())
