@@ -210,10 +210,10 @@ def owns_memory(array: Any) -> bool:
 def base_of(array: Any) -> Any:
     """The object that owns the memory: writes through any view of it are writes to it."""
     base = array.base
-    if base is None:
-        return array
     while base is not None:
         array = base
+        if type(array) is buffers.Lease:
+            return array  # what is behind it will be lent to others
         base = getattr(array, "base", None)
     return array
 

@@ -7,6 +7,7 @@ most `limit()` bytes lie unused; the buffer that was unused longest goes first.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import threading
@@ -16,7 +17,7 @@ import numpy
 
 from dynograd.errors import OutOfMemoryError
 
-__all__ = ["empty", "empty_like", "is_leased", "limit", "release", "set_limit", "statistics", "zeros"]
+__all__ = ["Lease", "empty", "empty_like", "is_leased", "limit", "release", "set_limit", "statistics", "zeros"]
 
 SMALLEST = 1 << 18
 HUGE_PAGE = 1 << 21
@@ -28,7 +29,7 @@ _new = numpy.ndarray.__new__
 _bytes = numpy.dtype(numpy.uint8)
 
 
-class _Lease(numpy.ndarray):
+class Lease(numpy.ndarray):
     """The owner that NumPy sees of a buffer: its death gives the buffer back."""
 
     __slots__ = ()
@@ -49,7 +50,7 @@ def empty(shape: Any, dtype: Any) -> Any:
     if nbytes < SMALLEST:
         return numpy.empty(shape, dtype)
     buffer = _take(nbytes)
-    return _ndarray(shape, dtype, _new(_Lease, nbytes, _bytes, buffer))
+    return _ndarray(shape, dtype, _new(Lease, nbytes, _bytes, buffer))
 
 
 def empty_like(array: Any) -> Any:
@@ -68,7 +69,7 @@ def zeros(shape: Any, dtype: Any) -> Any:
 
 def is_leased(array: Any) -> bool:
     """Whether the array covers a kept buffer directly, so that it is as good as the owner of its memory."""
-    return type(array.base) is _Lease
+    return type(array.base) is Lease
 
 
 def limit() -> int:
@@ -206,8 +207,6 @@ def _mapped(size: int) -> Any:
         return mmap.mmap(-1, size)
     made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with contextlib.suppress(OSError):  # a system without huge pages
             made.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # a system without huge pages
-            pass
     return made

@@ -12,7 +12,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.nodes import caller, line_text, next_seq
 
-__all__ = ["Stamp", "last_write", "stamp", "version", "written_since"]
+__all__ = ["Stamp", "last_write", "marks", "stamp", "stamp_all", "stamp_marks", "version", "written_since"]
 
 last_write = [0]
 
@@ -42,17 +42,53 @@ def stamp(array: Any, line: str | None = None) -> None:
     now = next_seq()
     entry.count += 1
     write = (now, line or caller())
-    if owner is array:
+    _note(entry, _region_of(array, owner), write)
+    last_write[0] = now
+
+
+def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:
+    """What `stamp_marks` needs to stamp these arrays again and again; good for as long as the arrays live."""
+    made = []
+    for array in listed:
+        owner = arrays.base_of(array)
+        entry = _stamps.get(id(owner))
+        made.append((_new_entry(owner) if entry is None else entry, _region_of(array, owner)))
+    return made
+
+
+def stamp_all(written: list[Any], line: Any = None) -> None:
+    """Stamps several arrays at one time."""
+    stamp_marks(marks(written), written, line or caller())
+
+
+def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) -> None:
+    """Stamps the marked arrays whose entry in `written` is not None, at one time."""
+    now = next_seq()
+    write = (now, line)
+    for (entry, region), one in zip(marked, written):
+        if one is not None:
+            entry.count += 1
+            if region is None and not entry.regions:
+                entry.whole = write
+            else:
+                _note(entry, region, write)
+    last_write[0] = now
+
+
+def _region_of(array: Any, owner: Any) -> Any:
+    """Which of the owner's bytes an array has: None for all."""
+    if owner is array or (owner is array.base and arrays.owns_memory(array)):
+        return None
+    return array.__array_interface__["data"][0], array.shape, array.strides
+
+
+def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
+    if region is None or (len(entry.regions) >= _REGIONS and region not in entry.regions):
         entry.whole = write
         if entry.regions:
             entry.regions = {}
     else:
-        region = (array.__array_interface__["data"][0], array.shape, array.strides)
-        if len(entry.regions) >= _REGIONS and region not in entry.regions:
-            entry.whole, entry.regions = write, {}
-        else:
-            entry.regions[region] = write
-    last_write[0] = now
+        entry.regions[region] = write
 
 
 def _new_entry(owner: Any) -> Stamp:

@@ -10,11 +10,15 @@ from math import sqrt
 
 import numpy as np
 
-__all__ = ["adam_step", "sgd_step", "sum_of_squares"]
+from dynograd.kernels.object_fields import FIELDS
+from dynograd.kernels.tables_cpu import StepTable
+
+__all__ = ["adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
 
 # Below this many elements a NumPy step costs 10 to 15 us, not worth loading Numba for.
 COMPILED_SIZE = 256
-SQUARES_AT_ONCE = 1 << 16
+# An element of AdamW costs as much as so many additions.
+_ADAM_WORK, _SGD_WORK = 6, 3
 
 
 def sgd_step(
@@ -102,14 +106,53 @@ def adam_step(
     parameter[...] = value - rate * mean / (np.sqrt(square) / scale + eps)
 
 
-def sum_of_squares(x):
-    """Sum of the squared elements as a Python float; blocks are summed in x's precision (at least float32), then in float64."""
-    flat = _wide(x).reshape(-1)
-    total = 0.0
-    for start in range(0, flat.size, SQUARES_AT_ONCE):
-        block = flat[start : start + SQUARES_AT_ONCE]
-        total += float(np.vdot(block, block).real)
-    return total
+def step_table(parameters, states, steps, new):
+    """What the table steps work on, or None where they cannot: see `StepTable`."""
+    if FIELDS is None:
+        return None
+    from dynograd.kernels import optimizers_numba
+
+    made = StepTable(optimizers_numba, parameters, states, steps, new)
+    return None if made.overlaps() else made
+
+
+def sgd_table_step(table, gradients, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    """One step of SGD for all parameters of a table; see `sgd_step`.
+
+    Args:
+        gradients: a list with an array or None for each parameter; parameters without are left alone.
+    Returns:
+        -1, or the number of a gradient that does not fit its parameter (dtype, shape, order, memory that is written too);
+        then nothing has been done.
+    """
+    options = table.options
+    values = (lr, momentum, dampening, weight_decay, nesterov, maximize)
+    if values != table.values:
+        ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
+        options[:7] = -1.0 if maximize else 1.0, weight_decay, momentum, 1.0 - dampening, ahead, straight, lr
+        table.values = values
+    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, options)
+    if bad < 0:
+        table.compiled.sgd_blocks(table.rows, options, count=table.blocks, work=_SGD_WORK * table.work)
+        if table.any_new:
+            table.forget_new()
+    return bad
+
+
+def adam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    """One step of Adam for all parameters of a table, whose step counters it counts; see `adam_step` and `sgd_table_step`."""
+    options = table.options
+    values = (lr, beta1, beta2, eps, weight_decay, decoupled, maximize)
+    if values != table.values:
+        shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+        options[:7] = -1.0 if maximize else 1.0, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
+        table.values = values
+    bad = table.compiled.begin_adam(
+        id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.rates, lr, beta1, beta2
+    )
+    if bad < 0:
+        table.compiled.adam_blocks(table.rows, table.rates, options, count=table.blocks, work=_ADAM_WORK * table.work)
+    return bad
 
 
 def _flat(parameter, *others):

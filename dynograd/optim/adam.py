@@ -10,9 +10,14 @@ from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
 from dynograd.optim.states import new_step
+from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["Adam"]
+
+
+_NAMES = ("step", "exp_avg", "exp_avg_sq")
+_AMSGRAD_NAMES = (*_NAMES, "max_exp_avg_sq")
 
 
 class Adam(Optimizer):
@@ -101,8 +106,14 @@ class Adam(Optimizer):
                     held["step"] = step
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-        return {"step": new_step(group)} | {name: wrap(arrays.zeros_like(p.array)) for name in names}
+        names = _AMSGRAD_NAMES if group["amsgrad"] else _NAMES
+        return {"step": new_step(group)} | {name: wrap(arrays.zeros_like(p.array)) for name in names[1:]}
+
+    def rule(self, group: dict[str, Any]) -> Rule:
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        names = _AMSGRAD_NAMES if group["amsgrad"] else _NAMES
+        numbers = float(lr), float(beta1), float(beta2), float(group["eps"]), float(group["weight_decay"])
+        return Rule("adam_table_step", names, (*numbers, group["decoupled_weight_decay"], group["maximize"]))
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]

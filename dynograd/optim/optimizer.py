@@ -1,6 +1,6 @@
 """Optimizer: parameter groups, the step over them, and saving. An optimizer adds `init_state` and `update` for one parameter.
 
-Small parameters of an elementwise optimizer are updated together: see `packs.py`.
+An optimizer whose `rule` names a kernel for it updates all plain parameters of a group together: see `together.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, set_grad_enabled
 from dynograd.autograd.nodes import caller
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import stamp, stamp_all
+from dynograd.kernels import kernel
 from dynograd.optim import states
 from dynograd.optim.hooks import (
     HookMethods,
@@ -21,7 +22,7 @@ from dynograd.optim.hooks import (
     register_optimizer_step_pre_hook,
     with_step_hooks,
 )
-from dynograd.optim.packs import Packs, shape_error
+from dynograd.optim.together import Rule, Together, check_shapes
 from dynograd.tensor import Tensor
 
 __all__ = [
@@ -73,8 +74,7 @@ class Optimizer(HookMethods):
     """
 
     elementwise = False
-    """Whether `update` treats each element by itself, so that small parameters may be updated as one. Its state then is tensors of
-    the parameter's shape, and `step`."""
+    """Whether states are tensors of the parameter's shape, and `step`; loading checks their shapes."""
 
     defaults: dict[str, Any]
     state: defaultdict[Any, dict[str, Any]]
@@ -106,7 +106,7 @@ class Optimizer(HookMethods):
         """One step of one parameter: writes into `p` and `state`. Runs without recording the tape.
 
         Args:
-            p: the parameter; several flattened into one where `elementwise` is set.
+            p: the parameter.
             g: its gradient.
             state: what `init_state` made; values are replaced or written in place.
             group: the options.
@@ -114,6 +114,17 @@ class Optimizer(HookMethods):
         raise NotImplementedError(
             f"{type(self).__name__} has no step: override step(closure=None), or update(p, g, state, group)."
         )
+
+    def rule(self, group: dict[str, Any]) -> Rule | None:
+        """The kernel that updates the group's plain parameters together, if there is one."""
+        return None
+
+    def complete_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        """Adds to `state` what the rule's kernel needs; whether it did."""
+        if state:
+            return False
+        state.update(self.init_state(p, group))
+        return True
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """`update` with ops, for `differentiable=True`: the new `p` has a history through `g`, `state` and tensor options."""
@@ -138,51 +149,53 @@ class Optimizer(HookMethods):
             with enable_grad():
                 loss = closure()
         line: Any = caller()
-        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-            for group in self.param_groups:
-                arrays.quietly(self._step_group, group, line)
+        for group in self.param_groups:
+            left = group["params"]
+            rule = None if group.get("differentiable") else self.rule(group)
+            if rule is not None:
+                left = self._together().step(self, group, rule, line)
+            if left:
+                with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+                    arrays.quietly(self._step_one_by_one, left, group, line)
         return loss
 
-    def _step_group(self, group: dict[str, Any], line: Any) -> None:
+    def _step_one_by_one(self, params: list[Tensor], group: dict[str, Any], line: Any) -> None:
         recorded = group.get("differentiable", False)
-        packs = self._packs() if self.elementwise and not recorded else None
         states_by_parameter = self.state
-        for p in group["params"]:
+        for p in params:
             g = p._grad
             if g is None:
                 continue
-            if g.array.shape != p.array.shape:
-                raise shape_error(self, "gradient", g.array, p.array)
             state = states_by_parameter[p]
             if not state:
                 state.update(self.init_state(p, group))
-            if packs is not None and packs.take(self, p, g, state):
-                continue
+            check_shapes(self, p, state, tuple(state) if self.elementwise else ())
             if recorded:
                 self.update_recorded(p, g, state, group)
             else:
                 self.update(p, g, state, group)
                 stamp(p.array, line)
-        if packs is not None:
-            packs.run(self, group, line)
 
-    def _packs(self) -> Packs:
-        packs = self.__dict__.get("_packed")
-        if packs is None:
-            packs = self.__dict__["_packed"] = Packs()
-        return packs
+    def _together(self) -> Together:
+        found = self.__dict__.get("_plans")
+        if found is None:
+            found = self.__dict__["_plans"] = Together()
+        return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of all parameters, or fills them with zeros when `set_to_none` is False."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if set_to_none:
-                    p.grad = None
-                elif p.grad is not None:
-                    grad = p.grad
-                    grad.detach_()
-                    arrays.write(grad.array, 0)
-                    stamp(grad.array)
+        if set_to_none:
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p._grad = None
+            return
+        grads = [p._grad for group in self.param_groups for p in group["params"] if p._grad is not None]
+        for grad in grads:
+            grad.detach_()
+        if grads:
+            written = [grad.array for grad in grads]
+            kernel("tables", "fill", written[0])(written, 0.0)
+            stamp_all(written)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, with options of their own: `{"params": tensors, "lr": 0.1}`.

@@ -8,6 +8,7 @@ from dynograd import arrays
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
+from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["SGD"]
@@ -87,9 +88,21 @@ class SGD(Optimizer):
             if "momentum_buffer" in held and held["momentum_buffer"] is None:
                 del held["momentum_buffer"]
 
+    def rule(self, group: dict[str, Any]) -> Rule:
+        momentum = float(group["momentum"])
+        numbers = float(group["lr"]), momentum, float(group["dampening"]), float(group["weight_decay"])
+        names = ("momentum_buffer",) if momentum else ()
+        return Rule("sgd_table_step", names, (*numbers, group["nesterov"], group["maximize"]))
+
+    def complete_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        if state.get("momentum_buffer") is not None:
+            return False
+        state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
+        return True
+
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         momentum = float(group["momentum"])
-        first = bool(momentum) and "momentum_buffer" not in state
+        first = bool(momentum) and state.get("momentum_buffer") is None
         if first:
             state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
         kernel("optimizers", "sgd_step", p.array)(

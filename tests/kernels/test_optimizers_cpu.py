@@ -91,13 +91,3 @@ def test_nan_reaches_the_parameter(size):
     gradient[1] = np.nan
     optimizers_cpu.adam_step(parameter, gradient, mean, square, highest, 1, 0.1, 0.9, 0.99, 1e-8)
     assert np.isnan(parameter[1]) and np.isnan(highest[1]) and not np.isnan(parameter[0])
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("shape", [(), (0,), (7, 3), (300_001,)])
-def test_sum_of_squares(shape, dtype):
-    x = np.random.default_rng(6).normal(size=shape).astype(dtype)
-    found = optimizers_cpu.sum_of_squares(x)
-    assert isinstance(found, float)
-    np.testing.assert_allclose(found, (x.astype(float) ** 2).sum(), rtol=1e-5)
-    np.testing.assert_allclose(optimizers_cpu.sum_of_squares(x.T), found, rtol=1e-6)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.autograd.nodes import caller
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import stamp_all
 from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
 
@@ -64,15 +64,11 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> w.grad
     tensor([1.0000, 0.4000])
     """
-    line: Any = caller()
-    for p in _listed(parameters):
-        if p.grad is None:
-            continue
-        g = p.grad.array
-        bound = g.dtype.type(clip_value)
-        smaller = kernel("elementwise", "minimum", g)(g, bound)
-        arrays.write(g, kernel("elementwise", "maximum", g)(smaller, -bound))
-        stamp(g, line)
+    grads = [p.grad.array for p in _listed(parameters) if p.grad is not None]
+    if grads:
+        bound = float(clip_value)
+        arrays.quietly(kernel("tables", "bound", grads[0]), grads, -bound, bound)
+        stamp_all(grads, caller())
 
 
 def get_total_norm(
@@ -119,8 +115,7 @@ def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> float
     if not given:
         return 0.0
     if norm_type == 2.0:
-        sum_of_squares = kernel("optimizers", "sum_of_squares", given[0])
-        norm = math.sqrt(sum([sum_of_squares(one) for one in given]))
+        norm = math.sqrt(kernel("tables", "sum_of_squares", given[0])(given))
     else:
         vector_norm = kernel("norms", "vector_norm_forward", given[0])
         norms = arrays.from_python([float(vector_norm(one, norm_type, None, False)) for one in given], dtypes.float64)
@@ -137,10 +132,8 @@ def _scale(grads: list[Any], max_norm: float, norm: float, line: Any) -> None:
     factor = float(max_norm) / (norm + 1e-6)
     if factor >= 1.0 or not grads:
         return
-    mul = kernel("elementwise", "mul", grads[0])
-    for g in grads:
-        mul(g, g.dtype.type(factor), out=g)
-        stamp(g, line)
+    kernel("tables", "scale", grads[0])(grads, factor)
+    stamp_all(grads, line)
 
 
 def _as_tensor(norm: float, given: list[Any]) -> Tensor:
