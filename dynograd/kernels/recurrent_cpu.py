@@ -1,19 +1,24 @@
 """One layer, one direction of LSTM, GRU and RNN over whole sequences, on NumPy arrays.
 
-All real time steps are laid out one after another ("packed": step by step, longest rows first), so that one matrix product
-projects all inputs, one makes each weight gradient, and padding costs nothing. A step works on the first rows of the
-previous one. Shapes: T time, B batch, I inputs, H hidden; `x` is (T, B, I).
+Steps of a call: the weights are laid out for products with few rows, one product projects all inputs, one compiled kernel runs
+all time steps (`recurrent_numba.py`); backward, one kernel runs them in reverse and one makes all weight gradients. Padding costs
+nothing: only real tokens are computed. Each row's results have the same bits whatever lies beside it in the batch.
 
-`lengths` (B) or None: a row of length l keeps its state after step l and its outputs beyond are zero, whatever `x` holds
-there; order does not matter and 0 is allowed. `reverse=True` runs every row backwards over its own l steps. Half
-types are computed in float32. Every forward returns an opaque `reserve` last; its backward takes it.
+Shapes: T time, B batch, N tokens, I inputs, H hidden. `x` is (T, B, I); with `lengths` (B) a row of length l keeps its state after
+step l and its outputs beyond are zero, whatever `x` holds there; order does not matter and 0 is allowed. Or `x` is packed,
+(N, I): the real tokens of step 0, then of step 1, and so on, with `lengths` longest first. `reverse=True` runs every row
+backwards over its own l steps. Half types are computed in float32. Every forward returns an opaque `reserve` last; its backward
+takes it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from dynograd.arrays.buffers import empty, empty_like, zeros
+from dynograd.kernels import threads
 
 __all__ = [
     "gru_backward",
@@ -25,41 +30,46 @@ __all__ = [
 ]
 
 
-class Schedule(NamedTuple):
-    """Which rows work in which step. `order` and `tokens` are None when packed rows are `x` as it lies in memory."""
+class Layout(NamedTuple):
+    """Where tokens lie: that of row r in step t is `starts[t] + r * stride`, and the first `sizes[t]` rows reach step t.
 
-    sizes: list[int]
-    starts: list[int]
+    `order` and `tokens` are None unless rows of a padded `x` had to be sorted and gathered; they then say which they were.
+    """
+
+    sizes: np.ndarray
+    starts: np.ndarray
+    stride: int
     total: int
     batch: int
+    kind: str  # "steps" (T, B, I), "rows" (B, T, I) seen as (T, B, I), "packed" (N, I), "padded" (T, B, I) with lengths
     order: np.ndarray | None
     tokens: np.ndarray | None
-    previous: np.ndarray | None
-    last: np.ndarray | None
-
-    def steps(self, backwards=False):
-        """(start, before, now, rows) of each step: first row among gates, among previous states, among new states."""
-        steps = range(len(self.sizes))
-        for step in reversed(steps) if backwards else steps:
-            start, rows = self.starts[step], self.sizes[step]
-            before = self.batch + self.starts[step - 1] if step else 0
-            yield start, before, self.batch + start, rows
 
     def pack(self, x):
-        """(T, B, D) to (total, D)."""
-        flat = np.ascontiguousarray(x).reshape(-1, x.shape[2])
-        return flat if self.tokens is None else flat.take(self.tokens, axis=0)
+        """`x`, or an array of outputs or their gradients, as (N, D), without a copy where it lies so."""
+        if self.kind == "packed":
+            return np.ascontiguousarray(x)
+        if self.kind == "padded":
+            return _gathered(np.ascontiguousarray(x).reshape(-1, x.shape[2]), self.tokens)
+        if self.kind == "rows":
+            x = x.transpose(1, 0, 2)
+        return _contiguous(x).reshape(self.total, x.shape[2])
 
-    def unpack(self, packed, shape):
-        """(total, D) to (T, B, D) with zeros where there is no token."""
-        if self.tokens is None:
-            return packed.reshape(shape)
-        flat = np.zeros((shape[0] * shape[1], shape[2]), packed.dtype)
-        flat[self.tokens] = packed
-        return flat.reshape(shape)
+    def unpack(self, packed, steps):
+        """(N, D) in the shape of x."""
+        width = packed.shape[1]
+        if self.kind == "packed":
+            return packed
+        if self.kind == "padded":
+            flat = zeros((steps * self.batch, width), packed.dtype)
+            flat[self.tokens] = packed
+            return flat.reshape(steps, self.batch, width)
+        if self.kind == "rows":
+            return packed.reshape(self.batch, steps, width).transpose(1, 0, 2)
+        return packed.reshape(steps, self.batch, width)
 
     def sort(self, state):
-        """Rows of a (B, D) state in packed order, as a fresh array."""
+        """A (B, D) state with its rows in the layout's order, as a fresh array."""
         return np.array(state, order="C") if self.order is None else state[self.order]
 
     def unsort(self, state):
@@ -70,42 +80,31 @@ class Schedule(NamedTuple):
         restored[self.order] = state
         return restored
 
-    def final(self, states):
-        """Each row's state after its last step, from a state buffer, in batch order."""
-        if self.last is None:
-            return states[self.total :].copy()
-        return self.unsort(states[self.last])
-
-    def before(self, states):
-        """The state each token started from: (total, D)."""
-        return states[: self.total] if self.previous is None else states.take(self.previous, axis=0)
+    def groups(self, blocks, width):
+        """In how many groups of rows to run the steps: about eight multiplications cost as much as an elementwise operation."""
+        # Two rows at a time take hardly longer than one: the weights pass through the cache once for both.
+        most = threads.parts(self.total * blocks * width * width // 8)
+        return max(1, min(most, self.batch // 2))
 
 
 def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
-    """Outputs (T, B, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
+    """Outputs (T, B, H) or (N, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
 
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
     Biases may be None.
     """
-    from dynograd.kernels.recurrent_numba import lstm_cell_forward
+    from dynograd.kernels.recurrent_numba import lstm_steps
 
     kind = x.dtype
     x, h0, c0, w_ih, w_hh = _compute(x, h0, c0, w_ih, w_hh)
-    schedule = _schedule(x.shape[0], x.shape[1], lengths, reverse)
-    width = w_hh.shape[1]
-    gates = schedule.pack(x) @ w_ih.T
-    bias = _joined_bias(b_ih, b_hh, gates)
-    hiddens = _state_buffer(schedule, h0)
-    cells = _state_buffer(schedule, c0)
-    recurrent = np.empty((x.shape[1], 4 * width), x.dtype)
-    weight = np.ascontiguousarray(w_hh.T)
-    for start, before, now, rows in schedule.steps():
-        part = recurrent[:rows]
-        np.matmul(hiddens[before : before + rows], weight, out=part)
-        lstm_cell_forward(gates, part, bias, cells, hiddens, start, before, now, rows)
-    y = _outputs(schedule, hiddens, x.shape)
-    h_n, c_n = schedule.final(hiddens), schedule.final(cells)
-    return *_as(kind, y, h_n, c_n), (schedule, gates, cells, hiddens)
+    layout = _layout(x, lengths)
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    hidden, cell = layout.sort(h0), layout.sort(c0)
+    kept_hidden, kept_cell, y = _new(layout, hidden, 3)
+    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), hidden, cell, kept_hidden, kept_cell, y
+    _run(lstm_steps, layout, arrays, reverse, 4, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden), layout.unsort(cell))
+    return *found, (layout, reverse, gates, kept_hidden, kept_cell)
 
 
 def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient=True):
@@ -113,177 +112,188 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
 
     gx is None unless `input_gradient`. The reserve is left as it was, so backward may run again.
     """
-    from dynograd.kernels.recurrent_numba import lstm_cell_backward
+    from dynograd.kernels.recurrent_numba import lstm_steps_backward
+    from dynograd.kernels.recurrent_products_numba import panels_of
 
     kind = x.dtype
     x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    schedule, gates, cells, hiddens = reserve
-    hidden_gradient = _state_gradient(schedule, gh_n, hiddens)
-    cell_gradient = _state_gradient(schedule, gc_n, hiddens)
-    outer = _output_gradient(schedule, gy, hiddens)
-    gate_gradients = np.empty_like(gates)
-    for start, before, now, rows in schedule.steps(backwards=True):
-        lstm_cell_backward(
-            gates, gate_gradients, cells, hidden_gradient, cell_gradient, outer, start, before, now, rows
-        )
-        np.matmul(gate_gradients[start : start + rows], w_hh, out=hidden_gradient[:rows])
-    gx = schedule.unpack(gate_gradients @ w_ih, x.shape) if input_gradient else None
-    gw_ih = gate_gradients.T @ schedule.pack(x)
-    gw_hh = gate_gradients.T @ schedule.before(hiddens)
-    gb = gate_gradients.sum(axis=0)
-    gh0, gc0 = schedule.unsort(hidden_gradient), schedule.unsort(cell_gradient)
-    return _as(kind, gx, gh0, gc0, gw_ih, gw_hh, gb, gb.copy())
+    layout, reverse, gates, kept_hidden, kept_cell = reserve
+    gh0, gc0 = (_state_gradient(layout, g, kept_hidden) for g in (gh_n, gc_n))
+    gates_g = empty_like(gates)
+    arrays = gates, panels_of(w_hh, False), kept_cell, _output_gradient(layout, gy, gates), gates_g, gh0, gc0
+    _run(lstm_steps_backward, layout, arrays, reverse, 4, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
+    return _as(kind, gx, layout.unsort(gh0), layout.unsort(gc0), gw_ih, gw_hh, gb, gb.copy())
 
 
 def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
-    """Outputs (T, B, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
+    """Outputs (T, B, H) or (N, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
 
     n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
     """
-    from dynograd.kernels.recurrent_numba import gru_cell_forward
+    from dynograd.kernels.recurrent_numba import gru_steps
 
     kind = x.dtype
     x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    schedule = _schedule(x.shape[0], x.shape[1], lengths, reverse)
+    layout = _layout(x, lengths)
     width = w_hh.shape[1]
-    gates = schedule.pack(x) @ w_ih.T
+    gates, weight = _projected(layout, x, w_ih, w_hh)
     bias = _joined_bias(b_ih, b_hh, gates, shared=2 * width)
     new_bias = np.zeros(width, x.dtype) if b_hh is None else b_hh[2 * width :].astype(x.dtype)
-    candidates = np.empty((schedule.total, width), x.dtype)
-    hiddens = _state_buffer(schedule, h0)
-    recurrent = np.empty((x.shape[1], 3 * width), x.dtype)
-    weight = np.ascontiguousarray(w_hh.T)
-    for start, before, now, rows in schedule.steps():
-        part = recurrent[:rows]
-        np.matmul(hiddens[before : before + rows], weight, out=part)
-        gru_cell_forward(gates, part, bias, new_bias, candidates, hiddens, start, before, now, rows)
-    y = _outputs(schedule, hiddens, x.shape)
-    return *_as(kind, y, schedule.final(hiddens)), (schedule, gates, candidates, hiddens)
+    hidden = layout.sort(h0)
+    kept_hidden, candidates, y = _new(layout, hidden, 3)
+    _run(gru_steps, layout, (gates, weight, bias, new_bias, hidden, kept_hidden, candidates, y), reverse, 3, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
+    return *found, (layout, reverse, gates, kept_hidden, candidates)
 
 
 def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
-    from dynograd.kernels.recurrent_numba import gru_cell_backward
+    from dynograd.kernels.recurrent_numba import gru_steps_backward
+    from dynograd.kernels.recurrent_products_numba import panels_of
 
     kind = x.dtype
     x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    schedule, gates, candidates, hiddens = reserve
-    hidden_gradient = _state_gradient(schedule, gh_n, hiddens)
-    outer = _output_gradient(schedule, gy, hiddens)
-    input_gradients, recurrent_gradients = np.empty_like(gates), np.empty_like(gates)
-    through = np.empty_like(hidden_gradient)
-    for start, before, _now, rows in schedule.steps(backwards=True):
-        gru_cell_backward(
-            gates,
-            candidates,
-            hiddens,
-            input_gradients,
-            recurrent_gradients,
-            hidden_gradient,
-            outer,
-            start,
-            before,
-            rows,
-        )
-        np.matmul(recurrent_gradients[start : start + rows], w_hh, out=through[:rows])
-        hidden_gradient[:rows] += through[:rows]
-    gx = schedule.unpack(input_gradients @ w_ih, x.shape) if input_gradient else None
-    gw_ih = input_gradients.T @ schedule.pack(x)
-    gw_hh = recurrent_gradients.T @ schedule.before(hiddens)
-    gb_ih, gb_hh = input_gradients.sum(axis=0), recurrent_gradients.sum(axis=0)
-    return _as(kind, gx, schedule.unsort(hidden_gradient), gw_ih, gw_hh, gb_ih, gb_hh)
+    layout, reverse, gates, kept_hidden, candidates = reserve
+    gh0 = _state_gradient(layout, gh_n, kept_hidden)
+    gates_g, candidates_g = empty_like(gates), empty_like(candidates)
+    gy = _output_gradient(layout, gy, gates)
+    arrays = gates, panels_of(w_hh, False), candidates, kept_hidden, gy, gates_g, candidates_g, gh0
+    _run(gru_steps_backward, layout, arrays, reverse, 3, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb_ih, gb_new = _weight_gradients(layout, gates_g, candidates_g, x, kept_hidden)
+    gb_hh = np.concatenate([gb_ih[: -gb_new.size], gb_new])
+    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb_ih, gb_hh)
 
 
 def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False):
-    """Outputs (T, B, H), last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
+    """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
+    from dynograd.kernels.recurrent_numba import rnn_steps
+
     kind = x.dtype
     x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    schedule = _schedule(x.shape[0], x.shape[1], lengths, reverse)
-    hiddens = _state_buffer(schedule, h0)
-    projected = hiddens[schedule.batch :]
-    np.matmul(schedule.pack(x), w_ih.T, out=projected)
-    if b_ih is not None:
-        projected += _joined_bias(b_ih, b_hh, projected)
-    recurrent = np.empty_like(hiddens[: schedule.batch])
-    weight = np.ascontiguousarray(w_hh.T)
-    for _start, before, now, rows in schedule.steps():
-        hidden, part = hiddens[now : now + rows], recurrent[:rows]
-        np.matmul(hiddens[before : before + rows], weight, out=part)
-        hidden += part
-        if nonlinearity == "tanh":
-            np.tanh(hidden, out=hidden)
-        else:
-            np.maximum(hidden, 0, out=hidden)
-    y = _outputs(schedule, hiddens, x.shape)
-    return *_as(kind, y, schedule.final(hiddens)), (schedule, nonlinearity, hiddens)
+    layout = _layout(x, lengths)
+    curved = nonlinearity == "tanh"
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    hidden = layout.sort(h0)
+    kept_hidden, y = _new(layout, hidden, 2)
+    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), curved, hidden, kept_hidden, y
+    _run(rnn_steps, layout, arrays, reverse, 1, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
+    return *found, (layout, reverse, gates, kept_hidden, curved)
 
 
 def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
+    from dynograd.kernels.recurrent_numba import rnn_steps_backward
+    from dynograd.kernels.recurrent_products_numba import panels_of
+
     kind = x.dtype
     x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    schedule, nonlinearity, hiddens = reserve
-    hidden_gradient = _state_gradient(schedule, gh_n, hiddens)
-    outer = _output_gradient(schedule, gy, hiddens)
-    new = hiddens[schedule.batch :]
-    slopes = 1 - new * new if nonlinearity == "tanh" else (new > 0).astype(new.dtype)
-    for start, _before, _now, rows in schedule.steps(backwards=True):
-        step, dh = slopes[start : start + rows], hidden_gradient[:rows]
-        dh += outer[start : start + rows]
-        step *= dh
-        np.matmul(step, w_hh, out=dh)
-    gx = schedule.unpack(slopes @ w_ih, x.shape) if input_gradient else None
-    gw_ih = slopes.T @ schedule.pack(x)
-    gw_hh = slopes.T @ schedule.before(hiddens)
-    gb = slopes.sum(axis=0)
-    return _as(kind, gx, schedule.unsort(hidden_gradient), gw_ih, gw_hh, gb, gb.copy())
+    layout, reverse, gates, kept_hidden, curved = reserve
+    gh0 = _state_gradient(layout, gh_n, kept_hidden)
+    gates_g = empty_like(gates)
+    arrays = gates, panels_of(w_hh, False), curved, _output_gradient(layout, gy, gates), gates_g, gh0
+    _run(rnn_steps_backward, layout, arrays, reverse, 1, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
+    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb, gb.copy())
 
 
-def _schedule(steps, batch, lengths, reverse):
-    if lengths is None and not reverse:
-        sizes = [batch] * steps
-        return Schedule(sizes, [batch * step for step in range(steps)], steps * batch, batch, None, None, None, None)
-    lengths = np.full(batch, steps) if lengths is None else np.asarray(lengths)
+# --- where tokens lie --------------------------------------------------------------------------------------------------------
+
+
+def _layout(x, lengths):
+    if lengths is None:
+        steps, batch = x.shape[:2]
+        sizes, time = np.full(steps, batch), np.arange(steps)
+        if not x.flags.c_contiguous and x.transpose(1, 0, 2).flags.c_contiguous:
+            return Layout(sizes, time, steps, steps * batch, batch, "rows", None, None)
+        return Layout(sizes, time * batch, 1, steps * batch, batch, "steps", None, None)
+    lengths = np.asarray(lengths)
+    batch = lengths.size
+    if x.ndim == 2:
+        return Layout(*_packed_steps(lengths), 1, x.shape[0], batch, "packed", None, None)
     order = np.argsort(-lengths, kind="stable")
-    ordered = lengths[order]
-    active = np.arange(steps)[:, None] < ordered
-    counts = active.sum(axis=1)
-    counts = counts[counts > 0]
-    starts = np.cumsum(counts) - counts
-    step, rank = np.nonzero(active)
-    time = ordered[rank] - 1 - step if reverse else step
-    # Row of each token's previous state in a buffer whose first `batch` rows are the initial states.
-    previous = np.where(step > 0, batch + starts[step - 1] + rank, rank) if step.size else step
-    last = np.arange(batch)
-    worked = ordered > 0
-    last[worked] += batch + starts[ordered[worked] - 1]
-    return Schedule(
-        counts.tolist(), starts.tolist(), step.size, batch, order, time * batch + order[rank], previous, last
-    )
+    sizes, starts = _packed_steps(lengths[order])
+    step, rank = np.nonzero(np.arange(batch) < sizes[:, None])
+    return Layout(sizes, starts, 1, step.size, batch, "padded", order, step * batch + order[rank])
 
 
-def _state_buffer(schedule, initial):
-    states = np.empty((schedule.batch + schedule.total, initial.shape[1]), initial.dtype)
-    states[: schedule.batch] = initial if schedule.order is None else initial[schedule.order]
-    return states
+def _packed_steps(lengths):
+    """Of lengths, longest first: how many rows reach each step, and each step's first token."""
+    longest = int(lengths[0]) if lengths.size else 0
+    sizes = lengths.size - np.searchsorted(lengths[::-1], np.arange(longest), side="right")
+    return sizes, np.cumsum(sizes) - sizes
 
 
-def _outputs(schedule, hiddens, shape):
-    new = hiddens[schedule.batch :]
-    # A copy: the caller may write into the outputs, and backward still needs the states.
-    return schedule.unpack(new.copy() if schedule.tokens is None else new, (*shape[:2], new.shape[1]))
+def _new(layout, state, count):
+    return [empty((layout.total, state.shape[1]), state.dtype) for _ in range(count)]
 
 
-def _state_gradient(schedule, g, states):
+def _gathered(flat, tokens):
+    made = empty((tokens.size, flat.shape[1]), flat.dtype)
+    return flat.take(tokens, axis=0, out=made, mode="clip")
+
+
+def _contiguous(x):
+    if x.flags.c_contiguous:
+        return x
+    made = empty(x.shape, x.dtype)
+    made[...] = x
+    return made
+
+
+# --- what the kernels share --------------------------------------------------------------------------------------------------
+
+
+def _projected(layout, x, w_ih, w_hh):
+    """All inputs through W_ih, and W_hh laid out for the steps."""
+    from dynograd.kernels.recurrent_products_numba import panels_of, rows_product
+
+    return rows_product(layout.pack(x), panels_of(w_ih, True), w_ih.shape[0]), panels_of(w_hh, True)
+
+
+def _run(kernel, layout, arrays, reverse, blocks, state):
+    groups = layout.groups(blocks, state.shape[1])
+    kernel(*arrays, layout.sizes, layout.starts, layout.stride, reverse, groups, count=groups, work=0, parts=groups)
+
+
+def _input_gradient(layout, gates_g, w_ih, x):
+    from dynograd.kernels.recurrent_products_numba import panels_of, rows_product
+
+    return layout.unpack(rows_product(gates_g, panels_of(w_ih, False), w_ih.shape[1]), x.shape[0])
+
+
+def _weight_gradients(layout, gates_g, rest_g, x, kept_hidden):
+    """(gw_ih, gw_hh, gb, gb_rest); see the kernel."""
+    from dynograd.kernels.recurrent_numba import weight_gradients
+
+    tokens, rows = gates_g.shape
+    kind, inputs, width = gates_g.dtype, x.shape[-1], kept_hidden.shape[1]
+    made: Any = empty((rows, inputs), kind), empty((rows, width), kind), np.empty(rows, kind), np.empty(rest_g.shape[1], kind)
+    if not tokens:
+        for one in made:
+            one.fill(0)
+        return made
+    rest_g = np.ascontiguousarray(rest_g)
+    work = tokens * rows * (inputs + width) // 8
+    weight_gradients(gates_g, rest_g, layout.pack(x), kept_hidden, *made, count=rows, work=work)
+    return made
+
+
+def _state_gradient(layout, g, like):
     if g is None:
-        return np.zeros((schedule.batch, states.shape[1]), states.dtype)
-    return schedule.sort(g.astype(states.dtype, copy=False))
+        return np.zeros((layout.batch, like.shape[1]), like.dtype)
+    return layout.sort(g.astype(like.dtype, copy=False))
 
 
-def _output_gradient(schedule, gy, states):
+def _output_gradient(layout, gy, gates):
+    """(N, H), or no rows for None."""
     if gy is None:
-        return np.zeros((schedule.total, states.shape[1]), states.dtype)
-    return schedule.pack(gy.astype(states.dtype, copy=False))
+        return np.empty((0, gates.shape[1]), gates.dtype)
+    return layout.pack(gy.astype(gates.dtype, copy=False))
 
 
 def _joined_bias(b_ih, b_hh, like, shared=None):
@@ -296,9 +306,10 @@ def _joined_bias(b_ih, b_hh, like, shared=None):
     return bias
 
 
-def _compute(*arrays):
-    """The arrays in the type that computes: float32 for half types."""
-    return [array.astype(np.float32) if array.dtype.itemsize == 2 else array for array in arrays]
+def _compute(x, *others):
+    """The arrays in the type that computes, float32 for half types; all but `x` C-contiguous."""
+    kind = np.float32 if x.dtype.itemsize == 2 else x.dtype
+    return [x.astype(kind, copy=False), *[np.ascontiguousarray(one, kind) for one in others]]
 
 
 def _as(kind, *arrays):

@@ -1,135 +1,378 @@
-"""One time step of LSTM and GRU cells, forward and backward, as Numba kernels on rows of whole-sequence buffers.
+"""Whole sequences of LSTM, GRU and Elman layers, forward and backward: one compiled call runs all time steps.
 
-State buffers (`cells`, `hiddens`) hold the initial state in front, so row `before` onwards is the previous step's state
-and row `now` onwards this step's; gate buffers start with the first step, at row `start`. Rows are cut into slices before
-the inner loops, and the loops are short, because LLVM vectorises only loops with few possibly overlapping arrays.
+Rows (sequences) are independent through time, so a kernel's items are groups of rows, and threads meet only at the end. Group g
+of `groups` holds the rows g, g + groups, ...: sequences sorted by length are dealt out evenly. In step t the first `sizes[t]` rows
+work; the token of row r lies at `starts[t] + r * stride` in every (tokens, n) array. States (B, H) are changed in place from the
+initial to the final ones. `kept_hidden` and `kept_cell` receive the states that each token started from.
 """
 
-from dynograd.kernels.compiling_numba import compiled
+import numpy as np
+
+from dynograd.kernels.blas_numba import gemm
+from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.math_numba import sigmoid, tanh
+from dynograd.kernels.recurrent_products_numba import product
 
-__all__ = ["gru_cell_backward", "gru_cell_forward", "lstm_cell_backward", "lstm_cell_forward"]
-
-
-@compiled
-def lstm_cell_forward(gates, recurrent, bias, cells, hiddens, start, before, now, rows):
-    """Turn the projected inputs in `gates` into activated gates i, f, g, o; write this step's cells and hiddens."""
-    width = cells.shape[1]
-    update_bias = bias[2 * width : 3 * width]
-    for row in range(rows):
-        gate = gates[start + row]
-        into = gate[:width]
-        keep = gate[width : 2 * width]
-        update = gate[2 * width : 3 * width]
-        out = gate[3 * width :]
-        part = recurrent[row]
-        update_part = part[2 * width : 3 * width]
-        previous = cells[before + row]
-        cell = cells[now + row]
-        hidden = hiddens[now + row]
-        for j in range(width):
-            update[j] = update[j] + update_part[j] + update_bias[j]
-        for j in range(width):
-            update[j] = tanh(update[j])
-        _squash(gate[: 2 * width], part[: 2 * width], bias[: 2 * width])
-        _squash(out, part[3 * width :], bias[3 * width :])
-        for j in range(width):
-            cell[j] = keep[j] * previous[j] + into[j] * update[j]
-        for j in range(width):
-            hidden[j] = out[j] * tanh(cell[j])
+__all__ = [
+    "gru_steps",
+    "gru_steps_backward",
+    "lstm_steps",
+    "lstm_steps_backward",
+    "rnn_steps",
+    "rnn_steps_backward",
+    "weight_gradients",
+]
 
 
-@compiled
+@chunked(noalias=True)
+def lstm_steps(
+    gates, weight, bias, hidden, cell, kept_hidden, kept_cell, y, sizes, starts, stride, reverse, groups, start, stop
+):
+    """Turns the projected inputs in `gates` (tokens, 4 H) into activated gates i, f, g, o."""
+    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
+    own_cell = np.empty_like(own)
+    for group in range(start, stop):
+        _take_rows(hidden, own, group, groups, width)
+        _take_rows(cell, own_cell, group, groups, width)
+        for place in range(steps):
+            step = steps - 1 - place if reverse else place
+            rows = _rows_of(sizes[step], group, groups)
+            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                gate, part = gates[token], parts[row]
+                _squash(gate[: 2 * width], part, bias)
+                _bend(gate[2 * width : 3 * width], part[2 * width :], bias[2 * width :])
+                _squash(gate[3 * width :], part[3 * width :], bias[3 * width :])
+                _lstm_row(
+                    gate[:width],
+                    gate[width : 2 * width],
+                    gate[2 * width : 3 * width],
+                    gate[3 * width :],
+                    own[row],
+                    own_cell[row],
+                    kept_hidden[token],
+                    kept_cell[token],
+                    y[token],
+                )
+        _give_rows(own, hidden, group, groups, width)
+        _give_rows(own_cell, cell, group, groups, width)
+
+
+@compiled(noalias=True, inline=True)
+def _lstm_row(into, keep, update, out, hidden, cell, kept_hidden, kept_cell, y):
+    for j in range(hidden.size):
+        before = cell[j]
+        now = keep[j] * before + into[j] * update[j]
+        shown = out[j] * tanh(now)
+        kept_hidden[j] = hidden[j]
+        kept_cell[j] = before
+        cell[j] = now
+        hidden[j] = shown
+        y[j] = shown
+
+
+@chunked(noalias=True)
+def lstm_steps_backward(
+    gates, weight, kept_cell, gy, gates_g, hidden_g, cell_g, sizes, starts, stride, reverse, groups, start, stop
+):
+    """Writes gradients before the activations to `gates_g`; `gy` (tokens, H) may have no rows (zero)."""
+    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    toward = np.empty((most, columns), gates.dtype)
+    block = np.empty((most, 4 * width), gates.dtype)
+    nothing = np.zeros(width, gates.dtype)
+    own_cell = np.empty((most, width), gates.dtype)
+    for group in range(start, stop):
+        _take_rows(hidden_g, toward, group, groups, width)
+        _take_rows(cell_g, own_cell, group, groups, width)
+        for place in range(steps):
+            step = place if reverse else steps - 1 - place
+            rows = _rows_of(sizes[step], group, groups)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                gate, made = gates[token], block[row]
+                _lstm_row_backward(
+                    gate[:width],
+                    gate[width : 2 * width],
+                    gate[2 * width : 3 * width],
+                    gate[3 * width :],
+                    kept_cell[token],
+                    gy[token] if gy.shape[0] else nothing,
+                    toward[row],
+                    own_cell[row],
+                    made[:width],
+                    made[width : 2 * width],
+                    made[2 * width : 3 * width],
+                    made[3 * width :],
+                )
+                gates_g[token, :] = made
+            product(
+                like, block.ctypes.data, 4 * width * size, weight, toward.ctypes.data, columns * size, rows, False
+            )
+        _give_rows(toward, hidden_g, group, groups, width)
+        _give_rows(own_cell, cell_g, group, groups, width)
+
+
+@compiled(noalias=True, inline=True)
+def _lstm_row_backward(into, keep, update, out, before, outer, toward, cell_g, into_g, keep_g, update_g, out_g):
+    for j in range(cell_g.size):
+        squashed = tanh(keep[j] * before[j] + into[j] * update[j])
+        dh = toward[j] + outer[j]
+        dc = cell_g[j] + dh * out[j] * (1 - squashed * squashed)
+        into_g[j] = dc * update[j] * into[j] * (1 - into[j])
+        keep_g[j] = dc * before[j] * keep[j] * (1 - keep[j])
+        update_g[j] = dc * into[j] * (1 - update[j] * update[j])
+        out_g[j] = dh * squashed * out[j] * (1 - out[j])
+        cell_g[j] = dc * keep[j]
+
+
+@chunked(noalias=True)
+def gru_steps(
+    gates, weight, bias, new_bias, hidden, kept_hidden, candidates, y, sizes, starts, stride, reverse, groups, start, stop
+):
+    """Turns the projected inputs in `gates` (tokens, 3 H) into gates r, z, n; keeps the recurrent part of n in `candidates`."""
+    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
+    for group in range(start, stop):
+        _take_rows(hidden, own, group, groups, width)
+        for place in range(steps):
+            step = steps - 1 - place if reverse else place
+            rows = _rows_of(sizes[step], group, groups)
+            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                gate, part = gates[token], parts[row]
+                _squash(gate[: 2 * width], part, bias)
+                _gru_row(
+                    gate[:width],
+                    gate[width : 2 * width],
+                    gate[2 * width :],
+                    part[2 * width :],
+                    bias[2 * width :],
+                    new_bias,
+                    own[row],
+                    kept_hidden[token],
+                    candidates[token],
+                    y[token],
+                )
+        _give_rows(own, hidden, group, groups, width)
+
+
+@compiled(noalias=True, inline=True)
+def _gru_row(reset, update, new, part, bias, new_bias, hidden, kept_hidden, candidate, y):
+    for j in range(hidden.size):
+        before = hidden[j]
+        inner = part[j] + new_bias[j]
+        made = tanh(new[j] + bias[j] + reset[j] * inner)
+        shown = made + update[j] * (before - made)
+        candidate[j] = inner
+        new[j] = made
+        kept_hidden[j] = before
+        hidden[j] = shown
+        y[j] = shown
+
+
+@chunked(noalias=True)
+def gru_steps_backward(
+    gates, weight, candidates, kept_hidden, gy, gates_g, candidates_g, hidden_g,
+    sizes, starts, stride, reverse, groups, start, stop,
+):  # fmt: skip
+    """Writes the gradients of the projected inputs to `gates_g` and of the recurrent part of n to `candidates_g`."""
+    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    toward = np.zeros((most, columns), gates.dtype)
+    block = np.empty((most, 3 * width), gates.dtype)
+    nothing = np.zeros(width, gates.dtype)
+    for group in range(start, stop):
+        _take_rows(hidden_g, toward, group, groups, width)
+        for place in range(steps):
+            step = place if reverse else steps - 1 - place
+            rows = _rows_of(sizes[step], group, groups)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                gate, made, gate_g = gates[token], block[row], gates_g[token]
+                _gru_row_backward(
+                    gate[:width],
+                    gate[width : 2 * width],
+                    gate[2 * width :],
+                    candidates[token],
+                    kept_hidden[token],
+                    gy[token] if gy.shape[0] else nothing,
+                    toward[row],
+                    made[:width],
+                    made[width : 2 * width],
+                    made[2 * width :],
+                    gate_g[2 * width :],
+                )
+                gate_g[: 2 * width] = made[: 2 * width]
+                candidates_g[token, :] = made[2 * width :]
+            product(like, block.ctypes.data, 3 * width * size, weight, toward.ctypes.data, columns * size, rows, True)
+        _give_rows(toward, hidden_g, group, groups, width)
+
+
+@compiled(noalias=True, inline=True)
+def _gru_row_backward(
+    reset, update, new, candidate, before, outer, toward, reset_g, update_g, candidate_g, new_g
+):
+    for j in range(before.size):
+        dh = toward[j] + outer[j]
+        dn = dh * (1 - update[j]) * (1 - new[j] * new[j])
+        new_g[j] = dn
+        candidate_g[j] = dn * reset[j]
+        reset_g[j] = dn * candidate[j] * reset[j] * (1 - reset[j])
+        update_g[j] = dh * (before[j] - new[j]) * update[j] * (1 - update[j])
+        toward[j] = dh * update[j]
+
+
+@chunked(noalias=True)
+def rnn_steps(
+    gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, stride, reverse, groups, start, stop
+):
+    """Turns the projected inputs in `gates` (tokens, H) into hidden states: by tanh, or where not `curved` by relu."""
+    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
+    for group in range(start, stop):
+        _take_rows(hidden, own, group, groups, width)
+        for place in range(steps):
+            step = steps - 1 - place if reverse else place
+            rows = _rows_of(sizes[step], group, groups)
+            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                gate, part = gates[token], parts[row]
+                if curved:
+                    _bend(gate, part, bias)
+                else:
+                    _rectify(gate, part, bias)
+                kept_hidden[token, :] = own[row]
+                own[row, :] = gate
+                y[token, :] = gate
+        _give_rows(own, hidden, group, groups, width)
+
+
+@chunked(noalias=True)
+def rnn_steps_backward(
+    gates, weight, curved, gy, gates_g, hidden_g, sizes, starts, stride, reverse, groups, start, stop
+):
+    """Writes gradients before the activations to `gates_g`."""
+    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
+    like = gates.dtype.type(0)
+    columns = weight.shape[0] * weight.shape[2]
+    most = _rows_of(batch, 0, groups)
+    toward = np.empty((most, columns), gates.dtype)
+    block = np.empty((most, width), gates.dtype)
+    nothing = np.zeros(width, gates.dtype)
+    for group in range(start, stop):
+        _take_rows(hidden_g, toward, group, groups, width)
+        for place in range(steps):
+            step = place if reverse else steps - 1 - place
+            rows = _rows_of(sizes[step], group, groups)
+            for row in range(rows):
+                token = starts[step] + (group + row * groups) * stride
+                outer = gy[token] if gy.shape[0] else nothing
+                _rnn_row_backward(gates[token], outer, toward[row], curved, block[row], gates_g[token])
+            product(like, block.ctypes.data, width * size, weight, toward.ctypes.data, columns * size, rows, False)
+        _give_rows(toward, hidden_g, group, groups, width)
+
+
+@compiled(noalias=True, inline=True)
+def _rnn_row_backward(gate, outer, toward, curved, made, gate_g):
+    zero, one = gate.dtype.type(0), gate.dtype.type(1)
+    for j in range(gate.size):
+        slope = 1 - gate[j] * gate[j] if curved else (one if gate[j] > 0 else zero)
+        before = (toward[j] + outer[j]) * slope
+        made[j] = before
+        gate_g[j] = before
+
+
+@chunked(noalias=True, blas=True)
+def weight_gradients(gates_g, rest_g, x, kept_hidden, gw_ih, gw_hh, gb, gb_rest, start, stop):
+    """Rows start to stop of the weights' gradients, and their biases': sums over all tokens.
+
+    The recurrent weights' last rows belong to `rest_g` (tokens, n) instead of the last n columns of `gates_g` (n may be 0).
+    """
+    tokens, rows = gates_g.shape
+    inputs, width = x.shape[1], kept_hidden.shape[1]
+    count = rest_g.shape[1]
+    shared = rows - count
+    if inputs:
+        own = gates_g[0, start:]
+        gemm(True, False, stop - start, inputs, tokens, 1.0, own, rows, x, inputs, 0.0, gw_ih[start], inputs)
+    _column_sums(gates_g, gb, start, stop)
+    last = min(stop, shared)
+    if start < last:
+        own = gates_g[0, start:]
+        gemm(True, False, last - start, width, tokens, 1.0, own, rows, kept_hidden, width, 0.0, gw_hh[start], width)
+    begin = max(start, shared)
+    if begin < stop:
+        other = rest_g[0, begin - shared :]
+        gemm(True, False, stop - begin, width, tokens, 1.0, other, count, kept_hidden, width, 0.0, gw_hh[begin], width)
+        _column_sums(rest_g, gb_rest, begin - shared, stop - shared)
+
+
+@compiled(noalias=True)
+def _column_sums(matrix, sums, start, stop):
+    """Sums of the columns start to stop, in runs of 64 rows so that rounding does not grow with their number."""
+    total = sums[start:stop]
+    run = np.empty(stop - start, matrix.dtype)
+    total[:] = 0
+    for first in range(0, matrix.shape[0], 64):
+        run[:] = 0
+        for index in range(first, min(first + 64, matrix.shape[0])):
+            row = matrix[index, start:stop]
+            for j in range(run.size):
+                run[j] += row[j]
+        for j in range(run.size):
+            total[j] += run[j]
+
+
+@compiled(inline=True)
+def _rows_of(working, group, groups):
+    """How many of the first `working` rows belong to a group."""
+    return max(0, (working - group + groups - 1) // groups)
+
+
+@compiled(noalias=True, inline=True)
 def _squash(gate, part, bias):
     for j in range(gate.size):
         gate[j] = sigmoid(gate[j] + part[j] + bias[j])
 
 
-@compiled
-def lstm_cell_backward(gates, gate_gradients, cells, hidden_gradient, cell_gradient, g, start, before, now, rows):
-    """Write this step's gradients before the activations; turn `cell_gradient` into the previous step's."""
-    width = cells.shape[1]
-    for row in range(rows):
-        gate = gates[start + row]
-        into = gate[:width]
-        keep = gate[width : 2 * width]
-        update = gate[2 * width : 3 * width]
-        out = gate[3 * width :]
-        gate_gradient = gate_gradients[start + row]
-        into_gradient = gate_gradient[:width]
-        keep_gradient = gate_gradient[width : 2 * width]
-        update_gradient = gate_gradient[2 * width : 3 * width]
-        out_gradient = gate_gradient[3 * width :]
-        previous = cells[before + row]
-        cell = cells[now + row]
-        dh = hidden_gradient[row]
-        dc = cell_gradient[row]
-        outer = g[start + row]
-        for j in range(width):
-            squashed = tanh(cell[j])
-            toward_hidden = dh[j] + outer[j]
-            dc[j] += toward_hidden * out[j] * (1 - squashed * squashed)
-            out_gradient[j] = toward_hidden * squashed * out[j] * (1 - out[j])
-        for j in range(width):
-            into_gradient[j] = dc[j] * update[j] * into[j] * (1 - into[j])
-            update_gradient[j] = dc[j] * into[j] * (1 - update[j] * update[j])
-        for j in range(width):
-            keep_gradient[j] = dc[j] * previous[j] * keep[j] * (1 - keep[j])
-            dc[j] *= keep[j]
+@compiled(noalias=True, inline=True)
+def _bend(gate, part, bias):
+    for j in range(gate.size):
+        gate[j] = tanh(gate[j] + part[j] + bias[j])
 
 
-@compiled
-def gru_cell_forward(gates, recurrent, bias, new_bias, candidates, hiddens, start, before, now, rows):
-    """Turn projected inputs into gates r, z, n; keep the recurrent part of n in `candidates`; write this step's hiddens."""
-    width = hiddens.shape[1]
-    bias_of_new = bias[2 * width :]
-    for row in range(rows):
-        gate = gates[start + row]
-        reset = gate[:width]
-        update = gate[width : 2 * width]
-        new = gate[2 * width :]
-        part = recurrent[row]
-        part_of_new = part[2 * width :]
-        candidate = candidates[start + row]
-        previous = hiddens[before + row]
-        hidden = hiddens[now + row]
-        _squash(gate[: 2 * width], part[: 2 * width], bias[: 2 * width])
-        for j in range(width):
-            candidate[j] = part_of_new[j] + new_bias[j]
-        for j in range(width):
-            new[j] = tanh(new[j] + bias_of_new[j] + reset[j] * candidate[j])
-        for j in range(width):
-            hidden[j] = new[j] + update[j] * (previous[j] - new[j])
+@compiled(noalias=True, inline=True)
+def _rectify(gate, part, bias):
+    for j in range(gate.size):
+        value = gate[j] + part[j] + bias[j]
+        gate[j] = gate.dtype.type(0) if value < 0 else value
 
 
-@compiled
-def gru_cell_backward(
-    gates, candidates, hiddens, input_gradients, recurrent_gradients, hidden_gradient, g, start, before, rows
-):
-    """Write this step's gradients of both projections, and in `hidden_gradient` what goes straight to the previous step."""
-    width = hiddens.shape[1]
-    for row in range(rows):
-        gate = gates[start + row]
-        reset = gate[:width]
-        update = gate[width : 2 * width]
-        new = gate[2 * width :]
-        input_gradient = input_gradients[start + row]
-        reset_gradient = input_gradient[:width]
-        update_gradient = input_gradient[width : 2 * width]
-        new_gradient = input_gradient[2 * width :]
-        recurrent_gradient = recurrent_gradients[start + row]
-        candidate_gradient = recurrent_gradient[2 * width :]
-        candidate = candidates[start + row]
-        previous = hiddens[before + row]
-        dh = hidden_gradient[row]
-        outer = g[start + row]
-        for j in range(width):
-            toward_hidden = dh[j] + outer[j]
-            new_gradient[j] = toward_hidden * (1 - update[j]) * (1 - new[j] * new[j])
-            update_gradient[j] = toward_hidden * (previous[j] - new[j]) * update[j] * (1 - update[j])
-            dh[j] = toward_hidden * update[j]
-        for j in range(width):
-            candidate_gradient[j] = new_gradient[j] * reset[j]
-            reset_gradient[j] = new_gradient[j] * candidate[j] * reset[j] * (1 - reset[j])
-        for j in range(2 * width):
-            recurrent_gradient[j] = input_gradient[j]
+@compiled(noalias=True)
+def _take_rows(states, rows, group, groups, width):
+    for row in range(_rows_of(states.shape[0], group, groups)):
+        rows[row, :width] = states[group + row * groups]
+
+
+@compiled(noalias=True)
+def _give_rows(rows, states, group, groups, width):
+    for row in range(_rows_of(states.shape[0], group, groups)):
+        states[group + row * groups, :] = rows[row, :width]
