@@ -1,19 +1,32 @@
-"""Layer norm and batch norm with their gradients, on NumPy arrays.
+"""Layer, group and batch norm with their gradients, on NumPy arrays.
 
-float32 arrays go through Numba; small ones, float64 and (N, C) batches take NumPy. Half types are computed in float32, and
-the statistics returned for them are float32.
+float32 goes through row programs and Numba; tiny arrays and float64 through NumPy. Half types are computed in float32, and the
+statistics returned for them are float32.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
-__all__ = ["batch_norm_backward", "batch_norm_forward", "layer_norm_backward", "layer_norm_forward"]
+from dynograd.arrays import buffers
+from dynograd.kernels.compiled_kernels import compiled_for
 
-# Below this many elements NumPy's 10 us are no worse than loading Numba for a script's first norm.
-COMPILED_SIZE = 256
+__all__ = [
+    "batch_norm_backward",
+    "batch_norm_forward",
+    "group_norm_backward",
+    "group_norm_forward",
+    "layer_norm_backward",
+    "layer_norm_forward",
+]
+
+_WORK = 4  # passes over the elements
+
+
+# --- layer norm ----------------------------------------------------------------------------------------------------------------
 
 
 def layer_norm_forward(x, normalized_ndim, weight, bias, eps):
@@ -22,32 +35,26 @@ def layer_norm_forward(x, normalized_ndim, weight, bias, eps):
     rstd = 1 / sqrt(variance + eps) with the biased variance; mean and rstd keep the normalised dimensions with size 1.
     """
     kept = (*x.shape[: x.ndim - normalized_ndim], *(1,) * normalized_ndim)
-    rows = _rows(x, normalized_ndim)
-    scale, shift = _vector(weight, 1, rows), _vector(bias, 0, rows)
-    if _is_compiled(rows):
-        from dynograd.kernels.normalizations_numba import layer_norm_rows
-
-        y, mean, rstd = np.empty_like(rows), np.empty(len(rows), rows.dtype), np.empty(len(rows), rows.dtype)
-        layer_norm_rows(rows, scale, shift, float(eps), y, mean, rstd)
+    rows = rows_of(x, normalized_ndim)
+    scale, shift = vector_of(weight, 1, rows), vector_of(bias, 0, rows)
+    if (kernels := _kernels_for(rows)) is not None:
+        y, mean, rstd = kernels["layer_norm"](rows, scale, shift, float(eps))
     else:
         count = max(rows.shape[1], 1)
         mean = rows.sum(axis=1) / count
         y = rows - mean[:, None]
         rstd = 1 / np.sqrt(np.square(y).sum(axis=1) / count + eps)
         y = y * rstd[:, None] * scale + shift
-    return y.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(kept), rstd.reshape(kept)
+    return like(y, x), mean.reshape(kept), rstd.reshape(kept)
 
 
 def layer_norm_backward(g, x, mean, rstd, weight, normalized_ndim):
     """Gradients (gx, gw, gb); gw and gb have the shape of the normalised dimensions, whether or not there is a weight."""
-    rows = _rows(x, normalized_ndim)
-    outer, scale = _rows(g, normalized_ndim), _vector(weight, 1, rows)
+    rows = rows_of(x, normalized_ndim)
+    outer, scale = rows_of(g, normalized_ndim), vector_of(weight, 1, rows)
     mean, rstd = mean.reshape(-1), rstd.reshape(-1)
-    if _is_compiled(rows):
-        from dynograd.kernels.normalizations_numba import layer_norm_gradients
-
-        gx, gw, gb = np.empty_like(rows), np.zeros(rows.shape[1], rows.dtype), np.zeros(rows.shape[1], rows.dtype)
-        layer_norm_gradients(outer, rows, mean, rstd, scale, gx, gw, gb)
+    if (kernels := _kernels_for(rows)) is not None:
+        gx, gw, gb = kernels["layer_norm_backward"](outer, rows, mean, rstd, scale)
     else:
         count = max(rows.shape[1], 1)
         normal = (rows - mean[:, None]) * rstd[:, None]
@@ -57,7 +64,59 @@ def layer_norm_backward(g, x, mean, rstd, weight, normalized_ndim):
         gw, gb = (outer * normal).sum(axis=0), outer.sum(axis=0)
     shape, kind = x.shape[x.ndim - normalized_ndim :], x.dtype if weight is None else weight.dtype
     gw, gb = (vector.reshape(shape).astype(kind, copy=False) for vector in (gw, gb))
-    return gx.reshape(x.shape).astype(x.dtype, copy=False), gw, gb
+    return like(gx, x), gw, gb
+
+
+# --- group norm ----------------------------------------------------------------------------------------------------------------
+
+
+def group_norm_forward(x, groups, weight, bias, eps):
+    """(y, mean, rstd): each group of channels of each example of x (N, C, *) normalised, times weight plus bias per channel."""
+    rows, places = _groups(x, groups)
+    channels = x.shape[1]
+    scale, shift = _parameter(weight, 1, channels, rows), _parameter(bias, 0, channels, rows)
+    if (kernels := _kernels_for(rows)) is not None:
+        y, mean, rstd = (
+            buffers.empty(rows.shape, np.float32),
+            np.empty(len(rows), np.float32),
+            np.empty(len(rows), np.float32),
+        )
+        kernels["normalizations.group_norm"](
+            rows, places, scale, shift, float(eps), y, mean, rstd, count=len(rows), work=_WORK * rows.size
+        )
+    else:
+        mean = rows.sum(axis=1) / rows.shape[1]
+        y = rows - mean[:, None]
+        rstd = 1 / np.sqrt(np.square(y).sum(axis=1) / rows.shape[1] + eps)
+        y = (y * rstd[:, None]).reshape(len(x), channels, places) * scale[:, None] + shift[:, None]
+    return like(y, x), mean, rstd
+
+
+def group_norm_backward(g, x, mean, rstd, weight, groups):
+    """Gradients (gx, gw, gb); gw and gb are (C,), whether or not there is a weight."""
+    rows, places = _groups(x, groups)
+    outer, channels = _groups(g, groups)[0], x.shape[1]
+    scale = _parameter(weight, 1, channels, rows)
+    if (kernels := _kernels_for(rows)) is not None:
+        gx = buffers.empty(rows.shape, np.float32)
+        gw, gb = np.empty((2, len(rows), channels // groups), np.float32)
+        kernels["normalizations.group_norm_gradients"](
+            outer, rows, places, scale, mean, rstd, gx, gw, gb, count=len(rows), work=_WORK * rows.size
+        )
+        gw, gb = (np.add.reduce(parts.reshape(-1, channels), 0) for parts in (gw, gb))
+    else:
+        normal = (rows - mean[:, None]) * rstd[:, None]
+        folded = (len(x), channels, places)
+        weighted = (outer.reshape(folded) * scale[:, None]).reshape(rows.shape)
+        along = (weighted * normal).sum(axis=1, keepdims=True) / rows.shape[1]
+        gx = rstd[:, None] * (weighted - weighted.sum(axis=1, keepdims=True) / rows.shape[1] - normal * along)
+        gw = (outer * normal).reshape(folded).sum(axis=(0, 2))
+        gb = outer.reshape(folded).sum(axis=(0, 2))
+    kind = x.dtype if weight is None else weight.dtype
+    return like(gx, x), gw.astype(kind, copy=False), gb.astype(kind, copy=False)
+
+
+# --- batch norm ----------------------------------------------------------------------------------------------------------------
 
 
 def batch_norm_forward(x, weight, bias, running_mean, running_var, training, momentum, eps):
@@ -66,60 +125,174 @@ def batch_norm_forward(x, weight, bias, running_mean, running_var, training, mom
     While training the statistics are the batch's and `variance` is the unbiased one that running_var moves towards; else they
     are the running ones. The running statistics are only read here: `momentum` is their updater's business.
     """
+    if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
+        return _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, float(eps))
     channels = _channels(x)
-    scale, shift = _vector(weight, 1, channels), _vector(bias, 0, channels)
+    scale, shift = vector_of(weight, 1, channels), vector_of(bias, 0, channels)
     count = max(channels.shape[0] * channels.shape[2], 1)
     if training:
-        mean, variance = np.zeros((2, channels.shape[1]), channels.dtype)
+        mean = channels.sum(axis=(0, 2)) / count
+        variance = np.square(channels - mean[:, None]).sum(axis=(0, 2)) / count
     else:
         # Copies: a later training step writes into the running statistics, and backward still needs these.
-        mean, variance = _vector(running_mean, 0, channels).copy(), _vector(running_var, 1, channels).copy()
-    if _is_compiled(channels) and channels.shape[2] > 1:
-        from dynograd.kernels.normalizations_numba import batch_norm
-
-        y, rstd = np.empty_like(channels), np.empty_like(mean)
-        batch_norm(channels, scale, shift, float(eps), training, y, mean, variance, rstd)
-    else:
-        if training:
-            mean = channels.sum(axis=(0, 2)) / count
-            variance = np.square(channels - mean[:, None]).sum(axis=(0, 2)) / count
-        rstd = (1 / np.sqrt(variance + eps)).astype(channels.dtype, copy=False)
-        y = (channels - mean[:, None]) * (rstd * scale)[:, None]
-        y += shift[:, None]
+        mean, variance = vector_of(running_mean, 0, channels).copy(), vector_of(running_var, 1, channels).copy()
+    rstd = (1 / np.sqrt(variance + eps)).astype(channels.dtype, copy=False)
+    y = (channels - mean[:, None]) * (rstd * scale)[:, None]
+    y += shift[:, None]
     if training:
         variance = variance * (count / max(count - 1, 1))
-    return y.reshape(x.shape).astype(x.dtype, copy=False), mean, rstd, variance
+    return like(y, x), mean, rstd, variance
 
 
 def batch_norm_backward(g, x, weight, mean, rstd, training):
     """Gradients (gx, gw, gb) from the mean and rstd that the forward kernel returned."""
-    channels, outer = _channels(x), _channels(g)
-    scale = _vector(weight, 1, channels)
-    if _is_compiled(channels) and channels.shape[2] > 1:
-        from dynograd.kernels.normalizations_numba import batch_norm_gradients
-
-        gx, gw, gb = np.empty_like(channels), np.empty_like(mean), np.empty_like(mean)
-        batch_norm_gradients(outer, channels, scale, mean, rstd, training, gx, gw, gb)
+    kind = x.dtype if weight is None else weight.dtype
+    if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
+        gx, gw, gb = _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training)
     else:
+        channels, outer = _channels(x), _channels(g)
+        scale = vector_of(weight, 1, channels)
         normal = (channels - mean[:, None]) * rstd[:, None]
         gw, gb = (outer * normal).sum(axis=(0, 2)), outer.sum(axis=(0, 2))
         gx = outer
         if training:
             count = max(channels.shape[0] * channels.shape[2], 1)
             gx = outer - (gb[:, None] + normal * gw[:, None]) / count
-        gx = gx * (scale * rstd)[:, None]
-    kind = x.dtype if weight is None else weight.dtype
-    return gx.reshape(x.shape).astype(x.dtype, copy=False), gw.astype(kind, copy=False), gb.astype(kind, copy=False)
+        gx = like(gx * (scale * rstd)[:, None], x)
+    return gx, gw.astype(kind, copy=False), gb.astype(kind, copy=False)
 
 
-def _is_compiled(x):
-    return x.dtype == np.float32 and x.size >= COMPILED_SIZE
+def _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, eps):
+    wide = np.asarray(x, np.float32)
+    last = _channels_last(wide)
+    count = x.size // max(x.shape[1], 1)
+    rows = None if last is None else _folded(last)
+    channels = np.ascontiguousarray(wide).reshape(*x.shape[:2], prod(x.shape[2:])) if rows is None else None
+    size = x.shape[1]
+    scale, shift = _parameter(weight, 1, size, wide), _parameter(bias, 0, size, wide)
+    if not training:
+        # Copies: a later training step writes into the running statistics, and backward still needs these.
+        mean, variance = np.array(running_mean, np.float32), np.array(running_var, np.float32)
+        rstd = 1 / np.sqrt(variance + np.float32(eps))
+        factor = rstd * scale
+        summand = shift - mean * factor
+        if rows is None:
+            y = buffers.empty(channels.shape, np.float32)
+            kernels["normalizations.channel_affine"](
+                channels, factor, summand, y, count=y.shape[0] * y.shape[1], work=y.size
+            )
+        else:
+            y = kernels["column_affine"](rows, *_tiled(rows, factor, summand))
+    elif rows is None:
+        y, (mean, variance, rstd) = buffers.empty(channels.shape, np.float32), np.empty((3, size), np.float32)
+        kernels["normalizations.batch_norm"](
+            channels, scale, shift, eps, y, mean, variance, rstd, count=size, work=_WORK * y.size
+        )
+    else:
+        mean = _columns(kernels["column_total"](rows), size) / max(count, 1)
+        squares = kernels["column_squares"](rows, *_tiled(rows, mean))
+        variance = _columns(squares, size) / max(count, 1)
+        rstd = (1 / np.sqrt(variance + eps)).astype(np.float32)
+        y = kernels["column_normal"](rows, *_tiled(rows, mean, rstd * scale, shift))
+    if training:
+        variance = variance * np.float32(count / max(count - 1, 1))
+    return _as_given(y, x, last), mean, rstd, variance
 
 
-def _rows(x, normalized_ndim):
+def _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training):
+    wide = np.asarray(x, np.float32)
+    last = _channels_last(wide)
+    size, count = x.shape[1], max(x.size // max(x.shape[1], 1), 1)
+    scale = _parameter(weight, 1, size, wide)
+    if last is None:
+        channels = np.ascontiguousarray(wide).reshape(*x.shape[:2], prod(x.shape[2:]))
+        outer = np.ascontiguousarray(g, np.float32).reshape(channels.shape)
+        gx, (gw, gb) = buffers.empty(channels.shape, np.float32), np.empty((2, size), np.float32)
+        kernels["normalizations.batch_norm_gradients"](
+            outer, channels, scale, mean, rstd, training, gx, gw, gb, count=size, work=_WORK * gx.size
+        )
+        return _as_given(gx, x, None), gw, gb
+    rows = _folded(last)
+    outer = np.ascontiguousarray(np.moveaxis(g, 1, -1), np.float32).reshape(rows.shape)
+    gb, along = (_columns(sums, size) for sums in kernels["batch_norm_sums"](outer, rows, *_tiled(rows, mean)))
+    if training:
+        shift, slope = gb / np.float32(count), along * rstd * rstd / np.float32(count)
+    else:
+        shift = slope = np.zeros(size, np.float32)
+    gx = kernels["batch_norm_gradient"](outer, rows, *_tiled(rows, mean, scale * rstd, shift, slope))
+    return _as_given(gx, x, last), along * rstd, gb
+
+
+def _channels_last(x):
+    """(R, C) where the channels of x (N, C, *) lie beside each other in memory, else None."""
+    if x.ndim == 2 or prod(x.shape[2:]) == 1:
+        return np.ascontiguousarray(x).reshape(x.shape[:2])
+    if x.flags.c_contiguous:
+        return None
+    moved = np.moveaxis(x, 1, -1)
+    return moved.reshape(-1, x.shape[1]) if moved.flags.c_contiguous else None
+
+
+def _folded(rows):
+    """Short rows side by side, several in one: loops over a few channels cost more than they compute."""
+    count, size = rows.shape
+    times = 1
+    while size and size * times <= 128 and count % (2 * times) == 0 and count > 8 * times:
+        times *= 2
+    return rows.reshape(count // times, size * times)
+
+
+def _tiled(rows, *vectors):
+    """Vectors of channels for folded rows."""
+    times = rows.shape[1] // max(vectors[0].size, 1)
+    return vectors if times <= 1 else [np.tile(vector, times) for vector in vectors]
+
+
+def _columns(sums, size):
+    """Sums for each channel from those of folded rows."""
+    return sums if sums.size == size else np.add.reduce(sums.reshape(-1, size), 0)
+
+
+def _as_given(y, x, last):
+    """A float32 result in the shape, dtype and memory order of x."""
+    if y.dtype.num != x.dtype.num:
+        y = y.astype(x.dtype)
+    if last is not None and x.ndim > 2 and prod(x.shape[2:]) != 1:
+        return np.moveaxis(y.reshape(x.shape[0], *x.shape[2:], x.shape[1]), -1, 1)
+    return y.reshape(x.shape)
+
+
+# --- shapes and types ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(x, normalized_ndim):
     """(rows, D), C-contiguous, in the type that computes."""
+    if normalized_ndim == 1 and x.ndim == 2 and x.dtype.char == "f" and x.flags.c_contiguous:
+        return x
     split = x.ndim - normalized_ndim
     return np.ascontiguousarray(_wide(x)).reshape(prod(x.shape[:split]), prod(x.shape[split:]))
+
+
+def vector_of(values, default, rows):
+    """A flat parameter in the type that computes; `default` throughout for None."""
+    return _parameter(values, default, rows.shape[1], rows)
+
+
+def like(y, x):
+    """A result in the shape and dtype of x."""
+    if y.dtype.num != x.dtype.num:
+        y = y.astype(x.dtype)
+    return y if y.shape == x.shape else y.reshape(x.shape)
+
+
+def _kernels_for(rows):
+    return None if rows.dtype.char == "d" else compiled_for(rows.size)
+
+
+def _groups(x, groups):
+    """(N * groups, channels of a group * places) and the places of a channel."""
+    places = prod(x.shape[2:])
+    return np.ascontiguousarray(_wide(x)).reshape(len(x) * groups, x.shape[1] // groups * places), places
 
 
 def _channels(x):
@@ -127,11 +300,17 @@ def _channels(x):
     return np.ascontiguousarray(_wide(x)).reshape(*x.shape[:2], prod(x.shape[2:]))
 
 
-def _vector(values, default, like):
-    """A flat parameter in the type that computes; `default` throughout for None."""
+def _parameter(values, default, count, computed):
     if values is None:
-        return np.full(like.shape[1], default, like.dtype)
-    return np.ascontiguousarray(values, like.dtype).reshape(-1)
+        return _constant(default, count, computed.dtype.char)
+    if values.dtype.num == computed.dtype.num and values.ndim == 1 and values.flags.c_contiguous:
+        return values
+    return np.ascontiguousarray(values, computed.dtype).reshape(-1)
+
+
+@lru_cache(16)
+def _constant(value, count, kind):
+    return np.full(count, value, kind)
 
 
 def _wide(x):

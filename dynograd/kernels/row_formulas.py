@@ -36,8 +36,8 @@ PROGRAMS = {
     """,
     "softmax_backward": """
         row g, y
-        inner = sum(g * y)
-        gx = y * (g - inner)
+        along = sum(g * y)
+        gx = y * (g - along)
         write gx
     """,
     "log_softmax": """
@@ -120,17 +120,54 @@ PROGRAMS = {
         gw = column_sum(g * x * scale)
         write gx, gw
     """,
+    "column_total": """
+        row x
+        total = column_sum(x)
+        write total
+    """,
+    "column_squares": """
+        row x
+        vector mean
+        squares = column_sum((x - mean) ** 2)
+        write squares
+    """,
+    "column_normal": """
+        row x
+        vector mean, scale, shift
+        y = minus(x, mean) * scale + shift
+        write y
+    """,
+    "column_affine": """
+        row x
+        vector scale, shift
+        y = x * scale + shift
+        write y
+    """,
+    "batch_norm_sums": """
+        row g, x
+        vector mean
+        gb = column_sum(g)
+        along = column_sum(g * (x - mean))
+        write gb, along
+    """,
+    "batch_norm_gradient": """
+        row g, x
+        vector mean, scale, shift, slope
+        gx = scale * (g - shift - (x - mean) * slope)
+        write gx
+    """,
     "variance": """
         row x
         number freedom
         mean = sum(x) / columns
         variance = sum((x - mean) ** 2) / freedom
-        write variance, mean
+        write variance
     """,
     "variance_backward": """
         row x
-        each g, mean
-        gx = g * (x - mean)
+        each g
+        mean = sum(x) / columns
+        gx = g * minus(x, mean)
         write gx
     """,
     "bias_relu": """

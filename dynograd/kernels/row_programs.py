@@ -26,7 +26,13 @@ from dynograd.kernels.formulas import Tree
 __all__ = ["COLUMN_SUM", "EACH", "NUMBER", "ROW", "VECTOR", "RowProgram", "Step"]
 
 _REDUCTIONS = ("sum", "max", "column_sum")
-_CHEAP = frozenset({"abs", "max", "min", "minus", "neg", "select", "&&", "||", "!", "+", "-", "*", "<", "<=", ">", ">=", "==", "!="})
+# Names that the texts made of programs use for themselves.
+_RESERVED = frozenset(
+    "columns rows size start stop r j c o begin end width block blocks block_rows item outer part kind zero keys key empty".split()
+)
+_CHEAP = frozenset(
+    {"abs", "max", "min", "minus", "neg", "select", "&&", "||", "!", "+", "-", "*", "<", "<=", ">", ">=", "==", "!="}
+)
 # Kinds of values. Together, an `each` and a vector make a row.
 NUMBER, EACH, VECTOR, ROW, COLUMN_SUM = "number", "each", "vector", "row", "column_sum"
 
@@ -127,7 +133,15 @@ class RowProgram:
 
     def _kind(self, name: str, reduction: str | None, uses: list[str]) -> str:
         kinds = {self.kind_of(used) for used in uses}
-        kind = ROW if ROW in kinds or kinds >= {EACH, VECTOR} else EACH if EACH in kinds else VECTOR if VECTOR in kinds else NUMBER
+        kind = (
+            ROW
+            if ROW in kinds or kinds >= {EACH, VECTOR}
+            else EACH
+            if EACH in kinds
+            else VECTOR
+            if VECTOR in kinds
+            else NUMBER
+        )
         if reduction is None:
             return kind
         if kind == NUMBER or (reduction == "column_sum" and kind == VECTOR):
@@ -135,7 +149,7 @@ class RowProgram:
         return COLUMN_SUM if reduction == "column_sum" else EACH
 
     def _check_new(self, name: str) -> None:
-        if not name.isidentifier() or name == "columns" or name in _REDUCTIONS:
+        if not name.isidentifier() or name.startswith("_") or name in _REDUCTIONS or name in _RESERVED:
             raise self._error(f"{name!r} cannot be a name")
         if name in self.inputs or name in self.steps:
             raise self._error(f"{name} is there already: names are given once")
@@ -162,7 +176,9 @@ class RowProgram:
             step
             for step in self.steps.values()
             if self.pass_of(step.name) == number
-            and (step.reduction is not None or (step.name in self.outputs and step.kind == ROW) or step.name in self.kept)
+            and (
+                step.reduction is not None or (step.name in self.outputs and step.kind == ROW) or step.name in self.kept
+            )
         ]
 
     def needed_in(self, number: int) -> list[Step]:

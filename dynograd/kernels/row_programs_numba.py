@@ -8,8 +8,8 @@ rows, then over the blocks in order. Maxima compare integers that sort like the 
 from __future__ import annotations
 
 import inspect
-import re
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -21,8 +21,8 @@ from numba.extending import overload
 from dynograd.arrays import buffers
 from dynograd.kernels import formulas, math_numba, threads
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
-from dynograd.kernels.kernel_cache import digest_of
 from dynograd.kernels.formulas import Tree
+from dynograd.kernels.kernel_cache import digest_of
 from dynograd.kernels.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
 
 __all__ = ["column_blocks", "kernel_of", "runner_inner_of", "runner_of"]
@@ -42,18 +42,21 @@ def runner_of(program: RowProgram) -> Callable[..., Any]:
     Plain numbers are passed as floats.
     """
     sums = [name for name in program.outputs if program.kind_of(name) == COLUMN_SUM]
-    head = ["rows, columns = {first}.shape", *(["blocks, block_rows = column_blocks(rows, columns)"] if sums else [])]
-    shapes = {ROW: "(rows, columns)", EACH: "(rows,)", COLUMN_SUM: "(blocks, columns)"}
-    count = "blocks" if sums else "rows"
-    return _runner(program, _Writer, head, shapes, "rows * columns", count, ["block_rows"] if sums else [])
+    head = [
+        "_rows, columns = {first}.shape",
+        *(["_blocks, _block_rows = _column_blocks(_rows, columns)"] if sums else []),
+    ]
+    shapes = {ROW: "(_rows, columns)", EACH: "(_rows,)", COLUMN_SUM: "(_blocks, columns)"}
+    count = "_blocks" if sums else "_rows"
+    return _runner(program, _Writer, head, shapes, "_rows * columns", count, ["_block_rows"] if sums else [])
 
 
 def runner_inner_of(program: RowProgram) -> Callable[..., Any]:
     """The same of arrays (outer, C, inner) whose "rows" run along the middle dim; one number for each row is (outer, inner)."""
-    head = ["outer, columns, inner = {first}.shape"]
-    shapes = {ROW: "(outer, columns, inner)", EACH: "(outer, inner)"}
-    count = "outer * -(-inner // WIDTH)"
-    return _runner(program, _InnerWriter, head, shapes, "outer * columns * inner", count, [])
+    head = ["_outer, columns, _inner = {first}.shape"]
+    shapes = {ROW: "(_outer, columns, _inner)", EACH: "(_outer, _inner)"}
+    count = "_outer * -(-_inner // WIDTH)"
+    return _runner(program, _InnerWriter, head, shapes, "_outer * columns * _inner", count, [])
 
 
 def _runner(
@@ -61,34 +64,34 @@ def _runner(
 ) -> Callable[..., Any]:
     first = _first_rows(program)
     costly = sum(step.costly for step in program.steps.values() if step.kind == ROW)
-    results = [f"total({name})" if program.kind_of(name) == COLUMN_SUM else name for name in program.outputs]
+    results = [f"_total({name})" if program.kind_of(name) == COLUMN_SUM else name for name in program.outputs]
     names = ", ".join([*program.inputs, *program.outputs, *more])
     lines = [
         f"def run({', '.join(program.inputs)}):",
         *(f"    {line.format(first=first)}" for line in head),
-        f"    dtype = {first}.dtype",
-        "    kernel = narrow if dtype.itemsize == 4 else wide()",
-        f"    work = {size} * {program.passes + _FUNCTION_WORK * costly}",
-        "    if work < SMALL:",
-        *(f"        {name} = small({shapes[program.kind_of(name)]}, dtype)" for name in program.outputs),
-        f"        kernel.serial({names}, 0, {count})",
+        f"    _dtype = {first}.dtype",
+        "    _kernel = _narrow if _dtype.itemsize == 4 else _wide()",
+        f"    _work = {size} * {program.passes + _FUNCTION_WORK * costly}",
+        "    if _work < SMALL:",
+        *(f"        {name} = _small({shapes[program.kind_of(name)]}, _dtype)" for name in program.outputs),
+        f"        _kernel.serial({names}, 0, {count})",
         "    else:",
-        *(f"        {name} = empty({shapes[program.kind_of(name)]}, dtype)" for name in program.outputs),
-        f"        kernel({names}, count={count}, work=work)",
+        *(f"        {name} = _empty({shapes[program.kind_of(name)]}, _dtype)" for name in program.outputs),
+        f"        _kernel({names}, count={count}, work=_work)",
         f"    return {', '.join(results)}",
     ]
     space: dict[str, Any] = {
-        "narrow": _kernel(writer(program, "float32")),
-        "wide": cache(lambda: _kernel(writer(program, "float64"))),
-        "empty": buffers.empty,
-        "small": numpy.empty,
+        "_narrow": _kernel(writer(program, "float32")),
+        "_wide": cache(lambda: _kernel(writer(program, "float64"))),
+        "_empty": buffers.empty,
+        "_small": numpy.empty,
         "SMALL": 2 * threads.GRAIN,
-        "column_blocks": column_blocks,
-        "total": _total,
+        "_column_blocks": column_blocks,
+        "_total": _total,
         "WIDTH": WIDTH,
     }
     exec(compile("\n".join(lines) + "\n", f"<dynograd runner {program.name}>", "exec"), space)
-    space["run"].narrow = space["narrow"]
+    space["run"].narrow = space["_narrow"]
     return space["run"]
 
 

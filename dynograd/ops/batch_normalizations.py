@@ -13,7 +13,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.exponentials import sqrt
-from dynograd.ops.normalizations import by_channel, check_channels, scaled
+from dynograd.ops.normalizations import by_channel, check_channels, group_normalized, scaled
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reductions import mean_dims
@@ -166,6 +166,8 @@ def instance_norm(
         raise ValueError(
             f"{who}: Expected more than 1 spatial element when training, got input size {list(shape)}. Statistics of one value are no help."
         )
+    if running_mean is None and running_var is None:
+        return group_normalized(input, weight, bias, shape[1], eps)
     examples = reshaped(input, (1, shape[0] * shape[1], *shape[2:]))
     out, mean, variance = batch_normalized(examples, None, None, None, None, True, eps)
     _move(running_mean, mean, momentum, shape[:2])

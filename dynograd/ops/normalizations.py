@@ -146,7 +146,28 @@ def _check_normalized(who: str, input: Any, normalized_shape: Any, weight: Any, 
 # --- over groups and neighbours ------------------------------------------------------------------------------------------------
 
 
-@composed()
+@op(name="group_norm", extras="mean rstd")
+def group_normalized(input: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Array:
+    """Each group of channels of each example of `input` (N, C, *) normalised, scaled and shifted per channel."""
+    out, mean, rstd = kernel("normalizations", "group_norm_forward", input)(input, groups, weight, bias, eps)
+    return out, mean, rstd
+
+
+@group_normalized.fast_backward
+def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) -> Any:
+    backward = kernel("normalizations", "group_norm_backward", g)
+    return backward(g, saved.input, saved.mean, saved.rstd, saved.weight, groups)
+
+
+@group_normalized.decomposition
+def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+    shape = tuple(input.shape)
+    rows = reshaped(input, (shape[0] * groups, prod(shape[1:]) // groups))
+    out = layer_normalized_decomposition(rows, None, None, 1, eps)
+    return by_channel(reshaped(out, shape), weight, bias)
+
+
+@composed(covers="group_norm")
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each group of channels of each example with mean 0 and variance 1, times `weight` plus `bias`.
 
@@ -177,8 +198,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     check_floating(who, input)
     if 0 in shape:
         return by_channel(input, weight, bias)
-    groups = reshaped(input, (shape[0] * num_groups, prod(shape[1:]) // num_groups))
-    return by_channel(reshaped(layer_normalized(groups, None, None, 1, eps), shape), weight, bias)
+    return group_normalized(input, weight, bias, num_groups, eps)
 
 
 @composed()
