@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.autograd.nodes import Node
+from dynograd.interpreter.fusion import backward_of
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.shared import node_classes, release_of, tuple_text
 from dynograd.ops.broadcasting import convert, fit
@@ -32,8 +33,18 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
     space |= dict(finish=_finish, GraphSaved=GraphSaved, is_complex=_is_complex, is_half=_is_half, widened=_widened)
     space["__name__"] = op.forward.__module__
     texts = op.derivative or ()
+    fused, least = backward_of(op)
+    space["fused"] = fused
     for title, source in (("apply", "node"), ("apply_graph", "GraphSaved(node)")):
         lines = [f"def {title}(node, g):"]
+        if title == "apply" and fused is not None:
+            lines += [
+                f"    if g.size >= {least}:",
+                "        parts = fused(node, g)",
+                "        if parts is not None:",
+                "            adapt = node.adapt",
+                "            return parts if adapt is None else finish(parts, adapt, node.edges)",
+            ]
         if len(texts) > 1:
             lines.append(f"    {', '.join(f'edge{number}' for number in range(len(texts)))} = node.edges")
         if title == "apply_graph" and saves:
@@ -81,7 +92,7 @@ def _widened(value: Any) -> Any:
     return convert(value, dtypes.float32) if kind is not None and kind.num in _HALVES else value
 
 
-def _finish(parts: tuple, adapt: tuple, edges: tuple) -> tuple:
+def _finish(parts: Any, adapt: tuple, edges: tuple) -> tuple:
     """Gradients back in the shape and dtype of the operands: broadcast dims summed, complex ones conjugated back."""
     found = []
     for part, wanted, edge in zip(parts, adapt, edges, strict=True):

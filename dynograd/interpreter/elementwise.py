@@ -9,6 +9,7 @@ import numpy
 
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
+from dynograd.interpreter.fusion import large_of, least_size
 from dynograd.interpreter.promotion import broadcast_failure, describe, scalar_of, scalars32, scalars64, slow_of
 from dynograd.interpreter.shared import (
     arguments_text,
@@ -30,6 +31,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
     passed = "".join(f", {name}" for name in statics)
     lines = [f"def {op.name}({parameters}):"]
     allowed = _fast_dtype(op)
+    fast = kernel("elementwise", op.name, numpy.empty(()))
+    least = least_size(op, fast)
     wide = len(operands) > 1
     if not wide:
         only = operands[0]
@@ -38,20 +41,20 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             f"        if type({only}) is ndarray:",
             f"            {only}_array = {only}",
             f"            if {allowed.format(array=f'{only}_array')}:",
-            *quietly_lines(f"out = fast({only}_array{passed})", "                "),
+            *_call_lines(f"{only}_array", passed, least, "                "),
             "                return out",
             f"            return slow(({only}_array,), ({tuple_text(statics)}))",
             f"        return other_types(op, {arguments_text(op)})",
             f"    {only}_array = {only}.array",
             f"    if type({only}_array) is ndarray and {allowed.format(array=f'{only}_array')}:",
-            *quietly_lines(f"out = fast({only}_array{passed})", "        "),
+            *_call_lines(f"{only}_array", passed, least, "        "),
             "    else:",
             f"        out = slow(({only}_array,), ({tuple_text(statics)}))",
             "    adapt = out.dtype.kind == 'c' or out.dtype.itemsize == 2" if op.differentiable else "",
             f"    wants = {only}._requires_grad" if op.differentiable else "",
         ]
     else:
-        lines += _wide_lines(op, operands, statics, passed)
+        lines += _wide_lines(op, operands, statics, passed, least)
     lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
     lines += wrap_lines("out", "result")
     if op.differentiable:
@@ -75,10 +78,10 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         lines += ["        result.node = node", "        result._requires_grad = True"]
         names["NodeClass"] = make_elementwise_node(op, saves)
     lines.append("    return result")
-    like = numpy.empty(())
     names |= dict(
         op=op,
-        fast=kernel("elementwise", op.name, like),
+        fast=fast,
+        large=large_of(op, fast) if least else None,
         slow=slow_of(op),
         describe=describe,
         scalar=scalar_of,
@@ -112,7 +115,7 @@ def _fast_dtype(op: Op) -> str:
     return "({array}.dtype is F32 or {array}.dtype is F64)"
 
 
-def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) -> list[str]:
+def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, least: int) -> list[str]:
     """Operands of a binary (or wider) elementwise op: tensors of one dtype, or a tensor and a number, go the fast way."""
     call = ", ".join(f"{name}_array" for name in operands)
     slow = f"out = slow(({call},), ({tuple_text(statics)}))"
@@ -133,7 +136,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     lines += [f"        {name}_array = {name}.array" for name in operands]
     lines += [f"        kind = {values[0]}_array.dtype"]
     lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
-    lines += quietly_lines(f"out = fast({call}{passed})", "            ")
+    lines += _call_lines(call, passed, least, "            ")
     lines += _failure_lines(call)
     lines += ["            adapt = None", "        else:", f"            {slow}", "            adapt = True"]
     lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
@@ -150,7 +153,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
             f"        kind = {one}_array.dtype",
             f"        if (kind is F32 or kind is F64){same}{condition}:",
             *_scalar_lines(f"{two}_array", two),
-            *quietly_lines(f"out = fast({call}{passed})", "            "),
+            *_call_lines(call, passed, least, "            ", without=f"{two}_array"),
             *(_failure_lines(call) if len(others) > 1 else []),
             f"            adapt = {len(others) > 1}",
             "        else:",
@@ -178,7 +181,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     lines += [
         f"    elif {' and '.join(raw.values())}:",
         f"        if {same} and {ready}:",
-        *quietly_lines(f"out = fast({', '.join(operands)}{passed})", "            "),
+        *_call_lines(", ".join(operands), passed, least, "            "),
         "            return out",
         f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
     ]
@@ -191,7 +194,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
             f"        kind = {one}.dtype",
             f"        if (kind is F32 or kind is F64){condition}:",
             *_scalar_lines("found", two),
-            *quietly_lines(f"out = fast({passed_on}{passed})", "            "),
+            *_call_lines(passed_on, passed, least, "            ", without="found"),
             "            return out",
             f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
         ]
@@ -199,6 +202,20 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str) ->
     if not op.differentiable:
         return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
     return [*lines, f"    wants = {' or '.join(f'{name}_wants' for name in operands)}"]
+
+
+def _call_lines(operands: str, passed: str, least: int, indent: str, without: str = "") -> list[str]:
+    """`out` by the kernel `fast`, or by `large` when an operand (not the number `without`) has `least` elements."""
+    call = f"{operands}{passed}"
+    if not least:
+        return quietly_lines(f"out = fast({call})", indent)
+    small = " and ".join(f"{name}.size < {least}" for name in operands.split(", ") if name != without)
+    return [
+        f"{indent}try:",
+        f"{indent}    out = fast({call}) if {small} else large({call})",
+        f"{indent}except FLOATING_WARNINGS:",
+        f"{indent}    out = quietly(fast, {call})",
+    ]
 
 
 def _scalar_lines(target: str, number: str) -> list[str]:

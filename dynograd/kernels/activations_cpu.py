@@ -53,45 +53,45 @@ def between(input: Any, low: Any, high: Any) -> Any:
 
 def sigmoid(input: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("sigmoid_f")(input)
+        return compiled("sigmoid", "f")(input)
     return 1 / (1 + numpy.exp(-input))
 
 
 def silu(input: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("silu_f")(input)
+        return compiled("silu", "f")(input)
     return input * sigmoid(input)
 
 
 def silu_backward(input: Any, other: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("silu_backward_f")(_unit(input), other)
+        return compiled("silu_backward", "ff")(_unit(input), other)
     s = sigmoid(other)
     return input * (s + other * s * (1 - s))
 
 
 def gelu(input: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("gelu_f")(input)
-    return 0.5 * input * (1 + compiled("erf")(input * _ROOT_HALF))
+        return compiled("gelu", "f")(input)
+    return 0.5 * input * (1 + compiled("erf", "d")(input * _ROOT_HALF))
 
 
 def gelu_backward(input: Any, other: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("gelu_backward_f")(_unit(input), other)
-    below = 0.5 * (1 + compiled("erf")(other * _ROOT_HALF))
+        return compiled("gelu_backward", "ff")(_unit(input), other)
+    below = 0.5 * (1 + compiled("erf", "d")(other * _ROOT_HALF))
     return input * (below + other * _DENSITY_0 * numpy.exp(-0.5 * other * other))
 
 
 def gelu_tanh(input: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("gelu_tanh_f")(input)
+        return compiled("gelu_tanh", "f")(input)
     return 0.5 * input * (1 + numpy.tanh(_ROOT_2_OVER_PI * (input + _CUBE * input * input * input)))
 
 
 def gelu_tanh_backward(input: Any, other: Any) -> Any:
     if input.dtype.char == "f":
-        return compiled("gelu_tanh_backward_f")(_unit(input), other)
+        return compiled("gelu_tanh_backward", "ff")(_unit(input), other)
     bent = numpy.tanh(_ROOT_2_OVER_PI * (other + _CUBE * other * other * other))
     slope = _ROOT_2_OVER_PI * (1 + 3 * _CUBE * other * other)
     return 0.5 * input * (1 + bent + other * (1 - bent * bent) * slope)

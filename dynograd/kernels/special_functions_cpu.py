@@ -14,30 +14,26 @@ __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]
 
 
 def erf(input: Any) -> Any:
-    return compiled("erf_f" if input.dtype.char == "f" else "erf")(input)
+    return compiled("erf", input.dtype.char)(input)
 
 
 def erfc(input: Any) -> Any:
-    return _in_double("erfc", input)
+    return compiled("erfc", input.dtype.char)(input)
 
 
 def erfinv(input: Any) -> Any:
-    return _in_double("erfinv", input)
+    return compiled("erfinv", input.dtype.char)(input)
 
 
 def lgamma(input: Any) -> Any:
-    return _in_double("lgamma", input)
+    return compiled("lgamma", input.dtype.char)(input)
 
 
 def digamma(input: Any) -> Any:
-    return _in_double("digamma", input)
+    return compiled("digamma", input.dtype.char)(input)
 
 
 def polygamma(input: Any, n: int) -> Any:
     if n == 0:
         return digamma(input)
-    return compiled("polygamma")(float(n), input).astype(input.dtype, copy=False)
-
-
-def _in_double(name: str, input: Any) -> Any:
-    return compiled(name)(input).astype(input.dtype, copy=False)
+    return compiled("polygamma", input.dtype.char * 2)(input.dtype.type(n), input)

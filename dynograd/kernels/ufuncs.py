@@ -1,4 +1,4 @@
-"""Elementwise kernels that NumPy lacks, as NumPy ufuncs: scalar functions of `elementwise_numba.py`, compiled on first use."""
+"""Elementwise kernels that NumPy lacks, as NumPy ufuncs made from formulas (`loops_cpu.ufunc`), compiled on first use."""
 
 from __future__ import annotations
 
@@ -6,21 +6,52 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels import loops_cpu
+
 __all__ = ["compiled", "gate", "select"]
 
 # Below this size NumPy's own functions do: a small program should not have to load Numba for a mask.
 SMALL = 2048
 
-_found: dict[str, Any] = {}
+_TAIL = "0.7978845608028654 * (other + 0.044715 * other * other * other)"
+_FORMULAS: dict[str, tuple[str, str]] = {
+    "select": ("condition input other", "condition ? input : other"),
+    "gate": ("input other", "other <= 0 ? 0 : input"),
+    "sigmoid": ("input", "1 / (1 + exp(-input))"),
+    "silu": ("input", "input / (1 + exp(-input))"),
+    "silu_backward": (
+        "input other",
+        "input * (1 / (1 + exp(-other))) * (1 + other * (1 - 1 / (1 + exp(-other))))",
+    ),
+    "gelu": ("input", "input * normal_cdf(input)"),
+    "gelu_backward": (
+        "input other",
+        "input * (normal_cdf(other) + other * 0.3989422804014327 * exp(-0.5 * other * other))",
+    ),
+    "gelu_tanh": ("other", f"0.5 * other * (1 + tanh({_TAIL}))"),
+    "gelu_tanh_backward": (
+        "input other",
+        f"0.5 * input * (1 + tanh({_TAIL}) + other * (1 - tanh({_TAIL}) * tanh({_TAIL}))"
+        " * (other * other * 0.1070322244089 + 0.7978845608028654))",
+    ),
+    "erf": ("input", "erf(input)"),
+    "erfc": ("input", "erfc(input)"),
+    "erfinv": ("input", "erfinv(input)"),
+    "lgamma": ("input", "lgamma(input)"),
+    "digamma": ("input", "digamma(input)"),
+    "polygamma": ("n input", "polygamma(input, n)"),
+}
+_found: dict[tuple[str, str], Any] = {}
 
 
-def compiled(name: str) -> Any:
-    """The ufunc of the scalar function `name`; loads Numba the first time."""
-    made = _found.get(name)
+def compiled(name: str, kinds: str) -> Any:
+    """The ufunc of the formula `name` for operands of these dtypes (letters; the result has the last one's)."""
+    made = _found.get((name, kinds))
     if made is None:
-        from dynograd.kernels import elementwise_numba
-
-        made = _found[name] = elementwise_numba.ufunc(name)
+        operands, text = _FORMULAS[name]
+        made = _found[name, kinds] = loops_cpu.ufunc(
+            f"{name}_{kinds.replace('?', 'b')}", text, operands, kinds, kinds[-1]
+        )
     return made
 
 
@@ -32,18 +63,19 @@ def select(condition: Any, input: Any, other: Any) -> Any:
     if (condition.size < SMALL and input.size < SMALL and other.size < SMALL) or input.dtype.itemsize > 8:
         return numpy.where(condition, input, other)
     shape = numpy.broadcast(condition, input, other).shape
-    bits = f"u{input.dtype.itemsize}"
-    operands = [_spread(condition, shape), _spread(input, shape).view(bits), _spread(other, shape).view(bits)]
-    return compiled(f"select_{bits}")(*operands).view(input.dtype)
+    letter = numpy.dtype(f"u{input.dtype.itemsize}").char
+    bits = [_spread(condition, shape), _spread(input, shape).view(letter), _spread(other, shape).view(letter)]
+    return compiled("select", f"?{letter}{letter}")(*bits).view(input.dtype)
 
 
 def gate(input: Any, other: Any) -> Any:
     """`input` where `other` is above 0 or NaN, 0 elsewhere: the backward of relu."""
-    made = _found.get(f"gate_{input.dtype.char}")
+    kinds = input.dtype.char * 2
+    made = _found.get(("gate", kinds))
     if made is None:
         if input.size < SMALL or input.dtype.kind != "f":
             return numpy.where(other <= 0, input.dtype.type(0), input)
-        made = compiled(f"gate_{input.dtype.char}")
+        made = compiled("gate", kinds)
     if input.ndim and not input.strides[-1]:
         input = input.copy()
     return made(input, other)

@@ -80,7 +80,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 
 @elementwise(
     name="elu",
-    formula="input > 0 ? input * scale : (exp(input * input_scale) - 1) * alpha * scale",
+    formula="input > 0 ? input * scale : expm1(input * input_scale) * (alpha * scale)",
     derivative="where(input <= 0, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0.0) * input_scale), g * scale)",
     promote="float",
     inplace=True,
@@ -131,7 +131,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 
 @elementwise(
     name="gelu",
-    formula="input * 0.5 * (1 + erf(input * 0.7071067811865476))",
+    formula="input * normal_cdf(input)",
     derivative="gelu_backward(g, input)",
     promote="float",
 )
@@ -140,7 +140,7 @@ def gelu_exact(input: Array) -> Array:
 
 
 @elementwise(
-    formula="input * (0.5 + 0.5 * erf(other * 0.7071067811865476) + other * 0.3989422804014327 * exp(-0.5 * other * other))",
+    formula="input * (normal_cdf(other) + other * 0.3989422804014327 * exp(-0.5 * other * other))",
     derivative=(
         "gelu_backward(g, other)",
         "g * input * (2.0 - other * other) * 0.3989422804014327 * exp(other * other * -0.5)",
@@ -229,7 +229,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 @elementwise(
     name="mish",
-    formula="input * tanh(log(1 + exp(input)))",
+    formula="input * tanh(log1p(exp(input)))",
     derivative="g * (tanh(softplus(input, 1.0, 20.0)) "
     "+ input * sigmoid(input) * (1.0 - square(tanh(softplus(input, 1.0, 20.0)))))",
     promote="float",
@@ -253,7 +253,7 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 @elementwise(
     name="softplus",
-    formula="input * beta > threshold ? input : log(1 + exp(input * beta)) / beta",
+    formula="input * beta > threshold ? input : log1p(exp(input * beta)) / beta",
     derivative="where(input * beta > threshold, g, g * sigmoid(input * beta))",
     promote="float",
 )
@@ -271,7 +271,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return softplus_part(input, beta, threshold)
 
 
-@elementwise(formula="min(input, 0) - log(1 + exp(-abs(input)))", derivative="g * sigmoid(-input)", promote="float")
+@elementwise(formula="min(input, 0) - log1p(exp(-abs(input)))", derivative="g * sigmoid(-input)", promote="float")
 def logsigmoid(input: Array) -> Array:
     """`log(sigmoid(input))`, exact for large inputs of both signs.
 

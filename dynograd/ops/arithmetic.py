@@ -133,7 +133,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     raise RuntimeError(f"div: expected rounding_mode to be None, 'trunc' or 'floor', got {rounding_mode!r}.")
 
 
-@elementwise(formula="floor(input / other)", derivative=("zeroed(g)", "zeroed(g)"), method=True, inplace=True)
+@elementwise(formula="floor_divide(input, other)", derivative=("zeroed(g)", "zeroed(g)"), method=True, inplace=True)
 def floor_divide(input: Array, other: Array) -> Array:
     """`input / other` rounded down, in the promoted dtype. Gradient 0.
 
@@ -148,7 +148,7 @@ def trunc_divide(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="input - floor(input / other) * other",
+    formula="mod(input, other)",
     derivative=("g", "-g * floor_divide(input, other)"),
     method=True,
     inplace=True,
@@ -162,7 +162,7 @@ def remainder(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="input - trunc(input / other) * other",
+    formula="fmod(input, other)",
     derivative=("g", "-g * trunc_divide(input, other)"),
     method=True,
     inplace=True,
@@ -342,7 +342,7 @@ def ge_half(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="max(input, other)",
+    formula="fmax(input, other)",
     derivative=("where((input >= other) | isnan(other), g, 0.0)", "where((input >= other) | isnan(other), 0.0, g)"),
     method=True,
 )
@@ -355,7 +355,7 @@ def fmax(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="min(input, other)",
+    formula="fmin(input, other)",
     derivative=("where((input <= other) | isnan(other), g, 0.0)", "where((input <= other) | isnan(other), 0.0, g)"),
     method=True,
 )

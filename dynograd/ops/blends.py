@@ -71,7 +71,7 @@ def _dtype_of(value: Any) -> Any:
 
 
 @elementwise(
-    formula="input + weight * (end - input)",
+    formula="abs(weight) < 0.5 ? input + weight * (end - input) : end - (end - input) * (1 - weight)",
     derivative=("g - g * weight", "g * weight", "g * (end - input)"),
     promote="float",
     method=True,

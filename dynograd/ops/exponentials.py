@@ -30,7 +30,7 @@ def exp2(input: Array) -> Array:
     """
 
 
-@elementwise(formula="exp(input) - 1", derivative="g * output + g", promote="float", method=True, inplace=True)
+@elementwise(formula="expm1(input)", derivative="g * output + g", promote="float", method=True, inplace=True)
 def expm1(input: Array) -> Array:
     """`exp(input) - 1`, exact near 0.
 
@@ -70,7 +70,7 @@ def log10(input: Array) -> Array:
     """
 
 
-@elementwise(formula="log(1 + input)", derivative="g / (input + 1)", promote="float", method=True, inplace=True)
+@elementwise(formula="log1p(input)", derivative="g / (input + 1)", promote="float", method=True, inplace=True)
 def log1p(input: Array) -> Array:
     """`log(1 + input)`, exact near 0.
 
@@ -104,7 +104,7 @@ def rsqrt(input: Array) -> Array:
 
 
 @elementwise(
-    formula="log(exp(input) + exp(other))",
+    formula="input == other ? input + 0.6931471805599453 : max(input, other) + log1p(exp(-abs(input - other)))",
     derivative=("g * sigmoid(input - other)", "g * sigmoid(other - input)"),
     promote="float",
     method=True,
@@ -118,7 +118,7 @@ def logaddexp(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="log2(exp2(input) + exp2(other))",
+    formula="input == other ? input + 1 : max(input, other) + log1p(exp2(-abs(input - other))) * 1.4426950408889634",
     derivative=(
         "g * sigmoid((input - other) * 0.6931471805599453)",
         "g * sigmoid((other - input) * 0.6931471805599453)",
@@ -135,7 +135,7 @@ def logaddexp2(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="input == 0 ? 0 : input * log(other)",
+    formula="input == 0 && !isnan(other) ? 0 : input * log(other)",
     derivative=("where((input == 0) & (other <= 0), 0.0, g * log(other))", "g * input / other"),
     promote="float",
     method=True,
@@ -177,7 +177,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
 
 
 @elementwise(
-    formula="log(clamp(input, eps) / (1 - clamp(input, eps)))",
+    formula="eps < 0 ? log(input / (1 - input)) : log(min(max(input, eps), 1 - eps) / (1 - min(max(input, eps), 1 - eps)))",
     derivative="where(isnan(output), output, where((input < eps) | (input > 1.0 - eps), 0.0, g / (input - input * input)))",
     promote="float",
 )

@@ -74,7 +74,7 @@ def digamma(input: Array) -> Array:
     """
 
 
-@elementwise(name="polygamma", formula="polygamma(n, input)", derivative="g * polygamma(input, n + 1)", promote="float")
+@elementwise(name="polygamma", formula="polygamma(input, n)", derivative="g * polygamma(input, n + 1)", promote="float")
 def digamma_derivative(input: Array, n: int) -> Array:
     """The `n`th derivative of `digamma`."""
 

@@ -87,7 +87,7 @@ def atan2(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="sqrt(input * input + other * other)",
+    formula="hypot(input, other)",
     derivative=("g * (input / output)", "g * (other / output)"),
     promote="float",
     method=True,

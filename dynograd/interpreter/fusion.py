@@ -1,0 +1,145 @@
+"""Formulas of the table as loops: the forward of an elementwise op, and its whole backward, as one pass over large arrays.
+
+A derivative's text names other elementwise ops; with their formulas in place of the names it is one scalar expression, and the
+gradients of all operands become one kernel. Where an expression has no scalar code, or a dtype none, the op's own kernel
+and the text do the work.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from dynograd.arrays import ndarray
+from dynograd.interpreter.shared import F32, F64
+from dynograd.kernels import formulas, loops_cpu
+from dynograd.kernels.formulas import Definition, Tree
+from dynograd.kernels.loops_cpu import Loop
+from dynograd.ops.op import Op, registry
+
+__all__ = ["backward_of", "definition_of", "expression", "large_of", "least_size"]
+
+
+@cache
+def definition_of(name: str) -> Definition | None:
+    """The formula of the elementwise op `name`; None when it is not one, or when backends must know it themselves."""
+    op = registry.get(name)
+    if op is None or op.kind != "elementwise" or op.formula is None:
+        return None
+    tree = formulas.parse(op.formula)
+    if tree.head == name or tree == formulas.parse(f"{name}({', '.join(op.signature.parameters)})"):
+        return None
+    return Definition(tuple(op.signature.parameters), tree)
+
+
+def expression(text: str) -> Tree:
+    """A formula's or derivative's text as one scalar expression in the vocabulary of formulas."""
+    return formulas.inline(formulas.parse(text), definition_of)
+
+
+@cache
+def _forward(name: str) -> Loop | None:
+    op = registry[name]
+    if op.kind != "elementwise" or op.formula is None or op.promote in ("integer", "logical") or name in _WITHOUT_LOOP:
+        return None
+    truths = frozenset(op.array_names[:1] if op.promote == "select" else ())
+    return Loop(name, op.array_names, op.static_names, (expression(op.formula),), truths)
+
+
+def least_size(op: Op, fast: Any) -> int:
+    """The number of elements from which `large_of(op)` is the faster one; 0 when there is none."""
+    loop = _forward(op.name)
+    if loop is None or not loop.supports(F32):
+        return 0
+    return loops_cpu.least_size(loop, type(fast).__name__ == "ufunc")
+
+
+# NumPy gives zeros for nothing; negative places want a division, as their kernel does it.
+_WITHOUT_LOOP = frozenset({"zeroed", "round_decimals"})
+
+
+def large_of(op: Op, fast: Any) -> Any:
+    """The op on large arrays, `large(operands..., statics...)`: its loop, or the kernel `fast` where no loop fits."""
+    loop = _forward(op.name)
+    count = len(op.array_names)
+    native = type(fast).__name__ == "ufunc" and loop is not None and loop.cost > 3
+
+    def large(*arguments: Any) -> Any:
+        operands = arguments[:count]
+        kind = operands[-1].dtype
+        if kind is F32 or (kind is F64 and not native):
+            try:
+                found = loop(operands, arguments[count:])  # type: ignore[misc]
+            except (TypeError, ValueError):  # statics that are no numbers; shapes that do not broadcast
+                found = None
+            if found is not None:
+                return found[0]
+        return fast(*arguments)
+
+    return large
+
+
+def backward_of(op: Op) -> Any:
+    """(`fused(node, g)`, the number of elements from which it pays); (None, 0) where the texts are as good.
+
+    `fused` gives the gradients by one kernel, in the operands' common shape; None where the texts must do it.
+    """
+    texts = op.derivative or ()
+    _, whole, _ = _backward_loop(op, texts, tuple([text is not None for text in texts]))
+    if whole is None:
+        return None, 0
+    loops: dict[Any, Any] = {}
+
+    def fused(node: Any, g: Any) -> Any:
+        kind = g.dtype
+        if kind is not F32 and kind is not F64:
+            return None
+        edges = node.edges
+        needs = tuple([edge is not None for edge in edges]) if len(edges) > 1 else (True,)
+        try:
+            names, loop, places = loops[needs]
+        except KeyError:
+            names, loop, places = loops[needs] = _backward_loop(op, texts, needs)
+        if loop is None:
+            return None
+        operands = [g]
+        for name in names:
+            value = getattr(node, name)
+            if type(value) is not ndarray or (value.dtype is not kind and name not in loop.truths):
+                return None
+            operands.append(value)
+        try:
+            found = loop(operands, node.attrs if op.static_names else ())
+        except (TypeError, ValueError):
+            return None
+        if found is None:
+            return None
+        return [None if place is None else g if place < 0 else found[place] for place in places]
+
+    return fused, loops_cpu.least_size(whole, native=False)
+
+
+def _backward_loop(op: Op, texts: tuple, needs: tuple[bool, ...]) -> tuple:
+    """(names of saved arrays, loop, for each operand which result it gets: -1 for `g` itself, None for no gradient)."""
+    trees: list[Tree] = []
+    places: list[int | None] = []
+    for text, needed in zip(texts, needs, strict=True):
+        if text is None or not needed:
+            places.append(None)
+            continue
+        tree = expression(text)
+        if tree == formulas.name("g"):
+            places.append(-1)
+        else:
+            if tree not in trees:
+                trees.append(tree)
+            places.append(trees.index(tree))
+    if not trees or any(tree.head == "number" for tree in trees):
+        return (), None, ()
+    used = formulas.names_in(*trees)
+    names = tuple(name for name in (*op.array_names, "output") if name in used)
+    if used - set(names) - {"g"} - set(op.static_names):
+        return (), None, ()
+    truths = frozenset(op.array_names[:1] if op.promote == "select" else ()) & set(names)
+    loop = Loop(f"{op.name}_backward", ("g", *names), op.static_names, tuple(trees), truths)
+    return names, loop if loop.supports(F32) else None, tuple(places)

@@ -1,0 +1,402 @@
+"""Elementwise computations on large arrays: one pass over memory, by kernels that `generator_numba` makes from formulas.
+
+`Loop` looks at the arrays: which dims can be taken together, which operands repeat, which are better copied first. Results lie in
+memory in the order of the operands (as NumPy's do) and come from kept buffers. Which kernel runs follows from dtypes, shapes and
+strides alone. Numba is loaded by the first kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import buffers
+from dynograd.kernels import formulas, threads
+from dynograd.kernels.formulas import Tree
+
+__all__ = ["Loop", "least_size", "ufunc"]
+
+# Elements from which a generated kernel beats NumPy (measured, Zen 4, 2 threads). What NumPy does in one pass at memory speed
+# gains only by kept pages and threads; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
+# pay for planning and calling (3 us) at 16k, more of them sooner, exponentials among several passes at once.
+ONE_PASS = 1 << 16
+TWO_PASSES = 1 << 14
+TRANSCENDENTAL = 1 << 14
+COMPOSED = 1 << 12
+COMPOSED_TRANSCENDENTAL = 1 << 10
+# A simple operation on an element takes a quarter of the time that `threads.GRAIN` supposes.
+_PER_ELEMENT = 4
+
+# Elements that one row of a flat array has: 16 KiB of float32, so that rows of all operands lie in the first cache.
+_ROW = 1 << 12
+# Rows shorter than this would cost more to begin than to compute; what repeats is then written out.
+_SHORT = 64
+
+_SIMPLE = frozenset(
+    "+ - * / neg < <= > >= == != && || ! select max min fmax fmin abs sqrt floor ceil trunc round sign copysign "
+    "isnan isinf isfinite hypot".split()
+)
+_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf".split())
+_SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
+_WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
+_FLOATS = ("float32", "float64")
+_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
+_BOOL = numpy.dtype(numpy.bool_)
+_ALL_ROWS = [*("F" * count for count in range(8))]
+_TWO_GRAINS = 2 * threads.GRAIN
+
+
+class Loop:
+    """Formulas of some operands and static numbers, computed together in one pass; `Loop(...)(operands, statics)` gives arrays.
+
+    Args:
+        trees: one for each result.
+        truths: the operands that are bool arrays.
+    """
+
+    __slots__ = (
+        "_bounds",
+        "_kernels",
+        "_results",
+        "_special",
+        "_supported",
+        "_typed",
+        "cost",
+        "functions",
+        "name",
+        "operands",
+        "statics",
+        "trees",
+        "truths",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        operands: tuple[str, ...],
+        statics: tuple[str, ...],
+        trees: tuple[Tree, ...],
+        truths: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
+        self.trees = tuple(formulas.simplify(tree) for tree in trees)
+        self.functions = formulas.functions_in(*self.trees)
+        costly = len(self.functions & _VECTOR)
+        self.cost = 1 + formulas.operations(*self.trees) // 4 + 3 * costly + 40 * len(self.functions & _SCALAR)
+        self._typed = next(index for index, text in enumerate(operands) if text not in truths)
+        self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
+        self._results = tuple(_BOOL if formulas.is_truth(tree, truths) else None for tree in self.trees)
+        self._kernels: dict[tuple[str, str], Any] = {}
+        self._supported: dict[str, bool] = {}
+        self._special: dict[tuple, Loop | None] | None = {} if self._exponents() else None
+
+    def _exponents(self) -> bool:
+        """Whether statics decide which code computes: they stand in exponents."""
+        return bool(self.statics) and "**" in self.functions
+
+    def supports(self, kind: Any) -> bool:
+        """Whether there is scalar code for arrays of this dtype. In float64, functions are libm's."""
+        found = self._supported.get(kind.char)
+        if found is None:
+            if kind.name in _FLOATS:
+                found = self.functions <= _SIMPLE | _VECTOR | _SCALAR or self._special is not None
+            else:
+                found = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
+            self._supported[kind.char] = found
+        return found
+
+    def with_statics(self, values: tuple[Any, ...]) -> Loop | None:
+        """The loop for these values of the statics where they decide the code; None when there is none."""
+        if self._special is None:
+            return self
+        if values not in self._special:
+            if len(self._special) >= 64:
+                return None
+            self._special[values] = self._specialised(values)
+        return self._special[values]
+
+    def _specialised(self, values: tuple[Any, ...]) -> Loop | None:
+        numbers = {text: formulas.number(float(value)) for text, value in zip(self.statics, values, strict=True)}
+        trees = tuple(formulas.substitute(tree, numbers) for tree in self.trees)
+        made = Loop(self.name, self.operands, (), trees, self.truths)
+        for one in _powers(made.trees):
+            if one.parts[1].head != "number" or one.parts[1].parts[0] not in _EXPONENTS:
+                return None
+        made.functions -= {"**"}
+        return made
+
+    def __call__(self, operands: Any, statics: tuple[Any, ...] = (), out: Any = None) -> Any:
+        """The results in a list, new arrays or (one) `out`, which may be one of the operands; None when no kernel fits."""
+        if self._special is not None:
+            loop = self.with_statics(statics)
+            return None if loop is None else loop(operands, (), out)
+        kind = operands[self._typed].dtype
+        if not (self._supported.get(kind.char) or self.supports(kind)):
+            return None
+        if statics:
+            statics = tuple(
+                [bound if value is None else float(value) for value, bound in zip(statics, self._bounds, strict=True)]
+            )
+        shape = operands[0].shape
+        for x in operands:
+            if x.shape != shape or not x.flags.carray:
+                return self._planned(operands, statics, kind, out)
+        size = operands[0].size
+        if out is None:
+            kinds = _ALL_ROWS[len(operands)]
+            results = [_new(shape, size, result or kind) for result in self._results]
+            arguments = [one.ravel() for one in results]
+            for x in operands:
+                arguments += (x.ravel(), _ROW, 0)
+        else:
+            if not out.flags.carray or out.shape != shape or _overlaps(operands, out):
+                return self._planned(operands, statics, kind, out)
+            results, kinds, arguments = [out], "", [out.ravel()]
+            for x in operands:
+                if x is out:
+                    kinds += "W"
+                else:
+                    kinds += "F"
+                    arguments += (x.ravel(), _ROW, 0)
+        self._launch(kind, kinds, arguments, statics, _ROW, 1, size)
+        return results
+
+    def _launch(
+        self, kind: Any, kinds: str, arguments: list[Any], statics: tuple, columns: int, inner: int, total: int
+    ) -> None:
+        if not total:
+            return
+        kernel = self._kernels.get((kinds, kind.char))
+        if kernel is None:
+            from dynograd.kernels import generator_numba
+
+            kernel = self._kernels[kinds, kind.char] = generator_numba.row_kernel(
+                self.name, self.trees, self.operands, kinds, self.statics, kind.name, self.truths
+            )
+        rows = -(-total // columns)
+        work = total * self.cost // _PER_ELEMENT
+        if work < _TWO_GRAINS:
+            kernel.serial(*arguments, *statics, columns, inner, total, 0, rows)
+        else:
+            kernel(*arguments, *statics, columns, inner, total, count=rows, work=work)
+
+    def _through_copy(self, operands: Any, statics: tuple, kind: Any, out: Any) -> Any:
+        found = self._planned(operands, statics, kind, None)
+        if out.shape != found[0].shape:
+            raise ValueError(f"{self.name}: result of shape {found[0].shape} into an array of shape {out.shape}")
+        numpy.copyto(out, found[0])
+        return [out]
+
+    # --- arrays that are not simply flat -------------------------------------------------------------------------------------
+
+    def _planned(self, operands: Any, statics: tuple, kind: Any, out: Any) -> Any:
+        shape = numpy.broadcast_shapes(*[x.shape for x in operands])
+        size = math.prod(shape)
+        if out is not None and (out.shape != shape or not out.flags.writeable or _overlaps(operands, out)):
+            return self._through_copy(operands, statics, kind, out)
+        order = _order(operands if out is None else (out,), shape)
+        moved = tuple(shape[axis] for axis in order)
+        if out is not None:
+            target = out.transpose(order)
+            if not target.flags.c_contiguous:
+                return self._through_copy(operands, statics, kind, out)
+            results = [target]
+        else:
+            results = [_new(moved, size, result or kind) for result in self._results]
+        spread: list[Any] = []
+        for x in operands:
+            if x is out or (x.size == 1 and size > 1):
+                spread.append(None)
+            else:
+                padded = x.reshape((1,) * (len(shape) - x.ndim) + x.shape) if x.ndim < len(shape) else x
+                spread.append(padded.transpose(order))
+        layout = _layout(spread, moved)
+        arguments: list[Any] = [result.reshape(-1) for result in results]
+        kinds = ""
+        for x, (array, outer, inside, unit) in zip(operands, layout.operands, strict=True):
+            if array is not None:
+                kinds += "F" if unit else "B"
+                arguments += (array, outer, inside)
+            elif x is out:
+                kinds += "W"
+            else:
+                kinds += "S"
+                arguments.append(x.item())
+        self._launch(kind, kinds, arguments, statics, layout.columns, layout.inner, size)
+        if out is not None:
+            return [out]
+        if order == tuple(range(len(order))):
+            return results
+        back = numpy.argsort(order)
+        return [result.transpose(back) for result in results]
+
+
+class _Layout:
+    """Rows: how long, how many of the inner dim, and for each operand its flat array, distances of rows, and whether rows are F."""
+
+    __slots__ = ("columns", "inner", "operands")
+
+    def __init__(self, columns: int, inner: int, operands: list[tuple]) -> None:
+        self.columns, self.inner, self.operands = columns, inner, operands
+
+
+def _order(operands: tuple, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dims from the outermost to the innermost in memory, of the first operand that has all elements."""
+    plain = tuple(range(len(shape)))
+    for x in operands:
+        if x.shape == shape:
+            if x.flags.c_contiguous:
+                return plain
+            strides = x.strides
+            if min(strides, default=0) > 0:
+                return tuple(sorted(plain, key=lambda axis: -strides[axis]))
+    return plain
+
+
+def _layout(spread: list[Any], shape: tuple[int, ...]) -> _Layout:
+    size = math.prod(shape)
+    if not size:
+        return _Layout(1, 1, [(None, 0, 0, True) if x is None else (_flat(x), 0, 0, True) for x in spread])
+    dims = [axis for axis, count in enumerate(shape) if count > 1]
+    strides: list[Any] = []
+    for x in spread:
+        if x is None:
+            strides.append(None)
+            continue
+        own = [x.strides[axis] // x.itemsize if x.shape[axis] > 1 else 0 for axis in dims]
+        if min(x.strides, default=0) < 0 or any(x.strides[axis] % x.itemsize for axis in dims):
+            own = [-1]
+        strides.append(own)
+    counts = [shape[axis] for axis in dims]
+    # Copies of what has no rows: backwards, or with other distances than 0 and 1 along the last dim.
+    for index, own in enumerate(strides):
+        if own and (own[-1] not in (0, 1) or own == [-1]):
+            spread[index] = _written_out(spread[index], shape)
+            strides[index] = _row_major(counts)
+    counts, strides = _collapsed(counts, strides)
+    if len(counts) > 3 or (len(counts) > 1 and counts[-1] < _SHORT):
+        tiled = _tiled(spread, strides, counts, size) if len(counts) == 2 else None
+        if tiled is not None:
+            return tiled
+        for index, own in enumerate(strides):
+            if own is not None and own != _row_major(counts):
+                spread[index] = _written_out(spread[index], shape)
+                strides[index] = _row_major(counts)
+        counts, strides = _collapsed(counts, strides)
+    while len(counts) < 3:
+        counts = [1, *counts]
+        strides = [None if own is None else [0, *own] for own in strides]
+    if counts[0] == counts[1] == 1:  # flat
+        operands = [
+            (None, 0, 0, True) if x is None else (_flat(x), _ROW * own[2], 0, own[2] == 1)
+            for x, own in zip(spread, strides, strict=True)
+        ]
+        return _Layout(_ROW, 1, operands)
+    operands = [
+        (None, 0, 0, True) if x is None else (_flat(x), own[0], own[1], own[2] == 1)
+        for x, own in zip(spread, strides, strict=True)
+    ]
+    return _Layout(counts[2], counts[1], operands)
+
+
+def _tiled(spread: list[Any], strides: list[Any], counts: list[int], size: int) -> _Layout | None:
+    """Many short rows with the same vector: several rows as one, with the vector written several times."""
+    full = _row_major(counts)
+    if any(own not in (None, full, [0, 1]) for own in strides):
+        return None
+    times = _ROW // counts[1]
+    columns = times * counts[1]
+    operands = []
+    for x, own in zip(spread, strides, strict=True):
+        if own is None:
+            operands.append((None, 0, 0, True))
+        elif own == full:
+            operands.append((_flat(x), columns, 0, True))
+        else:
+            operands.append((numpy.tile(_flat(x), times), 0, 0, True))
+    return _Layout(columns, 1, operands)
+
+
+def _row_major(counts: list[int]) -> list[int]:
+    found, step = [], 1
+    for count in reversed(counts):
+        found.append(step)
+        step *= count
+    return found[::-1]
+
+
+def _collapsed(counts: list[int], strides: list[Any]) -> tuple[list[int], list[Any]]:
+    """Neighbouring dims as one, where every operand goes through them in one step."""
+    axis = len(counts) - 2
+    counts = list(counts)
+    strides = [None if own is None else list(own) for own in strides]
+    while axis >= 0:
+        if all(own is None or own[axis] == own[axis + 1] * counts[axis + 1] for own in strides):
+            counts[axis] *= counts.pop(axis + 1)
+            for own in strides:
+                if own is not None:
+                    own.pop(axis)
+        axis -= 1
+    return counts, strides
+
+
+def _written_out(x: Any, shape: tuple[int, ...]) -> Any:
+    made = buffers.empty(shape, x.dtype)
+    numpy.copyto(made, x)
+    return made
+
+
+def _flat(x: Any) -> Any:
+    """A 1-d array over the elements of `x` and what lies between them."""
+    if x.flags.c_contiguous:
+        return _writeable(x).reshape(-1)
+    x = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]
+    length = 1 + sum((count - 1) * step for count, step in zip(x.shape, x.strides, strict=True)) // x.itemsize
+    found = numpy.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+    return _writeable(found)
+
+
+def _writeable(x: Any) -> Any:
+    """The array as kernels know it: an array that must not be written is another type to Numba."""
+    return x if x.flags.writeable else x.copy()
+
+
+def least_size(loop: Loop, native: bool) -> int:
+    """The number of elements from which the loop is faster than NumPy; `native`: NumPy has a function for it."""
+    costly = loop.functions & (_VECTOR | _SCALAR)
+    if native:
+        return TRANSCENDENTAL if costly else ONE_PASS
+    if costly:
+        return COMPOSED_TRANSCENDENTAL
+    passes = formulas.operations(*loop.trees)
+    return ONE_PASS if passes < 2 else TWO_PASSES if passes < 3 else COMPOSED
+
+
+def _new(shape: tuple[int, ...], size: int, kind: Any) -> Any:
+    return (numpy.empty if size * kind.itemsize < buffers.SMALLEST else buffers.empty)(shape, kind)
+
+
+def _overlaps(operands: Any, out: Any) -> bool:
+    """Whether an operand shares memory with `out` otherwise than by being it."""
+    return any([x is not out and numpy.may_share_memory(x, out) for x in operands])
+
+
+def _powers(trees: tuple[Tree, ...]) -> list[Tree]:
+    found, waiting = [], list(trees)
+    while waiting:
+        one = waiting.pop()
+        if one.head in ("name", "number"):
+            continue
+        if one.head == "**":
+            found.append(one)
+        waiting += one.parts
+    return found
+
+
+def ufunc(name: str, text: str, operands: str, kinds: str, result: str) -> Any:
+    """The NumPy ufunc of a formula for one combination of dtypes (`generator_numba.ufunc`); loads Numba."""
+    from dynograd.kernels import generator_numba
+
+    return generator_numba.ufunc(name, formulas.parse(text), tuple(operands.split()), kinds, result)
