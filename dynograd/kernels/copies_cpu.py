@@ -5,7 +5,6 @@ Arrays that go to compiled code go there as unsigned numbers of their element si
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy
@@ -103,7 +102,22 @@ def _run(kernels: Any, turned: Any, target: Any, source: Any, dims: list, t_at: 
     work = n0 * n1 * n2 * n3
     if turned is None:
         kernels.copy_rows(
-            into, t_first + t_at, t0, t1, t2, of, s_first + s_at, s0, s1, s2, s3, n1, n2, n3, count=n0 * n1 * n2, work=work
+            into,
+            t_first + t_at,
+            t0,
+            t1,
+            t2,
+            of,
+            s_first + s_at,
+            s0,
+            s1,
+            s2,
+            s3,
+            n1,
+            n2,
+            n3,
+            count=n0 * n1 * n2,
+            work=work,
         )
     else:
         tiles = n0 * n1 * -(-n2 // 32)

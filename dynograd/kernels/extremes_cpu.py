@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.blocks_cpu import LARGE, arg_extreme, reduced, suits
+from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened, with_kept
+
+_COMPILED = "fdilq"  # float32, float64, int32, int64
 
 
 def amax(input: Any, dim: Any, keepdim: bool) -> Any:
@@ -18,29 +22,55 @@ def amin(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    if input.size >= LARGE and input.dtype.char in _COMPILED and suits(input, dim):
+        return reduced("max" if function is numpy.maximum else "min", "same", input, dim, keepdim, input.dtype)
     if input.dtype.kind == "V":
         return function.reduce(widened(input), dim, None, None, keepdim).astype(input.dtype)
     return function.reduce(input, dim, None, None, keepdim)
 
 
 def argmax(input: Any, dim: int | None, keepdim: bool) -> Any:
-    return widened(input).argmax(dim, keepdims=keepdim) if input.ndim else numpy.zeros((), numpy.int64)
+    if not input.ndim:
+        return numpy.zeros((), numpy.int64)
+    wide = widened(input)
+    return _along(wide, dim, True, keepdim)[1] if _compiles(wide) else wide.argmax(dim, keepdims=keepdim)
 
 
 def argmin(input: Any, dim: int | None, keepdim: bool) -> Any:
-    return widened(input).argmin(dim, keepdims=keepdim) if input.ndim else numpy.zeros((), numpy.int64)
+    if not input.ndim:
+        return numpy.zeros((), numpy.int64)
+    wide = widened(input)
+    return _along(wide, dim, False, keepdim)[1] if _compiles(wide) else wide.argmin(dim, keepdims=keepdim)
 
 
 def max_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the largest along `dim`."""
     wide = widened(input)
+    if _compiles(wide):
+        values, places = _along(wide, dim, True, keepdim)
+        return values.astype(input.dtype, copy=False), places
     return _values(numpy.maximum, input, wide, dim, keepdim), argmax(wide, dim, keepdim)
 
 
 def min_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the smallest along `dim`."""
     wide = widened(input)
+    if _compiles(wide):
+        values, places = _along(wide, dim, False, keepdim)
+        return values.astype(input.dtype, copy=False), places
     return _values(numpy.minimum, input, wide, dim, keepdim), argmin(wide, dim, keepdim)
+
+
+def _compiles(wide: Any) -> bool:
+    return wide.size >= LARGE and wide.dtype.char in _COMPILED
+
+
+def _along(wide: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:
+    values, places = arg_extreme(contiguous(wide), dim, largest)
+    if not keepdim:
+        return values, places
+    shape = [1 if dim in (None, place) else size for place, size in enumerate(wide.shape)]
+    return values.reshape(shape), places.reshape(shape)
 
 
 def _values(function: Any, input: Any, wide: Any, dim: int, keepdim: bool) -> Any:

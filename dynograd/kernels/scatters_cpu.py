@@ -31,7 +31,7 @@ __all__ = [
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
 COMPILED_SIZE = 2048
 COMPILED_SIZE_OF_ADDING = 256
-_LARGE_INDEX = 1 << 15
+_LARGE_INDEX = 1 << 15  # NumPy copies rows as fast as one thread of ours, so they wait for the second
 _BLOCK = 4096
 _SUMMED = (np.float32, np.float64, np.int64)
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -50,7 +50,7 @@ def take(x, index, dim):
     inner = prod(x.shape[dim + 1 :])
     outer = prod(x.shape[:dim])
     elements = outer * inner * index.size
-    if elements < COMPILED_SIZE or not size or x.itemsize > 8:
+    if elements < (COMPILED_SIZE if inner == 1 else _LARGE_INDEX) or not size or x.itemsize > 8:
         return x.take(index, dim)
     low, high = limits(index)
     if low < -size or high >= size:
@@ -60,7 +60,7 @@ def take(x, index, dim):
     out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
     flat = _vector(index)
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
-    pick_slices(given, flat, made, count=outer * flat.size, work=elements * (2 if inner == 1 else 1))
+    pick_slices(given, flat, made, count=outer * flat.size, work=elements)
     return out
 
 
@@ -87,12 +87,16 @@ def add_slices(out, dim, index, src):
         index,
         source.reshape(outer, count, inner),
         count=outer * -(-inner // 16),
-        work=2 * elements,
+        work=elements,
     )
 
 
 def limits(index):
     """The smallest and the largest of some integers."""
+    if 0 in index.strides:  # expanded: each is there several times
+        index = index[
+            tuple([0 if not step and size else slice(None) for size, step in zip(index.shape, index.strides)])
+        ]
     if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
         return int(_min(index, None)), int(_max(index, None))
     from dynograd.kernels.scatters_numba import bounds

@@ -351,6 +351,11 @@ def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return (kept(g, shape, dim, keepdim) * exp_difference(x, kept(saved.output, shape, dim, keepdim)),)
 
 
+@logsumexp_dims.fast_backward
+def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return (kernel("reductions", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
+
+
 @op(saves="output level.shape")
 def exp_difference(input: Array, level: Array) -> Array:
     """exp(input - level), where `level` broadcasts; 0 where `level` is -inf."""

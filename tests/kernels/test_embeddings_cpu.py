@@ -70,7 +70,9 @@ def test_scatter_add(shape, dim, dtype):
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, np.int32])
-@pytest.mark.parametrize(("shape", "dim", "count"), [((5, 300), 0, 4), ((5, 100, 3), 1, 70), ((4, 3, 7), 2, 900), ((6,), 0, 40000)])
+@pytest.mark.parametrize(
+    ("shape", "dim", "count"), [((5, 300), 0, 4), ((5, 100, 3), 1, 70), ((4, 3, 7), 2, 900), ((6,), 0, 40000)]
+)
 def test_add_slices(shape, dim, count, dtype):
     out = draw(shape, dtype)
     index = np.random.default_rng(1).integers(-shape[dim], shape[dim], size=count)
