@@ -19,6 +19,7 @@ import numpy as np
 
 from dynograd.arrays.buffers import empty, empty_like, zeros
 from dynograd.kernels import threads
+from dynograd.kernels.recurrent_packing_cpu import longest_first, places, sizes_of
 
 __all__ = [
     "gru_backward",
@@ -215,16 +216,15 @@ def _layout(x, lengths):
     batch = lengths.size
     if x.ndim == 2:
         return Layout(*_packed_steps(lengths), 1, x.shape[0], batch, "packed", None, None)
-    order = np.argsort(-lengths, kind="stable")
+    order = longest_first(lengths)
     sizes, starts = _packed_steps(lengths[order])
-    step, rank = np.nonzero(np.arange(batch) < sizes[:, None])
-    return Layout(sizes, starts, 1, step.size, batch, "padded", order, step * batch + order[rank])
+    tokens = places(sizes, order, x.shape[0], batch, False)
+    return Layout(sizes, starts, 1, tokens.size, batch, "padded", order, tokens)
 
 
 def _packed_steps(lengths):
     """Of lengths, longest first: how many rows reach each step, and each step's first token."""
-    longest = int(lengths[0]) if lengths.size else 0
-    sizes = lengths.size - np.searchsorted(lengths[::-1], np.arange(longest), side="right")
+    sizes = sizes_of(lengths)
     return sizes, np.cumsum(sizes) - sizes
 
 

@@ -16,7 +16,8 @@ from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
-from dynograd.nn.utils.rnn import PackedSequence, lengths_of, places
+from dynograd.nn.utils.rnn import PackedSequence, lengths_of
+from dynograd.ops.recurrences import projected_lstm
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
@@ -123,13 +124,9 @@ class RNNBase(Module):
         lengths = None
         packed = input if isinstance(input, PackedSequence) else None
         if packed is not None:
-            sizes = packed.batch_sizes.tolist()
-            batch = sizes[0] if sizes else 0
-            index = places(sizes, batch)
-            lengths = creation.tensor(lengths_of(packed.batch_sizes), dtype=dtypes.int64)
-            base = creation.zeros(len(sizes) * batch, packed.data.shape[-1], dtype=packed.data.dtype)
-            self._check_input(packed.data)
-            x = base.index_copy(0, index, packed.data).reshape(len(sizes), batch, -1)  # type: ignore[attr-defined]
+            x = packed.data
+            self._check_input(x)
+            lengths = lengths_of(packed.batch_sizes)
             if hx is not None and packed.sorted_indices is not None:
                 hx = self._permuted(hx, packed.sorted_indices)
             single = False
@@ -146,11 +143,10 @@ class RNNBase(Module):
                 x = input.unsqueeze(1)
             else:
                 x = input.transpose(0, 1) if self.batch_first else input
-        states = self._initial(x, hx)
+        states = self._initial(x, hx, x.shape[1] if lengths is None else len(lengths))
         output, finals = self._layers(x, states, lengths)
         if packed is not None:
-            flat = output.reshape(-1, output.shape[-1]).index_select(0, index)
-            result: Any = PackedSequence(flat, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+            result: Any = PackedSequence(output, *packed[1:])
             if packed.unsorted_indices is not None:
                 finals = [one.index_select(1, packed.unsorted_indices) for one in finals]
         elif single:
@@ -183,9 +179,8 @@ class RNNBase(Module):
         given = hx if isinstance(hx, (tuple, list)) else [hx]
         return [one.index_select(1, order) for one in given]
 
-    def _initial(self, x: Any, hx: Any) -> list[Any]:
+    def _initial(self, x: Any, hx: Any, batch: int) -> list[Any]:
         count = self.num_layers * (2 if self.bidirectional else 1)
-        batch = x.shape[1]
         widths = [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
         if hx is None:
             return [creation.zeros(count, batch, width, dtype=x.dtype) for width in widths]
@@ -224,7 +219,8 @@ class RNNBase(Module):
         self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool
     ) -> Any:
         if self.proj_size:
-            return _projected_lstm(x, start, weights, biases, getattr(self, f"weight_hr{end}"), lengths, reverse)
+            weight_hr = getattr(self, f"weight_hr{end}")
+            return projected_lstm(x, *start, *weights, *biases, weight_hr, lengths, reverse)
         if self.mode == "LSTM":
             return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
         if self.mode == "GRU":
@@ -247,28 +243,6 @@ class RNNBase(Module):
         if self.bidirectional:
             text += ", bidirectional=True"
         return text
-
-
-def _projected_lstm(x: Any, start: list, weights: list, biases: list, w_hr: Any, lengths: Any, reverse: bool) -> Any:
-    """An LSTM layer whose hidden state is projected at every step (LSTMP), step by step.
-
-    Source: Sak et al., Long short-term memory based recurrent neural network architectures, 2014 (arXiv:1402.1128).
-    """
-    h, c = start
-    steps = range(x.shape[0])
-    outputs: dict[int, Any] = {}
-    for step in reversed(steps) if reverse else steps:
-        gates = F.linear(x[step], weights[0], biases[0]) + F.linear(h, weights[1], biases[1])
-        i, f, g, o = gates.chunk(4, 1)
-        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        new_h = F.linear(o.sigmoid() * new_c.tanh(), w_hr)
-        if lengths is None:
-            h, c, outputs[step] = new_h, new_c, new_h
-        else:
-            alive = (lengths > step).unsqueeze(1)
-            h, c = new_h.where(alive, h), new_c.where(alive, c)
-            outputs[step] = new_h.where(alive, creation.zeros_like(new_h))
-    return _ops["stack"]([outputs[step] for step in steps]), h, c
 
 
 class RNN(RNNBase):

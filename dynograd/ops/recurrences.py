@@ -1,7 +1,7 @@
-"""Recurrent layers: one layer, one direction, over whole padded sequences. Single steps are in `cells.py`.
+"""Recurrent layers: one layer, one direction, over whole sequences, padded or packed. Single steps are in `cells.py`.
 
 A layer runs as one fused kernel (`kernels/recurrent_cpu.py`); its `decomposition` is the same thing step by step, from which
-gradients of any order and forward mode come. Shapes: T time, B batch, I inputs, H hidden.
+gradients of any order and forward mode come. Shapes: T time, B batch, N tokens, I inputs, H hidden.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dynograd.ops.cells import gru_step, lstm_step
 from dynograd.ops.choices import choose
 from dynograd.ops.exponentials import tanh
 from dynograd.ops.indexing import get_basic
-from dynograd.ops.joins import stack
+from dynograd.ops.joins import joined, stack
 from dynograd.ops.matmuls import linear
 from dynograd.ops.op import op
 from dynograd.ops.views import reshaped
 
-__all__ = ["gru_layer", "lstm_layer", "rnn_layer"]
+__all__ = ["gru_layer", "lstm_layer", "projected_lstm", "rnn_layer"]
 
 
 @op(outputs="output h_n c_n", extras="reserve")
@@ -42,16 +42,17 @@ def lstm_layer(
     order. A row keeps its states after its last step, and its outputs beyond are 0; padding costs nothing.
 
     Args:
-        input (T, B, I): whatever lies beyond a row's length is not read.
+        input (T, B, I): whatever lies beyond a row's length is not read. Or (N, I), packed: the real tokens only, those of the first
+            step, then of the second, ...; rows are in the order of `lengths`, longest first.
         h_0, c_0 (B, H): states before the first step.
         weight_ih (4 H, I), weight_hh (4 H, H), bias_ih (4 H,), bias_hh (4 H,): biases may be None.
         lengths (B,): steps of each row, in any order, 0 allowed; None: all T.
         reverse: each row runs from its own last step to its first.
     Returns:
-        output (T, B, H), h_n (B, H), c_n (B, H).
+        output (T, B, H), or (N, H) for packed tokens; h_n (B, H), c_n (B, H).
     Raises:
         ShapeError: sizes that do not fit each other.
-        IndexRangeError: a length outside 0 to T.
+        IndexRangeError: a length outside 0 to T; lengths that grow or do not add up to N.
 
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; forget gates: Gers et al., Learning to forget, 2000.
 
@@ -92,6 +93,30 @@ def lstm_decomposition(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
 
 
+def projected_lstm(
+    input: Any,
+    h_0: Any,
+    c_0: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    weight_hr: Any,
+    lengths: Any = None,
+    reverse: bool = False,
+) -> Any:
+    """`lstm_layer` whose hidden state (B, P) is `(o * tanh(c)) @ weight_hr.T`, step by step; h_0 (B, P), weight_hh (4 H, P).
+
+    Source: Sak et al., Long short-term memory based recurrent neural network architectures, 2014 (arXiv:1402.1128).
+    """
+
+    def step(gates: Any, states: tuple) -> tuple:
+        hidden, cell = lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1])
+        return linear(hidden, weight_hr), cell
+
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
+
+
 @op(outputs="output h_n", extras="reserve")
 def gru_layer(
     input: Array,
@@ -109,7 +134,7 @@ def gru_layer(
     are the third block of either, so the reset gate r acts after the product. Arguments as in `lstm_layer`, with 3 H rows.
 
     Returns:
-        output (T, B, H), h_n (B, H).
+        output (T, B, H) or (N, H), h_n (B, H).
 
     Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078), in cuDNN's variant.
 
@@ -166,7 +191,7 @@ def rnn_layer(
     Args:
         nonlinearity: "tanh" or "relu".
     Returns:
-        output (T, B, H), h_n (B, H).
+        output (T, B, H) or (N, H), h_n (B, H).
 
     Source: Elman, Finding structure in time, 1990.
 
@@ -214,7 +239,7 @@ def rnn_decomposition(
 
 def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
     """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
-    if lengths is not None:
+    if lengths is not None and input.ndim == 3:
         input = choose(_alive(lengths, input.shape[0]), input, 0.0)
     return linear(input, weight, bias)
 
@@ -226,6 +251,8 @@ def _alive(lengths: Any, steps: int) -> Any:
 
 
 def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
+    if gates.ndim == 2:
+        return _unrolled_packed(step, gates, states, lengths, reverse)
     alive = None if lengths is None else _alive(lengths, gates.shape[0])
     times = range(gates.shape[0])
     outputs: list[Any] = [None] * len(times)
@@ -240,17 +267,52 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
     return (stack(outputs), *states)
 
 
+def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
+    """Steps of packed tokens: rows drop out as their sequences end, or in reverse join where these begin."""
+    array = getattr(lengths, "array", lengths)
+    sizes = kernel("recurrent_packing", "sizes_of", array)(array).tolist()
+    starts = [sum(sizes[:time]) for time in range(len(sizes))]
+    outputs: list[Any] = [None] * len(sizes)
+    now, rows = (tuple([_rows(one, 0, 0) for one in states]), 0) if reverse else (states, array.size)
+    ended: list[tuple] = []
+    for time in reversed(range(len(sizes))) if reverse else range(len(sizes)):
+        size = sizes[time]
+        if reverse:
+            now = tuple([_joined_rows([one, _rows(all_, rows, size)]) for one, all_ in zip(now, states, strict=True)])
+        else:
+            ended.append(tuple([_rows(one, size, rows) for one in now]))
+            now = tuple([_rows(one, 0, size) for one in now])
+        rows = size
+        now = step(_rows(gates, starts[time], starts[time] + size), now)
+        outputs[time] = now[0]
+    rest = [tuple([_rows(one, rows, array.size) for one in states])] if reverse else ended[::-1]
+    finals = [_joined_rows(list(parts)) for parts in zip(now, *rest, strict=True)]
+    output = _joined_rows(outputs) if outputs else _rows(states[0], 0, 0)
+    return (output, *finals)
+
+
+def _rows(x: Any, start: int, stop: int) -> Any:
+    return get_basic(x, (slice(start, stop),))
+
+
+def _joined_rows(parts: list[Any]) -> Any:
+    return joined(parts, 0)
+
+
 # --- checks ------------------------------------------------------------------------------------------------------------------
 
 
 def _check(
     who: str, blocks: int, input: Any, states: tuple, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, lengths: Any
 ) -> None:
-    if input.ndim != 3:
+    packed = input.ndim == 2 and lengths is not None and lengths.ndim == 1
+    if input.ndim != 3 and not packed:
         raise ShapeError(
-            f"{who}: expected input (T, B, I), got shape {input.shape}. Use unsqueeze for a single sequence."
+            f"{who}: expected input (T, B, I), or packed tokens (N, I) with lengths (B,), got shape {input.shape}. Use unsqueeze(1) "
+            f"for a single sequence."
         )
-    steps, batch, features = input.shape
+    features = input.shape[-1]
+    steps, batch = (input.shape[0], lengths.shape[0]) if packed else input.shape[:2]
     width = w_hh.shape[-1]
     rows = blocks * width
     wanted: list[tuple[str, Any, tuple[Any, ...]]] = [
@@ -272,10 +334,22 @@ def _check(
                 f"{who}: expected {name} to have the dtype of input, {input.dtype}, got {array.dtype}. Convert one of them, e.g. "
                 f"input.to(weight.dtype)."
             )
-    if lengths is not None:
+    if packed:
+        _check_packed(who, input, lengths)
+    elif lengths is not None:
         found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1)
         if found is not None:
             raise IndexRangeError(
                 f"{who}: length {found[0]} at position {found[1][0]} of lengths is out of range: input of shape {input.shape} has "
                 f"{steps} steps."
             )
+
+
+def _check_packed(who: str, input: Any, lengths: Any) -> None:
+    given = lengths.tolist()
+    if given and (min(given) < 0 or given != sorted(given, reverse=True)):
+        raise IndexRangeError(f"{who}: lengths of packed tokens must be 0 or more, longest first, got {given}.")
+    if sum(given) != input.shape[0]:
+        raise IndexRangeError(
+            f"{who}: lengths {given} add up to {sum(given)}, but packed input of shape {input.shape} has {input.shape[0]} tokens."
+        )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from dynograd import creation, dtypes
 from dynograd.errors import ShapeError
+from dynograd.kernels import kernel
 from dynograd.methods import public_functions
 from dynograd.tensor import Tensor
 
@@ -93,21 +94,16 @@ def invert_permutation(permutation: Any) -> Any:
     return made
 
 
-def lengths_of(batch_sizes: Any) -> list[int]:
-    """The length of each packed sequence, longest first."""
-    lengths: list[int] = []
-    sizes = batch_sizes.tolist()
-    for step in range(len(sizes), 0, -1):
-        lengths += [step] * (sizes[step - 1] - len(lengths))
-    return lengths
+def lengths_of(batch_sizes: Any) -> Any:
+    """(B,) the length of each packed sequence, longest first."""
+    sizes = batch_sizes.array
+    return creation.from_numpy(kernel("recurrent_packing", "lengths_of", sizes)(sizes))
 
 
-def places(sizes: list[int], batch: int) -> Any:
-    """For each packed token its row in the flattened time-major padded tensor (T * B, *)."""
-    found: list[int] = []
-    for step, size in enumerate(sizes):
-        found.extend(range(step * batch, step * batch + size))
-    return creation.tensor(found, dtype=dtypes.int64)
+def _rows_of(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
+    """(N,) for each packed token its row in the padded batch with its first two dims flattened."""
+    ranks = None if order is None else order.array
+    return creation.from_numpy(kernel("recurrent_packing", "places", sizes)(sizes, ranks, steps, batch, batch_first))
 
 
 def pack_padded_sequence(
@@ -143,6 +139,7 @@ def pack_padded_sequence(
                 f"pack_padded_sequence: Length of all samples has to be greater than 0 and at most {steps} (the padded length), "
                 f"but lengths[{place}] is {length}."
             )
+    given = creation.tensor(wanted, dtype=dtypes.int64).array
     order = None
     if enforce_sorted:
         for place in range(1, batch):
@@ -152,22 +149,12 @@ def pack_padded_sequence(
                     f"lengths[{place - 1}]={wanted[place - 1]} < lengths[{place}]={wanted[place]}. Pass enforce_sorted=False."
                 )
     else:
-        ranked = sorted(range(batch), key=lambda row: -wanted[row])
-        order = creation.tensor(ranked, dtype=dtypes.int64)
-        wanted = [wanted[row] for row in ranked]
-        input = input.index_select(0 if batch_first else 1, order)
-    if batch_first:
-        input = input.transpose(0, 1)
-    longest = wanted[0] if wanted else 0
-    sizes = []
-    reached = batch
-    for step in range(longest):
-        while wanted[reached - 1] <= step:
-            reached -= 1
-        sizes.append(reached)
+        ranks = kernel("recurrent_packing", "longest_first", given)(given)
+        order, given = creation.from_numpy(ranks), given[ranks]
+    sizes = kernel("recurrent_packing", "sizes_of", given)(given)
     flat = input.reshape(steps * batch, *input.shape[2:])
-    data = flat.index_select(0, places(sizes, batch))
-    return PackedSequence(data, creation.tensor(sizes, dtype=dtypes.int64), order)
+    data = flat.index_select(0, _rows_of(sizes, order, steps, batch, batch_first))
+    return PackedSequence(data, creation.from_numpy(sizes), order)
 
 
 def pad_packed_sequence(
@@ -180,9 +167,9 @@ def pad_packed_sequence(
     """
     if not isinstance(sequence, PackedSequence):
         raise TypeError(f"pad_packed_sequence: expected a PackedSequence, got {type(sequence).__name__}.")
-    sizes = sequence.batch_sizes.tolist()
-    batch = sizes[0] if sizes else 0
-    steps = len(sizes)
+    sizes = sequence.batch_sizes.array
+    batch = int(sizes[0]) if sizes.size else 0
+    steps = sizes.size
     if total_length is not None:
         if total_length < steps:
             raise ValueError(
@@ -193,12 +180,15 @@ def pad_packed_sequence(
     data = sequence.data
     rest = tuple(data.shape[1:])
     base = creation.full((steps * batch, *rest), padding_value, dtype=data.dtype)
-    padded = base.index_copy(0, places(sizes, batch), data).reshape(steps, batch, *rest)  # type: ignore[attr-defined]
-    lengths = creation.tensor(lengths_of(sequence.batch_sizes), dtype=dtypes.int64)
+    order = sequence.sorted_indices
+    if order is None:
+        order = invert_permutation(sequence.unsorted_indices)
+    rows = _rows_of(sizes, order, steps, batch, batch_first)
+    padded = base.index_copy(0, rows, data)  # type: ignore[attr-defined]
+    lengths = lengths_of(sequence.batch_sizes)
     if sequence.unsorted_indices is not None:
-        padded = padded.index_select(1, sequence.unsorted_indices)
-        lengths = lengths[sequence.unsorted_indices]  # type: ignore[index]
-    return (padded.transpose(0, 1) if batch_first else padded), lengths
+        lengths = lengths[sequence.unsorted_indices]
+    return padded.reshape(*((batch, steps) if batch_first else (steps, batch)), *rest), lengths
 
 
 def pad_sequence(
