@@ -11,6 +11,10 @@ from math import prod
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import contiguous
+from dynograd.kernels.reductions_cpu import mean_forward
+
 __all__ = [
     "adaptive_avg_pool_backward",
     "adaptive_avg_pool_forward",
@@ -19,6 +23,7 @@ __all__ = [
     "avg_pool_forward",
     "max_pool_backward",
     "max_pool_forward",
+    "max_pool_places",
     "max_unpool_forward",
     "pooled_size",
 ]
@@ -34,32 +39,100 @@ def pooled_size(size, kernel, stride, padding, dilation=1, ceil_mode=False):
 
 
 def max_pool_forward(x, kernel, stride, padding, dilation, ceil_mode):
-    """(largest value of each window, its index)."""
-    windows = [
-        _dilated_windows(*dimension, ceil_mode)
-        for dimension in zip(x.shape[-len(kernel) :], kernel, stride, padding, dilation, strict=True)
+    """(largest value of each window, its int64 index)."""
+    values, places = max_pool_places(x, kernel, stride, padding, dilation, ceil_mode)
+    return values, places.astype(np.int64)
+
+
+def max_pool_places(x, kernel, stride, padding, dilation, ceil_mode):
+    """(largest value of each window, its place as int32), for channels-last images both in that order of memory."""
+    spatial = len(kernel)
+    sizes = x.shape[-spatial:]
+    counts = [
+        pooled_size(*dimension, ceil_mode) for dimension in zip(sizes, kernel, stride, padding, dilation, strict=True)
     ]
-    plain = not any(padding) and set(dilation) == {1}
-    pairs = plain and len(kernel) == 2 and set(kernel) == set(stride) == {2} and not ceil_mode
-    return _maxima(x, windows, dilation, pairs)
+    shape = (*x.shape[:-spatial], *counts)
+    wide = _widened(x)
+    last = spatial == 2 and _is_channels_last(x)
+    if last:
+        moved = [shape[place] for place in (0, 2, 3, 1)]
+        values, places = buffers.empty(moved, wide.dtype), buffers.empty(moved, np.int32)
+    else:
+        values, places = buffers.empty(shape, wide.dtype), buffers.empty(shape, np.int32)
+    if values.size:
+        _fill_maxima(wide, values, places, sizes, counts, kernel, stride, padding, dilation, last)
+    values = values.astype(x.dtype, copy=False)
+    return (values.transpose(0, 3, 1, 2), places.transpose(0, 3, 1, 2)) if last else (values, places)
+
+
+def _fill_maxima(x, values, places, sizes, counts, kernel, stride, padding, dilation, last):
+    from dynograd.kernels import poolings_numba
+
+    lowest = x.dtype.type(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+    three = _three(sizes, 1) + _three(counts, 1)
+    windows = _three(kernel, 1) + _three(stride, 1) + _three(padding, 0) + _three(dilation, 1)
+    work = values.size * prod(kernel)
+    if last:
+        flat = x.transpose(0, 2, 3, 1).reshape(-1)
+        options = {"count": len(x), "work": work}
+        poolings_numba.largest_last(
+            flat, x.shape[1], three, windows, lowest, values.reshape(-1), places.reshape(-1), **options
+        )
+        return
+    planes = prod(x.shape[: x.ndim - len(sizes)])
+    x = contiguous(x)
+    if kernel == stride == (2, 2) and not any(padding) and dilation == (1, 1) and 2 * counts[1] <= sizes[1]:
+        if 2 * counts[0] <= sizes[0]:
+            flat = (planes, *counts)
+            poolings_numba.largest_in_pairs(
+                x.reshape(planes, *sizes), values.reshape(flat), places.reshape(flat), count=planes, work=work // 2
+            )
+            return
+    poolings_numba.largest_in_windows(
+        x.reshape(-1), three, windows, lowest, values.reshape(-1), places.reshape(-1), count=planes, work=work
+    )
 
 
 def adaptive_max_pool_forward(x, output_size):
-    """(largest value of each of `output_size` windows, its index)."""
-    sizes = x.shape[-len(output_size) :]
-    windows = [_adaptive_windows(size, count) for size, count in zip(sizes, output_size, strict=True)]
-    return _maxima(x, windows, (1,) * len(output_size), False)
+    """(largest value of each of `output_size` windows, its int64 index)."""
+    from dynograd.kernels.poolings_numba import largest_in_ranges
+
+    spatial = len(output_size)
+    windows = [_adaptive_windows(*pair) for pair in zip(x.shape[-spatial:], output_size, strict=True)]
+    planes = _planes(_widened(x), spatial)
+    shape = (*x.shape[:-spatial], *output_size)
+    values, places = buffers.empty(shape, planes.dtype), buffers.empty(shape, np.int64)
+    if values.size:
+        starts, stops, _ = _joined(windows)
+        flat = (len(planes), *_three(output_size, 1))
+        count, work = len(planes), 4 * planes.size
+        largest_in_ranges(planes, starts, stops, values.reshape(flat), places.reshape(flat), count=count, work=work)
+    return values.astype(x.dtype, copy=False), places
 
 
 def max_pool_backward(g, indices, input_shape, spatial_dims):
     """Gradient of the input of any maximum pooling over the last `spatial_dims`: each window's at its index."""
-    from dynograd.kernels.poolings_numba import add_at_indices
+    from dynograd.kernels import poolings_numba
 
-    gx = np.zeros((prod(input_shape[:-spatial_dims]), prod(input_shape[-spatial_dims:])), _computing(g.dtype))
-    if g.size:
-        rows = np.ascontiguousarray(g, gx.dtype).reshape(len(gx), -1)
-        add_at_indices(rows, np.ascontiguousarray(indices).reshape(len(gx), -1), gx)
-    return gx.reshape(input_shape).astype(g.dtype, copy=False)
+    kind = _computing(g.dtype)
+    last = spatial_dims == 2 and _is_channels_last(indices)
+    lead, size = input_shape[:-spatial_dims], prod(input_shape[-spatial_dims:])
+    if not g.size:
+        return np.zeros(input_shape, g.dtype)
+    if last:
+        batch, channels, height, width = input_shape
+        gx = buffers.empty((batch, height, width, channels), kind)
+        flat = (batch, -1, channels)
+        given, places = [contiguous(one.transpose(0, 2, 3, 1)) for one in (g.astype(kind, copy=False), indices)]
+        poolings_numba.add_at_places_last(
+            given.reshape(flat), places.reshape(flat), gx.reshape(flat), count=batch, work=gx.size + g.size
+        )
+        return gx.astype(g.dtype, copy=False).transpose(0, 3, 1, 2)
+    planes = prod(lead)
+    gx = buffers.empty(input_shape, kind)
+    given, places = contiguous(g, kind).reshape(planes, -1), contiguous(indices).reshape(planes, -1)
+    poolings_numba.add_at_places(given, places, gx.reshape(planes, size), count=planes, work=gx.size + g.size)
+    return gx.astype(g.dtype, copy=False)
 
 
 def max_unpool_forward(x, indices, output_size):
@@ -85,9 +158,9 @@ def avg_pool_backward(g, input_shape, kernel, stride, padding, ceil_mode, count_
 
 def adaptive_avg_pool_forward(x, output_size):
     """Mean of each of `output_size` windows; window i covers floor(i * size / count) to ceil((i + 1) * size / count)."""
-    dims = tuple(range(-len(output_size), 0))
+    dims = tuple(range(x.ndim - len(output_size), x.ndim))
     if set(output_size) == {1} and x.size:
-        return x.mean(axis=dims, keepdims=True, dtype=_computing(x.dtype)).astype(x.dtype, copy=False)
+        return mean_forward(x, dims, True)
     sizes = x.shape[-len(output_size) :]
     return _averages(x, [_adaptive_windows(*pair) for pair in zip(sizes, output_size, strict=True)], None)
 
@@ -95,17 +168,22 @@ def adaptive_avg_pool_forward(x, output_size):
 def adaptive_avg_pool_backward(g, input_shape, output_size):
     """Gradient of the input of `adaptive_avg_pool_forward`."""
     sizes = input_shape[-len(output_size) :]
+    if set(output_size) == {1} and g.size and prod(sizes):
+        return _spread(g, input_shape, prod(sizes))
     windows = [_adaptive_windows(*pair) for pair in zip(sizes, output_size, strict=True)]
     return _averages_backward(g, input_shape, windows, None)
 
 
-def _dilated_windows(size, kernel, stride, padding, dilation, ceil_mode):
-    """(first place, one past the last place, places counted) of each window along one dimension."""
-    count = pooled_size(size, kernel, stride, padding, dilation, ceil_mode)
-    first = np.arange(count) * stride - padding
-    stops = np.minimum(first + (kernel - 1) * dilation + 1, size)
-    starts = first - dilation * (np.minimum(first, 0) // dilation)
-    return starts, stops, stops - starts
+def _spread(g, input_shape, size):
+    kind = _computing(g.dtype)
+    share = g.astype(kind, copy=False).reshape(-1)
+    if g.size * size < 4096:
+        return np.repeat(share / kind.type(size), size).reshape(input_shape).astype(g.dtype, copy=False)
+    from dynograd.kernels.poolings_numba import spread_planes
+
+    gx = buffers.empty(input_shape, kind)
+    spread_planes(contiguous(share), kind.type(1 / size), gx.reshape(-1, size), count=g.size, work=gx.size)
+    return gx.astype(g.dtype, copy=False)
 
 
 def _average_windows(shape, kernel, stride, padding, ceil_mode, count_include_pad):
@@ -124,57 +202,49 @@ def _adaptive_windows(size, count):
     return starts, stops, stops - starts
 
 
-def _maxima(x, windows, steps, pairs):
-    shape = (*x.shape[: x.ndim - len(windows)], *(len(starts) for starts, _, _ in windows))
-    planes = _planes(x, len(windows))
-    values, indices = np.empty(shape, x.dtype), np.empty(shape, np.int64)
-    flat = (len(planes), *(1,) * (3 - len(windows)), *shape[-len(windows) :])
-    if not values.size:
-        return values, indices
-    wide = planes.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else planes
-    found = values.reshape(flat) if wide is planes else np.empty(flat, np.float32)
-    if pairs:
-        from dynograd.kernels.poolings_numba import largest_in_pairs
-
-        largest_in_pairs(wide[:, 0], found[:, 0], indices.reshape(flat)[:, 0])
-    else:
-        from dynograd.kernels.poolings_numba import largest_in_windows
-
-        starts, stops, _ = _joined(windows)
-        steps = (1,) * (3 - len(steps)) + tuple(map(int, steps))
-        lowest = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
-        largest_in_windows(wide, starts, stops, steps, wide.dtype.type(lowest), found, indices.reshape(flat))
-    if wide is not planes:
-        values[...] = found.reshape(shape)
-    return values, indices
-
-
 def _averages(x, windows, divisor):
     from dynograd.kernels.poolings_numba import average_windows
 
     shape = (*x.shape[: x.ndim - len(windows)], *(len(starts) for starts, _, _ in windows))
     planes = _planes(x, len(windows)).astype(_computing(x.dtype), copy=False)
-    out = np.empty(shape, planes.dtype)
+    out = buffers.empty(shape, planes.dtype)
     if out.size:
-        flat = (len(planes), *(1,) * (3 - len(windows)), *shape[-len(windows) :])
-        average_windows(planes, *_joined(windows), divisor or 0, out.reshape(flat))
+        flat = (len(planes), *_three(shape[-len(windows) :], 1))
+        work = 4 * max(out.size, planes.size)
+        average_windows(planes, *_joined(windows), divisor or 0, out.reshape(flat), count=len(planes), work=work)
     return out.astype(x.dtype, copy=False)
 
 
 def _averages_backward(g, input_shape, windows, divisor):
     from dynograd.kernels.poolings_numba import average_windows_backward
 
-    gx = np.zeros(input_shape, _computing(g.dtype))
-    if g.size:
-        outer = _planes(g, len(windows)).astype(gx.dtype, copy=False)
-        average_windows_backward(outer, *_joined(windows), divisor or 0, _planes(gx, len(windows)))
+    if not g.size:
+        return np.zeros(input_shape, g.dtype)
+    gx = buffers.empty(input_shape, _computing(g.dtype))
+    outer, inner = _planes(g, len(windows)).astype(gx.dtype, copy=False), _planes(gx, len(windows))
+    work = 4 * max(g.size, gx.size)
+    average_windows_backward(outer, *_joined(windows), divisor or 0, inner, count=len(outer), work=work)
     return gx.astype(g.dtype, copy=False)
 
 
 def _planes(x, spatial):
     """(planes, D, H, W) with ones for missing dimensions; a view of a contiguous array."""
     leading = x.shape[: x.ndim - spatial]
-    return np.ascontiguousarray(x).reshape(prod(leading), *(1,) * (3 - spatial), *x.shape[x.ndim - spatial :])
+    return contiguous(x).reshape(prod(leading), *_three(x.shape[x.ndim - spatial :], 1))
+
+
+def _three(values, missing):
+    """The values of one, two or three dimensions as three."""
+    return (missing,) * (3 - len(values)) + tuple([int(value) for value in values])
+
+
+def _widened(x):
+    """Half types as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+
+
+def _is_channels_last(x):
+    return x.ndim == 4 and not x.flags.c_contiguous and x.transpose(0, 2, 3, 1).flags.c_contiguous
 
 
 def _joined(windows):

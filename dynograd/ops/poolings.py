@@ -43,6 +43,23 @@ def largest_decomposition(input: Any, window: Any) -> Any:
     return picked(input, indices, len(window[0])), indices
 
 
+@op(name="max_pool_values", extras="places")
+def largest_values(input: Array, window: tuple) -> Array:
+    """The largest value of each window over the last dims."""
+    return kernel("poolings", "max_pool_places", input)(input, *window)
+
+
+@largest_values.fast_backward
+def largest_values_fast_backward(g: Any, saved: Any, window: Any) -> Any:
+    shape = saved.input.shape
+    return (kernel("poolings", "max_pool_backward", g)(g, saved.places, shape, len(window[0])),)
+
+
+@largest_values.decomposition
+def largest_values_decomposition(input: Any, window: Any) -> Any:
+    return picked(input, largest_places(input, window), len(window[0]))
+
+
 @op(name="max_pool_places", differentiable=False)
 def largest_places(input: Array, window: tuple) -> Array:
     """Where the largest value of each window stands among the last dims."""

@@ -12,7 +12,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import pow
 from dynograd.ops.op import composed
-from dynograd.ops.poolings import adaptive_average, adaptive_largest, average, largest
+from dynograd.ops.poolings import adaptive_average, adaptive_largest, average, largest, largest_values
 from dynograd.ops.precisions import check_floating
 from dynograd.ops.spatial_sizes import per_dim
 
@@ -291,8 +291,8 @@ def _max_pool(
     steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
     padding, dilation = per_dim(who, "padding", padding, rank, 0), per_dim(who, "dilation", dilation, rank, 1)
     _check_windows(who, input, taps, steps, padding, dilation, ceil_mode)
-    found = largest(input, (taps, steps, padding, dilation, bool(ceil_mode)))
-    return tuple(found) if return_indices else found[0]
+    window = (taps, steps, padding, dilation, bool(ceil_mode))
+    return tuple(largest(input, window)) if return_indices else largest_values(input, window)
 
 
 def _avg_pool(

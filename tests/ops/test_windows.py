@@ -145,7 +145,7 @@ AVG_WINDOWS = [
     {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
     {"kernel_size": 2, "divisor_override": 3},
 ]
-MAX_OPS = ["max_pool", "max_pool_places"]
+MAX_OPS = ["max_pool", "max_pool_places", "max_pool_values"]
 
 ROWS = [
     *[
