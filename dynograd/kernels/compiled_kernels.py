@@ -12,9 +12,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy
+
+from dynograd.arrays import buffers
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["compiled_for"]
+__all__ = ["compiled_for", "in_shape"]
 
 COMPILED_SIZE = 256
 SMALL_CALLS = 2048
@@ -52,3 +55,16 @@ def compiled_for(size: int) -> _Kernels | None:
             return None
     _loaded = _kernels
     return _loaded
+
+
+def in_shape(made: Any, shape: tuple[int, ...]) -> Any:
+    """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
+
+    The backward pass takes an owner for `.grad` as it is, and copies a view.
+    """
+    if made.shape == shape:
+        return made
+    if made.base is not None:
+        return made.reshape(shape) if not buffers.is_leased(made) else numpy.ndarray(shape, made.dtype, made.base)
+    made.resize(shape, refcheck=False)
+    return made

@@ -1,13 +1,20 @@
-"""Variance and standard deviation of NumPy arrays, in two passes (mean, then squared distances), in float32 for half types."""
+"""Variance and standard deviation of NumPy arrays, in two passes (mean, then squared distances), in float32 for half types.
+
+Over the last dims of a row-major float32 array of some size both passes run while a row is in cache.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy
 
+from dynograd.kernels.compiled_kernels import compiled_for, in_shape
 from dynograd.kernels.reductions_cpu import count_of, widened
 
+# Below this NumPy's five short passes cost about as much as one kernel.
+_ROWS_SIZE = 256
 _REAL = {"F": numpy.dtype(numpy.float32), "D": numpy.dtype(numpy.float64)}
 
 
@@ -21,7 +28,36 @@ def std_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     )
 
 
+def distance_times(g: Any, x: Any, dim: Any) -> Any:
+    """(x - mean of x over `dim`) * g, where g has one number for each mean; None where the ops do as well."""
+    folded = _rows(x, dim)
+    if folded is None:
+        return None
+    kernels, rows = folded
+    outer = numpy.ascontiguousarray(g, numpy.float32).reshape(-1)
+    return in_shape(kernels["variance_backward"](rows, outer), x.shape)
+
+
+def _rows(x: Any, dim: Any) -> Any:
+    """(kernels, rows (R, C)) when `dim` are the last dims of a large row-major float32 array, else None."""
+    if x.dtype.char != "f" or x.size < _ROWS_SIZE or not x.flags.c_contiguous:
+        return None
+    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    first = min(dims)
+    if len(dims) != x.ndim - first:
+        return None
+    rows = prod(x.shape[:first])
+    kernels = compiled_for(x.size)
+    return None if kernels is None or not rows else (kernels, x.reshape(rows, x.size // rows))
+
+
 def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    folded = _rows(input, dim)
+    if folded is not None:
+        kernels, rows = folded
+        first = 0 if dim is None else dim if isinstance(dim, int) else min(dim)
+        shape = (*input.shape[:first], *((1,) * (input.ndim - first) if keepdim else ()))
+        return in_shape(kernels["variance"](rows, float(max(rows.shape[1] - correction, 0))), shape)
     wide = widened(input)
     count = count_of(input.shape, dim)
     mean = numpy.add.reduce(wide, dim, None, None, True)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.compiled_kernels import compiled_for, in_shape
 
 __all__ = [
     "cross_entropy_backward",
@@ -149,7 +149,7 @@ def nll_loss_backward(g, log_probabilities, target, total_weight, weight, ignore
     result = buffers.empty(scores.shape, np.float32)
     name = "losses.nll_scatter"
     if labels.shape[1] == 1:
-        name, labels, result = "losses.nll_scatter_rows", labels.reshape(-1), result.reshape(scores.shape[:2])
+        name, labels, result = "losses.nll_scatter_rows", labels.reshape(-1), in_shape(result, scores.shape[:2])
     else:
         outer = outer.reshape(labels.shape)
     kernels[name](outer, labels, weights, ignore_index, result, count=len(labels), work=result.size)
@@ -197,7 +197,7 @@ def _narrow(found, like):
     """A float32 result in the shape and dtype of the scores."""
     if like.dtype.char != "f":
         found = found.astype(like.dtype)
-    return found if found.shape == like.shape else found.reshape(like.shape)
+    return in_shape(found, like.shape)
 
 
 def _blocks(places):

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.compiled_kernels import compiled_for, in_shape
 
 __all__ = [
     "batch_norm_backward",
@@ -21,6 +21,7 @@ __all__ = [
     "group_norm_forward",
     "layer_norm_backward",
     "layer_norm_forward",
+    "moved_statistics",
 ]
 
 _WORK = 4  # passes over the elements
@@ -63,7 +64,7 @@ def layer_norm_backward(g, x, mean, rstd, weight, normalized_ndim):
         gx = rstd[:, None] * (weighted - weighted.sum(axis=1, keepdims=True) / count - normal * along)
         gw, gb = (outer * normal).sum(axis=0), outer.sum(axis=0)
     shape, kind = x.shape[x.ndim - normalized_ndim :], x.dtype if weight is None else weight.dtype
-    gw, gb = (vector.reshape(shape).astype(kind, copy=False) for vector in (gw, gb))
+    gw, gb = (in_shape(vector.astype(kind, copy=False), shape) for vector in (gw, gb))
     return like(gx, x), gw, gb
 
 
@@ -99,7 +100,7 @@ def group_norm_backward(g, x, mean, rstd, weight, groups):
     scale = _parameter(weight, 1, channels, rows)
     if (kernels := _kernels_for(rows)) is not None:
         gx = buffers.empty(rows.shape, np.float32)
-        gw, gb = np.empty((2, len(rows), channels // groups), np.float32)
+        gw, gb = (np.empty((len(rows), channels // groups), np.float32) for _ in range(2))
         kernels["normalizations.group_norm_gradients"](
             outer, rows, places, scale, mean, rstd, gx, gw, gb, count=len(rows), work=_WORK * rows.size
         )
@@ -162,6 +163,14 @@ def batch_norm_backward(g, x, weight, mean, rstd, training):
     return gx, gw.astype(kind, copy=False), gb.astype(kind, copy=False)
 
 
+def moved_statistics(running, batch, momentum):
+    """Running statistics a step closer to the batch's, in the dtype of the running ones."""
+    kind = running.dtype.type
+    found = running * kind(1 - momentum)
+    found += batch.astype(running.dtype, copy=False) * kind(momentum)
+    return found
+
+
 def _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, eps):
     wide = np.asarray(x, np.float32)
     last = _channels_last(wide)
@@ -207,7 +216,7 @@ def _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training):
     if last is None:
         channels = np.ascontiguousarray(wide).reshape(*x.shape[:2], prod(x.shape[2:]))
         outer = np.ascontiguousarray(g, np.float32).reshape(channels.shape)
-        gx, (gw, gb) = buffers.empty(channels.shape, np.float32), np.empty((2, size), np.float32)
+        gx, gw, gb = buffers.empty(channels.shape, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
         kernels["normalizations.batch_norm_gradients"](
             outer, channels, scale, mean, rstd, training, gx, gw, gb, count=size, work=_WORK * gx.size
         )
@@ -259,7 +268,7 @@ def _as_given(y, x, last):
         y = y.astype(x.dtype)
     if last is not None and x.ndim > 2 and prod(x.shape[2:]) != 1:
         return np.moveaxis(y.reshape(x.shape[0], *x.shape[2:], x.shape[1]), -1, 1)
-    return y.reshape(x.shape)
+    return in_shape(y, x.shape)
 
 
 # --- shapes and types ----------------------------------------------------------------------------------------------------------
@@ -282,7 +291,7 @@ def like(y, x):
     """A result in the shape and dtype of x."""
     if y.dtype.num != x.dtype.num:
         y = y.astype(x.dtype)
-    return y if y.shape == x.shape else y.reshape(x.shape)
+    return in_shape(y, x.shape)
 
 
 def _kernels_for(rows):

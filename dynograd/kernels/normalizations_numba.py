@@ -13,7 +13,7 @@ __all__ = ["batch_norm", "batch_norm_gradients", "channel_affine", "group_norm",
 _PIECE = 4096  # elements whose sum is taken in the arrays' own type
 
 
-@compiled
+@compiled(inline=True)
 def _sum(row):
     total = row.dtype.type(0)
     for j in range(row.size):
@@ -21,7 +21,7 @@ def _sum(row):
     return total
 
 
-@compiled
+@compiled(inline=True)
 def _sum_of_squares(row, middle):
     total = row.dtype.type(0)
     for j in range(row.size):
@@ -29,7 +29,7 @@ def _sum_of_squares(row, middle):
     return total
 
 
-@compiled
+@compiled(inline=True)
 def _sum_of_products(outer, row, middle):
     total = row.dtype.type(0)
     for j in range(row.size):
@@ -53,13 +53,13 @@ def _merged(row, count, mean, squares):
     return count, mean, squares
 
 
-@compiled(noalias=True)
+@compiled(inline=True)
 def _affine(row, middle, scale, shift, result):
     for j in range(row.size):
         result[j] = (row[j] - middle) * scale + shift
 
 
-@compiled(noalias=True)
+@compiled(inline=True)
 def _gradient(outer, row, middle, scale, shift, slope, result):
     for j in range(row.size):
         result[j] = scale * (outer[j] - shift - (row[j] - middle) * slope)
@@ -69,10 +69,25 @@ def _gradient(outer, row, middle, scale, shift, slope, result):
 def batch_norm(x, weight, bias, eps, y, mean, variance, rstd, start, stop):
     """Normalises the channels start to stop by their own statistics, which are written too."""
     kind = x.dtype.type
+    group = _PIECE // max(x.shape[2], 1) + 1
     for c in range(start, stop):
         count, middle, squares = 0.0, 0.0, 0.0
-        for n in range(x.shape[0]):
-            count, middle, squares = _merged(x[n, c], count, middle, squares)
+        for first in range(0, x.shape[0], group):
+            last = min(first + group, x.shape[0])
+            if group == 1:
+                count, middle, squares = _merged(x[first, c], count, middle, squares)
+                continue
+            total, inner = 0.0, 0.0
+            for n in range(first, last):
+                total += _sum(x[n, c])
+            size = float((last - first) * x.shape[2])
+            own = kind(total / size)
+            for n in range(first, last):
+                inner += _sum_of_squares(x[n, c], own)
+            distance = own - middle
+            middle += distance * (size / (count + size))
+            squares += inner + distance * distance * (count * (size / (count + size)))
+            count += size
         mean[c] = kind(middle)
         variance[c] = kind(squares / max(count, 1.0))
         rstd[c] = kind(1 / math.sqrt(squares / max(count, 1.0) + eps))
@@ -166,7 +181,7 @@ def group_norm_gradients(g, x, places, weight, mean, rstd, gx, gw, gb, start, st
             )
 
 
-@compiled(noalias=True)
+@compiled(inline=True)
 def _group_gradient(outer, row, middle, scale, shift, slope, result):
     for j in range(row.size):
         result[j] = scale * outer[j] - shift - (row[j] - middle) * slope

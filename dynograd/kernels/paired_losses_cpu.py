@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.compiled_kernels import compiled_for, in_shape
 
 __all__ = ["loss_backward", "loss_forward", "pays"]
 
@@ -65,7 +65,7 @@ def loss_backward(name, g, input, target, parameter, reduction):
             kernel.serial(*parts[:2], parameter, share, parts[2], 0, 1)
     if input.dtype.char != "f":
         result = result.astype(input.dtype)
-    return result.reshape(input.shape)
+    return in_shape(result, input.shape)
 
 
 def _flat(array):

@@ -20,6 +20,7 @@ from numba.extending import overload
 
 from dynograd.arrays import buffers
 from dynograd.kernels import formulas, math_numba, threads
+from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.kernel_cache import digest_of
@@ -113,7 +114,7 @@ def column_blocks(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _total(partial: Any) -> Any:
-    return partial[0] if len(partial) == 1 else numpy.add.reduce(partial, 0)
+    return in_shape(partial, partial.shape[1:]) if len(partial) == 1 else numpy.add.reduce(partial, 0)
 
 
 # --- writing -----------------------------------------------------------------------------------------------------------------

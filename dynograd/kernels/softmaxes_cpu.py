@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.compiled_kernels import compiled_for, in_shape
 
 __all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
 
@@ -83,4 +83,4 @@ def _along(kernels, name, dim, *arrays):
         y = kernels[name](*arrays)
     if kind.char != "f":
         y = y.astype(kind)
-    return y if y.shape == shape else y.reshape(shape)
+    return in_shape(y, shape)

@@ -11,7 +11,6 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.broadcasting import convert
 from dynograd.ops.exponentials import sqrt
 from dynograd.ops.normalizations import by_channel, check_channels, group_normalized, scaled
 from dynograd.ops.op import composed, op
@@ -64,6 +63,12 @@ def batch_normalized_decomposition(
     flat = (input.shape[1],)
     spread = count / max(count - 1, 1) if training else 1.0
     return narrowed(out, input), reshaped(mean, flat), reshaped(variance * spread, flat)
+
+
+@op(name="moved_statistics", differentiable=False)
+def moved_statistics(input: Array, batch: Array, momentum: float) -> Array:
+    """Running statistics `input`, moved towards the batch's by the share `momentum`."""
+    return kernel("normalizations", "moved_statistics", input)(input, batch, momentum)
 
 
 @composed(covers="batch_norm")
@@ -189,4 +194,4 @@ def _move(running: Any, batch: Any, momentum: float, per_example: Any = None) ->
     batch = batch.detach()
     if per_example is not None:
         batch = mean_dims(reshaped(batch, per_example), (0,), False)
-    running.mul_(1 - momentum).add_(convert(batch, running.dtype) * momentum)
+    running.copy_(moved_statistics(running.detach(), batch, momentum))

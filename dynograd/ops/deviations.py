@@ -37,6 +37,29 @@ def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) ->
     return (_through_distance(g * absolute_power(saved.output, -1), saved.input, dim, correction, keepdim),)
 
 
+@var_dims.fast_backward
+def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    x = saved.input
+    freedom = count_of(x.shape, dim) - correction
+    if freedom > 0:
+        found = kernel("deviations", "distance_times", x)(g * (2 / freedom), x, dim)
+        if found is not None:
+            return (found,)
+    return (_through_distance(g + g, x, dim, correction, keepdim),)
+
+
+@std_dims.fast_backward
+def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    x = saved.input
+    scaled = g * absolute_power(saved.output, -1)
+    freedom = count_of(x.shape, dim) - correction
+    if freedom > 0:
+        found = kernel("deviations", "distance_times", x)(scaled / freedom, x, dim)
+        if found is not None:
+            return (found,)
+    return (_through_distance(scaled, x, dim, correction, keepdim),)
+
+
 def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """g times the distance of x from its mean, over the degrees of freedom."""
     shape = tuple(x.shape)
