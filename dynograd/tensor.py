@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from typing import Any
 
@@ -15,11 +17,24 @@ from dynograd.autograd.nodes import Hooks, Node, Partial
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
 from dynograd.errors import DtypeError, GradientError
+from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
 from dynograd.tensor_parts import Meta, RemovableHandle, link_view, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
+
+_adding = threading.Lock()  # several threads may send gradients to one leaf
+
+
+def _renew_lock() -> None:
+    """In a forked child: no thread of the parent holds it there."""
+    global _adding
+    _adding = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Tensor:
@@ -328,23 +343,32 @@ class Tensor:
                 g = hook(g, isinstance(g, Tensor))
         return g
 
-    def accumulate_grad(self, g: Any, private: bool) -> None:
+    def adds_directly(self, part: Any) -> bool:
+        """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
+        held = self._grad
+        if held is None or self._meta is not None or held._requires_grad:
+            return False
+        with _adding:
+            kernel("gradients", "add_into", held.array)(held.array, part)
+        return True
+
+    def accumulate_grad(self, g: Any) -> None:
         """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
         meta = self._meta
         if meta is not None and meta.hooks is not None:
             g = self.run_hooks(g)
-            private = False
         held = self._grad
         if isinstance(g, Tensor):
             self._grad = g if held is None else held + g
         elif held is None:
-            if not private and not is_private(g):
+            if not is_private(g):
                 g = arrays.copy(g)
             self._grad = wrap(g)
         elif held._requires_grad:
             self._grad = held + wrap(arrays.as_result(g))
         else:
-            arrays.add_into(held.array, g)
+            with _adding:
+                kernel("gradients", "add_into", held.array)(held.array, g)
         if meta is not None and meta.after_accumulate:
             for after in list(meta.after_accumulate.values()):
                 after(self)

@@ -7,6 +7,7 @@ tape, under `create_graph`. It knows no op: a node's `apply` (or `apply_graph`) 
 from __future__ import annotations
 
 from operator import attrgetter
+from sys import getrefcount
 from typing import Any
 
 from dynograd import arrays
@@ -14,10 +15,15 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import GradientError, InplaceError
+from dynograd.kernels import kernel
 
 __all__ = ["run_backward"]
 
 _by_time = attrgetter("seq")
+
+# References to a gradient in `_added` when the pass alone holds it; `ownership` finds out. 0: never write into it.
+_private = [0]
+_SMALL = 4096
 
 
 def run_backward(
@@ -53,12 +59,12 @@ def run_backward(
     MODES.grad = (2 if MODES.anomaly else 1) if create_graph else 0
     try:
         if targets is None:
-            owned = _visit(order, grads, retain_graph, create_graph)
+            _visit(order, grads, retain_graph, create_graph)
             del seen, order, roots
             for leaf in leaves:
                 g = grads.pop(leaf, None)
                 if g is not None:
-                    leaf.accumulate_grad(g, leaf in owned)
+                    leaf.accumulate_grad(g)
                     g = None
             return None
         results: dict[Any, Any] = {}
@@ -79,12 +85,10 @@ def _visit(
     kept: Any = (),
     wanted: set[Any] | None = None,
     results: dict[Any, Any] | None = None,
-) -> set[Any]:
-    """Runs the nodes in order; gives the leaves whose gradient is a new array that the pass itself has summed."""
-    owned: set[Any] = set()
+) -> None:
+    """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
     pop, get = grads.pop, grads.get
     anomaly = MODES.anomaly
-    add_into, as_result = arrays.add_into, arrays.as_result
     for node in order:
         g = pop(node, None)
         if g is None:
@@ -119,17 +123,33 @@ def _visit(
                 continue
             held = get(edge)
             if held is None:
-                grads[edge] = part
-            elif edge in owned:
-                add_into(held, part)
-            elif edge.seq or create_graph:
+                if edge.seq or wanted is not None or create_graph or not edge.adds_directly(part):
+                    grads[edge] = part
+            elif create_graph:
                 grads[edge] = held + part
-            else:
-                grads[edge] = as_result(held + part)
-                owned.add(edge)
+            elif not _added(held, part):
+                grads[edge] = _sum(held, part)
         if not retain_graph and node.release is not None:
             node.release()
-    return owned
+
+
+def _added(held: Any, part: Any) -> bool:
+    """Adds `part` into the memory of `held` if nobody but the pass has it; whether it did."""
+    if getrefcount(held) > _private[0] or type(held) not in arrays.array_types or type(part) is not type(held):
+        return False
+    if held.shape != part.shape or held.dtype != part.dtype or not arrays.owns_memory(held):
+        return False
+    if held.size < _SMALL:
+        arrays.add_into(held, part)
+    else:
+        kernel("gradients", "add_into", held)(held, part)
+    return True
+
+
+def _sum(held: Any, part: Any) -> Any:
+    if type(held) not in arrays.array_types or held.size < _SMALL or type(part) is not type(held):
+        return arrays.as_result(held + part)
+    return kernel("gradients", "add", held)(held, part)
 
 
 def _leading_to(order: list[Any], targets: list[Any]) -> set[Any]:

@@ -1,6 +1,6 @@
-"""Whether the backward pass alone holds an array, so that it may become `.grad` without a copy.
+"""Whether the backward pass alone holds an array, so that it may become `.grad` without a copy, or a sum be written into it.
 
-Asked of the reference count, which is calibrated once by a real backward pass over a leaf that only counts.
+Asked of the reference count, which is calibrated once by real backward passes over a leaf that only counts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.autograd import engine
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.nodes import Node
 
@@ -21,7 +22,10 @@ class _Probe:
     seq = 0
     edges = ()
 
-    def accumulate_grad(self, g: Any, private: bool) -> None:
+    def adds_directly(self, part: Any) -> bool:
+        return False
+
+    def accumulate_grad(self, g: Any) -> None:
         global _unshared
         _unshared = sys.getrefcount(g)
 
@@ -30,7 +34,7 @@ class _ProbeNode(Node):
     __slots__ = ()
 
     def apply(self, g: Any) -> Any:
-        return (g + 1,)
+        return tuple([g + 1 for _ in self.edges])
 
 
 _unshared = 0
@@ -39,16 +43,31 @@ _unshared = 0
 def is_private(g: Any) -> bool:
     """Whether the engine alone holds the array `g`, so that it may become `.grad` without a copy."""
     # one more reference than the probe saw: this function's own parameter
-    return arrays.is_array(g) and arrays.owns_memory(g) and sys.getrefcount(g) <= _unshared + _EXTRA
+    return type(g) in arrays.array_types and arrays.owns_memory(g) and sys.getrefcount(g) <= _unshared + _EXTRA
 
 
 _EXTRA = 1
 
 
 def _calibrate() -> None:
+    probe, start = _Probe(), arrays.full((1,), 1.0, dtypes.float32)
+    run_backward([(_node(1, probe), start)])
+    added, engine._added = engine._added, _count_sum  # type: ignore[assignment]
+    try:
+        run_backward([(_node(3, _node(2, probe), _node(1, probe)), start)])
+    finally:
+        engine._added = added
+
+
+def _count_sum(held: Any, part: Any) -> bool:
+    engine._private[0] = sys.getrefcount(held)
+    return False
+
+
+def _node(seq: int, *edges: Any) -> Node:
     node = _ProbeNode()
-    node.edges, node.seq, node.hooks, node.attrs = (_Probe(),), 1, None, None
-    run_backward([(node, arrays.full((1,), 1.0, dtypes.float32))])
+    node.edges, node.seq, node.hooks, node.attrs = edges, seq, None, None
+    return node
 
 
 _calibrate()

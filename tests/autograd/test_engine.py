@@ -10,7 +10,12 @@ import numpy
 import pytest
 
 import dynograd as dg
+from dynograd import arrays
+from dynograd.arrays import buffers
+from dynograd.autograd import engine
 from dynograd.errors import GradientError
+from dynograd.kernels import gradients_cpu
+from dynograd.kernels import threads as kernel_threads
 
 
 def leaf(*values: float) -> dg.Tensor:
@@ -302,3 +307,104 @@ def test_a_gradient_that_nobody_else_holds_is_not_copied(monkeypatch):
     other = dg.ones(2, requires_grad=True)
     (other + w.detach()[0]).sum().backward()  # its gradient is a stretched view
     assert copies == [(2,)]
+
+
+@pytest.mark.parametrize("size", [3, 5000, 200_000])
+def test_parts_of_a_gradient_are_added_in_place(size, monkeypatch):
+    monkeypatch.setattr(engine, "_sum", None)  # would make a new array
+    x = dg.ones(size, dtype=dg.float64, requires_grad=True)
+    y = x * 2
+    ((y * 3).sum() + (y * 4).sum() + (y * 5).sum() + (x * 6).sum() + (x * 7).sum()).backward()
+    numpy.testing.assert_array_equal(x.grad.numpy(), 37)
+
+
+@pytest.mark.parametrize("size", [3, 5000, 200_000])
+def test_a_gradient_that_goes_two_ways_is_not_added_into(size):
+    x, y = (dg.ones(size, dtype=dg.float64, requires_grad=True) for _ in range(2))
+    z = x + y  # both get the same array
+    w = z + z
+    (w.sum() + (x * 3).sum() + (y * 5).sum() + (z * 7).sum()).backward()
+    numpy.testing.assert_array_equal(x.grad.numpy(), 2 + 3 + 7)
+    numpy.testing.assert_array_equal(y.grad.numpy(), 2 + 5 + 7)
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_what_the_user_gave_or_keeps_is_not_added_into(size):
+    x = dg.ones(size, requires_grad=True)
+    kept = []
+    y = x * 1
+    y.register_hook(lambda g: kept.append(g) or g)
+    seed = dg.ones(size)
+    z = y + 0
+    dg.autograd.backward([z, y], [seed, seed])
+    y.detach()
+    numpy.testing.assert_array_equal(seed.numpy(), 1)
+    numpy.testing.assert_array_equal(kept[0].numpy(), 2)
+    numpy.testing.assert_array_equal(x.grad.numpy(), 2)
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_gradients_are_accumulated_in_the_memory_of_grad(size, monkeypatch):
+    x = dg.ones(size, requires_grad=True)
+    (x * 2).sum().backward()
+    held, address = x.grad, x.grad.data_ptr()
+    assert arrays.owns_memory(held.array)
+    monkeypatch.setattr(type(x), "accumulate_grad", None)  # would wait for the sum
+    ((x * 3).sum() + (x * 4).sum()).backward()
+    assert x.grad is held and held.data_ptr() == address
+    numpy.testing.assert_array_equal(held.numpy(), 9)
+
+
+def test_a_hook_sees_the_whole_gradient_once_also_when_there_is_one_already():
+    x = dg.ones(3, requires_grad=True)
+    x.grad = dg.ones(3)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    ((x * 3).sum() + (x * 4).sum()).backward()
+    assert seen == [[7.0] * 3] and x.grad.tolist() == [8.0] * 3
+
+
+def test_threads_add_to_one_leaf():
+    x = dg.zeros(100_000, requires_grad=True)
+    x.grad = dg.zeros(100_000)
+
+    def work() -> None:
+        for _ in range(20):
+            (x * 1).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    numpy.testing.assert_array_equal(x.grad.numpy(), 80)
+
+
+def test_large_sums_have_the_same_bits_for_any_number_of_threads(monkeypatch):
+    found = []
+    for count in (1, 2):
+        monkeypatch.setattr(kernel_threads, "_threads", count)
+        one, other = numpy.random.default_rng(0).normal(size=(2, 300, 700)).astype(numpy.float32)
+        found.append(gradients_cpu.add(one, other).tobytes())
+        gradients_cpu.add_into(one, other)
+        found.append(one.tobytes())
+        strided = one.T.copy().T
+        gradients_cpu.add_into(strided, other)
+        numpy.testing.assert_array_equal(strided, one + other)
+    assert len(set(found)) == 1
+
+
+def test_memory_of_backward_falls_as_it_goes():
+    """A chain of n large activations never needs more than them and a few gradients."""
+    x = dg.ones(100_000, requires_grad=True)
+    size, y = x.nbytes, x
+    for _ in range(20):
+        y = y.tanh()
+    loss = y.sum()
+    del y
+    buffers.reset_peak()
+    start = buffers.statistics()["in_use"]
+    loss.backward()
+    assert buffers.statistics()["peak"] - start <= 4 * size
+    del loss
+    assert buffers.statistics()["in_use"] <= start - 18 * size
