@@ -17,6 +17,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels import convolutions_columns as columns
 from dynograd.kernels import convolutions_plans as plans
+from dynograd.kernels import threads
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
@@ -73,18 +74,20 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
             kind, copy=False
         )
     from dynograd.kernels import convolutions_numba as compiled
+    from dynograd.kernels import tiles_numba
 
-    size, lanes, _, heights = _tiles(x.dtype, dots=True)
+    size, lanes, _ = _tiles(x.dtype)
     windows = _windows(weight_shape[2:], stride, padding, dilation)
-    plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, heights)
+    plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
     partial = buffers.zeros((plan.partial,), x.dtype)
     keep, g_at = g, _address(g)
     if plan.lay_out:
-        keep = buffers.zeros((plan.g_elements,), x.dtype)
+        keep = buffers.empty((plan.g_elements,), x.dtype)
         g_at = _address(keep)
         compiled.planes(
-            partial, g_at, _address(g), plan.g_geometry, plan.g_parts, count=g.shape[0], work=2 * plan.g_elements
-        )
+            partial, g_at, int(plan.pace[4]), _address(g), plan.g_geometry, plan.g_parts,
+            count=plan.pieces, work=2 * plan.g_elements,
+        )  # fmt: skip
     compiled.correlate_weights(
         partial, _address(x), g_at, plan.geometry, plan.phase, plan.taps, plan.parts, plan.rows, plan.slices, plan.pace,
         count=plan.items, work=plan.work >> 3,
@@ -111,13 +114,12 @@ def _correlate(plan, x, weight, bias, out, steps, groups, outer, inner):
     )  # fmt: skip
 
 
-def _tiles(kind, dots=False):
-    """Bytes of an element, elements of a vector, and the heights of tiles: what plans depend on besides shapes."""
+def _tiles(kind):
+    """Bytes of an element, elements of a vector; tiles and threads: what plans depend on besides shapes."""
     from dynograd.kernels import tiles_numba
 
-    heights = tiles_numba.DOT_TILES if dots else tiles_numba.PRODUCT_TILES
-    found = kind.itemsize, tiles_numba.BYTES // kind.itemsize, tuple(heights)
-    return (*found[:2], None, found[2]) if dots else found
+    heights = tuple(tiles_numba.PRODUCT_TILES.items())
+    return kind.itemsize, tiles_numba.BYTES // kind.itemsize, (heights, threads.get_num_threads())
 
 
 def _windows(kernel, stride, padding, dilation):

@@ -11,7 +11,7 @@ import numpy as np
 from dynograd.kernels import convolutions_plans as plans
 from dynograd.kernels import tiles_numba
 from dynograd.kernels.compiling_numba import chunked, compiled
-from dynograd.kernels.tiles_numba import BYTES, copy_line, copy_strided, transpose_lines, zero_line
+from dynograd.kernels.tiles_numba import BYTES, copy_halves, copy_lines, copy_strided, transpose_lines, zero_line
 
 __all__ = ["add_partials", "correlate", "correlate_weights", "pack_weights", "planes"]
 
@@ -37,7 +37,7 @@ _STEP_A, _STEP_B, _SPAN = plans.STEP_A, plans.STEP_B, plans.SPAN
 _X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans.X_W
 _SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
 _LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
-_JUMP_A, _JUMP_B, _SPLIT = plans.JUMP_A, plans.JUMP_B, plans.SPLIT
+_JUMP_A, _JUMP_B, _SPLIT, _DEPTH = plans.JUMP_A, plans.JUMP_B, plans.SPLIT, plans.DEPTH
 _TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
 _OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
 _TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
@@ -57,61 +57,75 @@ def correlate(bias, x, packed, out, geometry, phases, steps, parts, rows, start,
         rows (blocks, 2): first channel of a group and number of channels for each tile.
     """
     size = bias.itemsize
-    direct, groups, outer = geometry[_DIRECT], geometry[_GROUPS], geometry[_OUTER]
+    direct, groups, outer, depth = geometry[_DIRECT], geometry[_GROUPS], geometry[_OUTER], geometry[_DEPTH]
     room = np.zeros(geometry[_ROOM], bias.dtype)
     scratch = np.empty(geometry[_SCRATCH], bias.dtype)
     places, targets = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
+    count, known = 0, (0, 0, 0)
     for item in range(start, stop):
         n = item // geometry[_BLOCKS] * geometry[_GROUP]
         images = min(geometry[_GROUP], geometry[_BATCH] - n)
         first = geometry[_FIRST] + item % geometry[_BLOCKS] * geometry[_ROWS]
         last = min(first + geometry[_ROWS], geometry[_LAST])
         for group in range(groups):
-            source = x + n * geometry[_X_N] + group * geometry[_INNER] * geometry[_X_C]
-            if direct:
-                base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
-            else:
-                base = room.ctypes.data
-                _lay_out(bias, base, source, images, geometry[_INNER], first, last, geometry, parts)
-            for index in range(phases.shape[0]):
-                phase = phases[index]
-                begin, end = max(first, phase[_LOW_A]), min(last, phase[_LOW_A] + phase[_COUNT_A])
-                if begin >= end or phase[_COUNT_B] <= 0 or phase[_COUNT_W] <= 0:
-                    continue
-                straight = phase[_MODE] == 1
-                count = _cover(places, targets, images, begin, end, first, phase, geometry, straight, size)
-                taps = phase[_TAPS] * geometry[_INNER]
-                steps_at = steps.ctypes.data + phase[_TAPS_AT] * 8
-                result = out + n * geometry[_OUT_N] + group * outer * geometry[_OUT_C]
-                step = geometry[_OUT_C] if straight else images * geometry[_SPAN]
-                for block in range(rows.shape[0]):
-                    channel, height = rows[block, 0], rows[block, 1]
-                    weights = packed + (phase[_WEIGHTS_AT] + (group * outer + channel) * taps) * size
-                    target = result + channel * geometry[_OUT_C] if straight else scratch.ctypes.data
-                    biases = bias.ctypes.data + (group * outer + channel) * size
-                    if taps == 0:
-                        for row in range(height):
-                            scratch[row * (step // size) : (row + 1) * (step // size)] = bias[
-                                group * outer + channel + row
-                            ]
-                    else:
-                        _tiles(
-                            bias, base, steps_at, taps, weights, places, target, targets, step, biases, height, count
-                        )
-                    if not straight:
-                        _take_out(
-                            bias,
-                            scratch.ctypes.data,
-                            step,
-                            result,
-                            channel,
-                            height,
-                            images,
-                            begin,
-                            end,
-                            phase,
-                            geometry,
-                        )
+            for inner in range(0, geometry[_INNER], depth):
+                channels = min(depth, geometry[_INNER] - inner)
+                source = x + n * geometry[_X_N] + (group * geometry[_INNER] + inner) * geometry[_X_C]
+                if direct:
+                    base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
+                else:
+                    base = room.ctypes.data
+                    _lay_out(bias, base, source, images, channels, first, last, geometry, parts)
+                for index in range(phases.shape[0]):
+                    phase = phases[index]
+                    begin, end = max(first, phase[_LOW_A]), min(last, phase[_LOW_A] + phase[_COUNT_A])
+                    if begin >= end or phase[_COUNT_B] <= 0 or phase[_COUNT_W] <= 0:
+                        continue
+                    straight = phase[_MODE] == 1
+                    if (
+                        phases.shape[0] > 1
+                        or images != known[0]
+                        or end - begin != known[1]
+                        or begin - first != known[2]
+                    ):
+                        count = _cover(places, targets, images, begin, end, first, phase, geometry, straight, size)
+                        known = (images, end - begin, begin - first)
+                    taps = phase[_TAPS] * channels
+                    steps_at = steps.ctypes.data + phase[_TAPS_AT] * 8
+                    result = out + n * geometry[_OUT_N] + group * outer * geometry[_OUT_C]
+                    result += (phase[_AT_A] + (begin - phase[_LOW_A]) * geometry[_TAKE_A]) * geometry[_OUT_A]
+                    step = geometry[_OUT_C] if straight else images * geometry[_SPAN]
+                    for block in range(rows.shape[0]):
+                        channel, height = rows[block, 0], rows[block, 1]
+                        weights = packed + phase[_WEIGHTS_AT] * size
+                        weights += ((group * outer + channel) * geometry[_INNER] + inner * height) * phase[_TAPS] * size
+                        target = scratch.ctypes.data
+                        if straight:
+                            target = result + channel * step
+                        elif depth < geometry[_INNER]:
+                            target += (index * outer + channel) * geometry[_GROUP] * geometry[_SPAN]
+                        biases = bias.ctypes.data + (group * outer + channel) * size
+                        if taps > 0:
+                            start_at = biases if inner == 0 else 0
+                            _tiles(
+                                bias,
+                                base,
+                                steps_at,
+                                taps,
+                                weights,
+                                places,
+                                target,
+                                targets,
+                                step,
+                                start_at,
+                                height,
+                                count,
+                            )
+                        else:
+                            for row in range(height):
+                                copy_strided(bias, target + row * step, size, biases + row * size, 0, step // size)
+                        if not straight and inner + channels == geometry[_INNER]:
+                            _take_out(bias, target, step, result, channel, height, images, begin, end, phase, geometry)
 
 
 @compiled
@@ -157,9 +171,10 @@ def _cover(places, targets, images, begin, end, first, phase, geometry, straight
             for b in range(phase[_COUNT_B]):
                 line = a * step_a + b * step_b
                 if straight:
-                    at = phase[_AT_A] + (begin - phase[_LOW_A] + a) * geometry[_TAKE_A]
-                    result = image * geometry[_OUT_N] + at * geometry[_OUT_A] + phase[_AT_W] * geometry[_OUT_W]
-                    result += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B]
+                    result = image * geometry[_OUT_N] + a * geometry[_TAKE_A] * geometry[_OUT_A]
+                    result += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B] + phase[_AT_W] * geometry[
+                        _OUT_W
+                    ]
                     for j in range(0, width, lanes):
                         along = min(j, width - lanes) * size
                         places[v] = image * geometry[_IMAGE] + origin + line + along
@@ -181,50 +196,73 @@ def _cover(places, targets, images, begin, end, first, phase, geometry, straight
 
 @compiled
 def _lay_out(like, room, source, images, channels, first, last, geometry, parts):
-    """Planes of some images and channels, with their padding, for outputs of the lines first to last.
+    """Planes of some images and channels, with their padding, for outputs of the lines first to last. `room` is zero at first.
 
-    `parts` says for each part of a split line (slot in the plane, first place, places, first element of the source).
+    `parts` says for each part of a split line (element where it begins, first place, places, first element of the source).
     """
     size = like.itemsize
-    lanes = BYTES // size
-    lines = (last - first - 1) * geometry[_JUMP_A] + geometry[_REACH_A]
-    begin = first * geometry[_JUMP_A]
-    step = geometry[_X_W] * geometry[_SPLIT]
-    turn = geometry[_X_W] != size and geometry[_X_C] == size and channels >= lanes
-    for image in range(images):
-        for a in range(lines):
-            at_a = (begin + a) * geometry[_LINE_A] - geometry[_PAD_A]
-            for b in range(geometry[_LINES_B]):
-                at_b = b * geometry[_LINE_B] - geometry[_PAD_B]
-                inside = 0 <= at_a < geometry[_SIZE_A] and 0 <= at_b < geometry[_SIZE_B]
-                if not inside and geometry[_BLOCKS] == 1:
-                    continue  # has been zero from the start
-                come = source + image * geometry[_X_N] + at_a * geometry[_X_A] + at_b * geometry[_X_B]
-                to = room + image * geometry[_IMAGE] + a * geometry[_STEP_A] + b * geometry[_STEP_B]
+    jump = geometry[_LINE_A]
+    count = (last - first - 1) * geometry[_JUMP_A] + geometry[_REACH_A]
+    begin = first * geometry[_JUMP_A] * jump - geometry[_PAD_A]
+    low = min(max(0, (jump - 1 - begin) // jump), count)  # lines of x that exist
+    high = max(low, min(count, (geometry[_SIZE_A] - begin + jump - 1) // jump))
+    if geometry[_BLOCKS] > 1:  # where other items had lines
+        for image in range(images):
+            for c in range(channels):
+                plane = room + image * geometry[_IMAGE] + c * geometry[_PLANE]
                 for part in range(parts.shape[0]):
-                    count = parts[part, 2]
-                    line_to, line_from = to + parts[part, 1] * size, come + parts[part, 3] * geometry[_X_W]
-                    line_to += parts[part, 0] * size
-                    if not inside:
-                        for c in range(channels):
-                            zero_line(like, line_to + c * geometry[_PLANE], count)
-                    elif step == size:
-                        for c in range(channels):
-                            copy_line(like, line_to + c * geometry[_PLANE], line_from + c * geometry[_X_C], count)
-                    elif turn and count >= lanes:
-                        for j in range(0, count, lanes):
-                            along = min(j, count - lanes)
-                            for k in range(0, channels, lanes):
-                                c = min(k, channels - lanes)
-                                block = line_to + c * geometry[_PLANE] + along * size
-                                transpose_lines(
-                                    like, block, geometry[_PLANE], line_from + c * size + along * step, step
-                                )
-                    else:
-                        for c in range(channels):
-                            copy_strided(
-                                like, line_to + c * geometry[_PLANE], size, line_from + c * geometry[_X_C], step, count
-                            )
+                    to = plane + parts[part, 0] * size
+                    zero_line(like, to, low * geometry[_STEP_A] // size)
+                    zero_line(like, to + high * geometry[_STEP_A], (count - high) * geometry[_STEP_A] // size)
+    turn = geometry[_X_W] != size and geometry[_X_C] == size and channels >= BYTES // size
+    for image in range(images):
+        for b in range(geometry[_LINES_B]):
+            at_b = b * geometry[_LINE_B] - geometry[_PAD_B]
+            if not 0 <= at_b < geometry[_SIZE_B]:
+                continue  # zero from the start
+            come = source + image * geometry[_X_N] + (begin + low * jump) * geometry[_X_A] + at_b * geometry[_X_B]
+            to = room + image * geometry[_IMAGE] + low * geometry[_STEP_A] + b * geometry[_STEP_B]
+            for part in range(parts.shape[0]):
+                width = parts[part, 2]
+                target = to + (parts[part, 0] + parts[part, 1]) * size
+                origin = come + parts[part, 3] * geometry[_X_W]
+                if turn and width >= BYTES // size:
+                    _turn(like, target, origin, high - low, channels, width, geometry)
+                else:
+                    _lay_out_planes(like, target, origin, high - low, channels, width, geometry)
+
+
+@compiled
+def _lay_out_planes(like, target, origin, lines, channels, width, geometry):
+    """One part of the lines of some planes, from arrays with any strides."""
+    size = like.itemsize
+    jump, step = geometry[_LINE_A] * geometry[_X_A], geometry[_X_W] * geometry[_SPLIT]
+    for c in range(channels):
+        to, come = target + c * geometry[_PLANE], origin + c * geometry[_X_C]
+        if step == size:
+            copy_lines(like, to, geometry[_STEP_A], come, jump, lines, width)
+        elif step == 2 * size and width >= BYTES // size:
+            for a in range(lines):
+                copy_halves(like, to + a * geometry[_STEP_A], come + a * jump, width)
+        else:
+            for a in range(lines):
+                copy_strided(like, to + a * geometry[_STEP_A], size, come + a * jump, step, width)
+
+
+@compiled
+def _turn(like, target, origin, lines, channels, width, geometry):
+    """One part of the lines of some planes, from an array whose channels are neighbours."""
+    size = like.itemsize
+    lanes = BYTES // size
+    jump, step = geometry[_LINE_A] * geometry[_X_A], geometry[_X_W] * geometry[_SPLIT]
+    for a in range(lines):
+        to, come = target + a * geometry[_STEP_A], origin + a * jump
+        for j in range(0, width, lanes):
+            along = min(j, width - lanes)
+            for k in range(0, channels, lanes):
+                c = min(k, channels - lanes)
+                block = to + c * geometry[_PLANE] + along * size
+                transpose_lines(like, block, geometry[_PLANE], come + c * size + along * step, step)
 
 
 @compiled
@@ -237,7 +275,7 @@ def _take_out(like, scratch, step, result, channel, height, images, begin, end, 
     turn = geometry[_OUT_W] != size and geometry[_OUT_C] == size and height == lanes and width >= lanes
     for image in range(images):
         for a in range(end - begin):
-            at = phase[_AT_A] + (begin - phase[_LOW_A] + a) * geometry[_TAKE_A]
+            at = a * geometry[_TAKE_A]
             for b in range(phase[_COUNT_B]):
                 come = scratch + image * geometry[_SPAN] + a * step_a + b * step_b
                 to = result + channel * geometry[_OUT_C] + image * geometry[_OUT_N] + at * geometry[_OUT_A]
@@ -247,14 +285,13 @@ def _take_out(like, scratch, step, result, channel, height, images, begin, end, 
                         along = min(j, width - lanes)
                         transpose_lines(like, to + along * out_step, out_step, come + along * size, step)
                 elif out_step == size:
-                    for c in range(height):
-                        copy_line(like, to + c * geometry[_OUT_C], come + c * step, width)
+                    copy_lines(like, to, geometry[_OUT_C], come, step, height, width)
                 else:
                     for c in range(height):
                         copy_strided(like, to + c * geometry[_OUT_C], out_step, come + c * step, size, width)
 
 
-@chunked
+@chunked(noalias=True)
 def pack_weights(w, packed, group_step, outer_step, inner_step, groups, outer, inner, phases, taps, rows, start, stop):
     """Weights in the order in which the tiles of each block of channels read them; items are the groups times the blocks.
 
@@ -272,26 +309,26 @@ def pack_weights(w, packed, group_step, outer_step, inner_step, groups, outer, i
             for c in range(inner):
                 for t in range(count):
                     source = group * group_step + channel * outer_step + c * inner_step + taps[taps_at + t]
-                    for row in range(height):
-                        packed[target + row] = w[source + row * outer_step]
+                    if height == 8:  # a number of turns that LLVM knows
+                        for row in range(8):
+                            packed[np.uint64(target + row)] = w[np.uint64(source + row * outer_step)]
+                    else:
+                        for row in range(height):
+                            packed[np.uint64(target + row)] = w[np.uint64(source + row * outer_step)]
                     target += height
             taps_at += count
 
 
 @chunked
-def planes(like, out, x, geometry, parts, start, stop):
-    """Padded planes of the images start to stop: what `correlate` lays out for itself, for arrays that are read many times."""
-    for n in range(start, stop):
+def planes(like, out, pitch, x, geometry, parts, start, stop):
+    """Planes of items as `correlate` lays them out for itself, for arrays that are read many times: item i at out + i * pitch."""
+    for item in range(start, stop):
+        n = item // geometry[_BLOCKS] * geometry[_GROUP]
+        images = min(geometry[_GROUP], geometry[_BATCH] - n)
+        first = item % geometry[_BLOCKS] * geometry[_ROWS]
+        last = min(first + geometry[_ROWS], geometry[_LAST])
         _lay_out(
-            like,
-            out + n * geometry[_IMAGE],
-            x + n * geometry[_X_N],
-            1,
-            geometry[_INNER],
-            0,
-            geometry[_LAST],
-            geometry,
-            parts,
+            like, out + item * pitch, x + n * geometry[_X_N], images, geometry[_INNER], first, last, geometry, parts
         )
 
 
@@ -303,8 +340,9 @@ def correlate_weights(partial, x, g, geometry, phase, taps, parts, rows, slices,
         partial: zeros (parts of the batch, groups, slices, CO / groups, columns), flat; also says the dtype.
         x, g: addresses.
         phase: one row of a plan's phases. taps: offsets of the kernel's taps in a plane.
-        slices: number of slices, channels of each, columns of each with what tiles write beyond, parts of the batch.
-        pace: steps of g between images, channels, lines of A and B.
+        slices: number of slices, channels of each, columns of each with what tiles write beyond, parts of the batch, columns
+            that are taken together.
+        pace: steps of g between images, channels, lines of A and B, and items where it is laid out in items.
     """
     size = partial.itemsize
     lanes = BYTES // size
@@ -314,6 +352,7 @@ def correlate_weights(partial, x, g, geometry, phase, taps, parts, rows, slices,
     g_places, x_places = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
     masks = np.empty(geometry[_VECTORS] * lanes, partial.dtype)
     offsets = np.empty(columns + 16, np.int64)
+    full, count, known = 0, 0, (0, 0)
     pieces = (geometry[_BATCH] + geometry[_GROUP] - 1) // geometry[_GROUP] * geometry[_BLOCKS]
     for item in range(start, stop):
         share, group, piece = item // number // geometry[_GROUPS], item // number % geometry[_GROUPS], item % number
@@ -337,13 +376,16 @@ def correlate_weights(partial, x, g, geometry, phase, taps, parts, rows, slices,
             else:
                 base = room.ctypes.data
                 _lay_out(partial, base, source, images, channels, first, last, geometry, parts)
-            full, count = _pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, size)
-            left = g + n * pace[0] + group * outer * pace[1] + first * pace[2]
-            for column in range(0, used, 24):
+            if images != known[0] or last - first != known[1]:
+                full, count = _pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, size)
+                known = (images, last - first)
+            left = g + group * outer * pace[1]
+            left += index * pace[4] if pace[4] else n * pace[0] + first * pace[2]
+            for column in range(0, used, slices[4]):
                 for block in range(rows.shape[0]):
                     o, height = rows[block, 0], rows[block, 1]
                     width = _dot_width(height)
-                    for at in range(column, min(column + 24, used), width):
+                    for at in range(column, min(column + slices[4], used), width):
                         line, target = left + o * pace[1], result + (o * columns + at) * size
                         tap = offsets.ctypes.data + 8 * at
                         gp, xp, mp = g_places.ctypes.data, x_places.ctypes.data, masks.ctypes.data

@@ -16,24 +16,29 @@ import numpy as np
 
 __all__ = ["Plan", "backward_plan", "forward_plan", "weight_plan"]
 
+# Products that one tile adds up before the next channels: its weights and its part of the planes then fit the first-level cache.
+DEEP = 640
 # Bytes of the planes of an item: a part of the second-level cache of one core (0.5 to 2 MiB), with room for results and weights.
 ROOM_BYTES = 192 << 10
-# Fewer items than this leave threads idle at the end; more cost a table each.
-ITEMS = 8
+# Items of a weight gradient: enough for some threads, few enough to be added up.
+ITEMS = 16
 # Overlapping the last vectors of lines costs products, running over the gaps between lines costs a copy of the results.
 OVERLAP = 1.15
-# Places of g that an item of the weight gradient takes at a time: sums stay in registers so long.
-PACE = 1024
+# Places of g that the weight gradient takes at a time: lines of g and planes of x of a few tiles then fit the first-level cache
+# (32 KiB), and the sums of a tile stay in registers long enough to be worth adding up.
+PACE = 512
+# Fewer columns than this read g so seldom that it need not be laid out for them.
+FEW_COLUMNS = 16
 # Columns (taps times channels) of a slice of the weight gradient.
 COLUMNS = 72
 
 _geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM SCRATCH VECTORS DIRECT IMAGE PLANE STEP_A STEP_B SPAN
 X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
-OUT_N OUT_C OUT_A OUT_B OUT_W""".split()
+DEPTH OUT_N OUT_C OUT_A OUT_B OUT_W""".split()
 _phase_names = "TAPS TAPS_AT WEIGHTS_AT MODE LOW_A COUNT_A AT_A LOW_B COUNT_B AT_B LOW_W COUNT_W AT_W".split()
 (BATCH, GROUP, BLOCKS, ROWS, FIRST, LAST, GROUPS, INNER, OUTER, ROOM, SCRATCH, VECTORS, DIRECT, IMAGE, PLANE, STEP_A, STEP_B, SPAN,
  X_N, X_C, X_A, X_B, X_W, SIZE_A, SIZE_B, PAD_A, PAD_B, LINE_A, LINE_B, REACH_A, LINES_B, JUMP_A, JUMP_B, TAKE_A, TAKE_B, TAKE_W,
- SPLIT, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W) = range(len(_geometry_names))  # fmt: skip
+ SPLIT, DEPTH, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W) = range(len(_geometry_names))  # fmt: skip
 TAPS, TAPS_AT, WEIGHTS_AT, MODE, LOW_A, COUNT_A, AT_A, LOW_B, COUNT_B, AT_B, LOW_W, COUNT_W, AT_W = range(13)
 
 
@@ -64,18 +69,21 @@ class Plan:
     first_taps: Any  # offsets of the taps of the first phase
 
     def __init__(
-        self, layout: _Layout, x: Any, out: Any, groups: int, outer: int, heights: tuple[int, ...], take: tuple
+        self, layout: _Layout, x: Any, out: Any, groups: int, outer: int, tiles: Any, take: tuple[int, ...]
     ) -> None:
-        """`x` is (batch, channels, sizes, strides in bytes); `out` strides in bytes."""
+        """`x` is (batch, channels, sizes, strides in bytes); `out` strides in bytes; `tiles` (heights and widths) and threads."""
         batch, channels, sizes, strides = x
         inner, size, lanes = channels // groups, layout.size, layout.lanes
         live = [phase for phase in layout.phases if not phase.empty]
-        self.rows = np.array(blocks_of(outer, heights), np.int64).reshape(-1, 2)
+        self.rows = np.array(blocks_of(outer, tuple(height for height, _ in tiles[0])), np.int64).reshape(-1, 2)
         line = max(phase.count[1] for phase in live) * -(-max(phase.count[2] for phase in live) // lanes)
         self.work = (
             batch * groups * inner * outer * sum(len(p.taps) * p.count[0] * p.count[1] * p.count[2] for p in live)
         )
-        rows, group = _cut(layout, batch, inner, line, self.work)
+        taps = max(1, *(len(phase.taps) for phase in live))
+        depth = -(-inner // -(-inner * taps // DEEP))
+        width = dict(tiles[0])[int(self.rows[0, 1])]
+        rows, group = _cut(layout, batch, depth, line, width, inner * outer * taps * size, tiles[1])
         layout.settle(rows, strides)
         steps, packed, table, at = [], [], [], 0
         for phase in live:
@@ -85,19 +93,20 @@ class Plan:
                 [len(phase.taps), len(steps), at, mode]
                 + [value for dim in range(3) for value in (phase.low[dim], phase.count[dim], phase.at[dim])]
             )
-            steps += [c * layout.plane + offset for c in range(inner) for offset in offsets]
+            steps += [c * layout.plane + offset for c in range(depth) for offset in offsets]
             packed += phase.places
             at += groups * outer * inner * len(phase.taps)
         first, last = min(p.low[0] for p in live), max(p.low[0] + p.count[0] for p in live)
         blocks = -(-(last - first) // rows)
         span = layout.span(live, rows)
-        scratch = max(height for _, height in self.rows.tolist()) * group * span // size
+        lines = len(live) * outer if depth < inner else max(height for _, height in self.rows.tolist())
+        scratch = lines * group * span // size
         straight = all(row[MODE] for row in table)
         values = {
             "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": first, "LAST": last, "GROUPS": groups,
-            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * inner * layout.plane // size + lanes,
-            "SCRATCH": 1 if straight else scratch, "VECTORS": group * rows * (line + max(p.count[1] for p in live)),
-            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else inner * layout.plane, "PLANE": layout.plane,
+            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * depth * layout.plane // size + lanes,
+            "DEPTH": depth, "SCRATCH": 1 if straight else scratch, "VECTORS": group * rows * (line + max(p.count[1] for p in live)),
+            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else depth * layout.plane, "PLANE": layout.plane,
             "STEP_A": layout.step_a, "STEP_B": layout.step_b, "SPAN": span,
             "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
             "SIZE_A": sizes[0], "SIZE_B": sizes[1], "PAD_A": layout.padding[0], "PAD_B": layout.padding[1],
@@ -206,36 +215,37 @@ class _Layout:
 
 
 def blocks_of(outer: int, heights: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Output channels in blocks of tile heights: as many of the largest as possible, but 6 + 4 for a last 8 + 2."""
+    """Output channels in blocks of tile heights: as many of the largest as possible, but 6 + 4 for a last 8 + 2, 4 + 4 for 6 + 2."""
     found, left = [], outer
     while left:
         height = next(h for h in heights if h <= left)
         if left == 10 and height == 8:
             height = 6
+        if left == 8 and height == 6:
+            height = 4
         found.append((outer - left, height))
         left -= height
     return found
 
 
-def _cut(layout: _Layout, batch: int, inner: int, line: int, work: int) -> tuple[int, int]:
-    """Outputs along A, and images, of an item. Results do not depend on it."""
+def _cut(layout: _Layout, batch: int, depth: int, line: int, width: int, weights: int, threads: int) -> tuple[int, int]:
+    """Outputs along A, and images, of an item: what fills tiles and threads best. Results do not depend on it."""
     whole = layout.tops[0]
-    rows = whole
-    while rows > 1 and layout.bytes_of_rows(rows, inner) > ROOM_BYTES:
-        rows = -(-rows // 2)
-    if batch < ITEMS and work > 1 << 22:
-        rows = min(rows, -(-whole * batch // ITEMS))
-    rows = -(-whole // -(-whole // rows))
-    if rows < whole:
-        return rows, 1
-    group = 1
-    while (
-        2 * group * layout.bytes_of_rows(rows, inner) <= ROOM_BYTES
-        and group * rows * line < 4 * 24
-        and batch >= 2 * group * ITEMS
-    ):
-        group *= 2
-    return rows, group
+    candidates = [(rows, 1) for rows in range(1, whole)] + [(whole, group) for group in range(1, batch + 1)]
+    best, found = -1.0, (1, 1)
+    for rows, group in candidates:
+        if layout.bytes_of_rows(rows, group * depth) > ROOM_BYTES and (rows, group) != (1, 1):
+            continue
+        items = -(-batch // group) * -(-whole // rows)
+        vectors = batch * whole * line / items
+        full = vectors / (width * -(-group * rows * line // width))  # products of tiles that are wanted
+        busy = items / threads / -(-items // threads)
+        laid = rows * layout.jumps[0] / ((rows - 1) * layout.jumps[0] + layout.reach[0])  # lines that are laid out once
+        read = vectors / (vectors + (1 if weights > ROOM_BYTES else 0.1))  # weights come from farther away than planes
+        score = full * busy * read * (0.9 + 0.1 * laid)
+        if score > best + 0.004:
+            best, found = score, (rows, group)
+    return found
 
 
 def _reorder(*triples: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -253,14 +263,14 @@ def _is_flat(strides: Any, sizes: Any, size: int) -> bool:
 
 @lru_cache(maxsize=512)
 def forward_plan(
-    x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
+    x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, tiles
 ):
     """The plan of x (N, C, D, H, W) to out (N, CO, D', H', W'); strides in bytes, kernel (kd, kh, kw)."""
     layout, x_strides, out_strides, sizes = _forward_layout(
         x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, size, lanes
     )
     x = (x_shape[0], x_shape[1], sizes, x_strides)
-    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, heights, (1, 1, 1))
+    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, tiles, (1, 1, 1))
 
 
 def _forward_layout(x_shape, x_strides, out_shape, out_strides, kernel, stride, padding, dilation, size, lanes):
@@ -288,7 +298,7 @@ def _forward_layout(x_shape, x_strides, out_shape, out_strides, kernel, stride, 
 
 @lru_cache(maxsize=512)
 def backward_plan(
-    g_shape, g_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
+    g_shape, g_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, tiles
 ):
     """The plan of the input gradient: g (N, CO, D', H', W') to out (N, C, D, H, W)."""
     sizes, wanted = tuple(g_shape[2:]), tuple(out_shape[2:])
@@ -326,7 +336,7 @@ def backward_plan(
     pads = tuple(shift[dim] - before[dim] for dim in dims)
     layout = _Layout(sizes, moved, (1, 1, 1), (2, 2, 2), pads, size, lanes)
     x = (g_shape[0], g_shape[1], sizes, g_strides)
-    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, heights, stride)
+    return Plan(layout, x, out_strides, groups, out_shape[1] // groups, tiles, stride)
 
 
 class WeightPlan:
@@ -344,7 +354,7 @@ class WeightPlan:
         self.work = batch * groups * inner * outer * taps * places
         thickness = min(inner, max(4, COLUMNS // taps))
         number = -(-inner // thickness)
-        pace = min(2 * PACE, max(PACE // 4, (256 << 10) // (size * outer)))
+        pace = PACE
         rows, group = phase.count[0], 1
         if places > pace:
             rows = max(1, min(rows, pace // (phase.count[1] * phase.count[2])))
@@ -356,12 +366,12 @@ class WeightPlan:
         layout.settle(rows, strides)
         blocks = -(-phase.count[0] // rows)
         pieces = -(-batch // group) * blocks
-        self.shares = max(1, min(pieces, -(-2 * ITEMS // (groups * number))))
+        self.shares = max(1, min(pieces, -(-ITEMS // (groups * number))))
         columns = thickness * taps + 8
         line = phase.count[1] * (-(-phase.count[2] // lanes) + 1)
         alone, on = layout.vectors(phase)
-        self.lay_out = phase.count[2] < lanes or g_strides[4] != size or min(g_strides) < 0 or alone > OVERLAP * on
         along = phase.count[2] < lanes or alone > OVERLAP * on
+        self.lay_out = along or g_strides[4] != size or min(g_strides) < 0 or inner * taps > FEW_COLUMNS
         values = dict.fromkeys(_geometry_names, 0) | {
             "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": 0, "LAST": phase.count[0], "GROUPS": groups,
             "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * thickness * layout.plane // size + lanes,
@@ -379,7 +389,8 @@ class WeightPlan:
         self.taps = np.array(layout.offsets(phase.taps), np.int64)
         self.order = phase.places
         self.parts = layout.parts
-        self.slices = np.array([number, thickness, columns, self.shares], np.int64)
+        # tiles of so many columns run over one block of g before the next: their planes fit the first-level cache beside it
+        self.slices = np.array([number, thickness, columns, self.shares, 24 if taps > 4 else 12], np.int64)
         self.items = self.shares * groups * number
         self.partial = self.items * outer * columns
         self.sizes = (self.shares, groups, number, outer, columns, thickness, inner, taps)
@@ -388,28 +399,31 @@ class WeightPlan:
         if not along:
             step_b = -(-phase.count[2] // lanes) * lanes * size
             step_a = step_b * phase.count[1]
-        plane = (phase.count[0] - 1) * step_a + (phase.count[1] - 1) * step_b + phase.count[2] * size + lanes * size
-        self.pace = np.array(g_strides[:4], np.int64)
+        image = (
+            ((rows - 1) * step_a + (phase.count[1] - 1) * step_b + phase.count[2] * size + 7 * lanes * size) // 64 * 64
+        )
+        plane = group * image + 64  # channels do not lie a power of two apart
+        self.pieces = pieces
+        self.pace = np.array((*g_strides[:4], 0), np.int64)
         if self.lay_out:
-            self.pace = np.array((groups * outer * plane, plane, step_a, step_b), np.int64)
+            self.pace = np.array((image, plane, step_a, step_b, groups * outer * plane), np.int64)
             values = dict.fromkeys(_geometry_names, 0) | {
-                "BLOCKS": 1, "LAST": phase.count[0], "INNER": groups * outer, "IMAGE": groups * outer * plane, "PLANE": plane,
-                "STEP_A": step_a, "STEP_B": step_b, "X_N": g_strides[0], "X_C": g_strides[1], "X_A": g_strides[2],
-                "X_B": g_strides[3], "X_W": g_strides[4], "SIZE_A": phase.count[0], "SIZE_B": phase.count[1],
-                "LINE_A": 1, "LINE_B": 1, "REACH_A": 1, "LINES_B": phase.count[1], "JUMP_A": 1, "JUMP_B": 1, "SPLIT": 1,
+                "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": 0, "LAST": phase.count[0],
+                "INNER": groups * outer, "IMAGE": image, "PLANE": plane, "STEP_A": step_a, "STEP_B": step_b,
+                "X_N": g_strides[0], "X_C": g_strides[1], "X_A": g_strides[2], "X_B": g_strides[3], "X_W": g_strides[4],
+                "SIZE_A": phase.count[0], "SIZE_B": phase.count[1], "LINE_A": 1, "LINE_B": 1, "REACH_A": 1,
+                "LINES_B": phase.count[1], "JUMP_A": 1, "JUMP_B": 1, "SPLIT": 1,
             }  # fmt: skip
             self.g_geometry = np.array([values[name] for name in _geometry_names], np.int64)
             self.g_parts = np.array([(0, 0, phase.count[2], 0)], np.int64)
-            self.g_elements = batch * groups * outer * plane // size
+            self.g_elements = pieces * groups * outer * plane // size
 
 
 @lru_cache(maxsize=512)
-def weight_plan(
-    x_shape, x_strides, g_shape, g_strides, kernel, stride, padding, dilation, groups, size, lanes, heights
-):
+def weight_plan(x_shape, x_strides, g_shape, g_strides, kernel, stride, padding, dilation, groups, size, lanes, tiles):
     """The plan of the gradient of the weight (CO, C / groups, *kernel) from x (N, C, D, H, W) and g (N, CO, D', H', W')."""
     layout, x_strides, g_strides, sizes = _forward_layout(
         x_shape, x_strides, g_shape, g_strides, kernel, stride, padding, dilation, size, lanes
     )
     x = (x_shape[0], x_shape[1], sizes, x_strides)
-    return WeightPlan(layout, x, g_strides, groups, g_shape[1] // groups, heights)
+    return WeightPlan(layout, x, g_strides, groups, g_shape[1] // groups, tiles)

@@ -18,7 +18,8 @@ __all__ = [
     "BYTES",
     "DOT_TILES",
     "PRODUCT_TILES",
-    "copy_line",
+    "copy_halves",
+    "copy_lines",
     "copy_strided",
     "dot_tile",
     "product_tile",
@@ -60,7 +61,8 @@ def product_tile(rows):
     """The intrinsic `tile(like, x, steps, count, w, places, out, targets, out_step, bias)` with so many rows.
 
     For its rows r and vectors v: the sum over k < count of w[k * rows + r] times the vector at x + places[v] + steps[k], plus
-    bias[r], goes to out + r * out_step + targets[v]. `steps`, `places`, `targets` are addresses of int64 tables; count >= 1.
+    bias[r], goes to out + r * out_step + targets[v]; where `bias` is 0 the sum is added to what is there. `steps`, `places`,
+    `targets` are addresses of int64 tables; count >= 1.
     """
     vectors = PRODUCT_TILES[rows]
 
@@ -69,15 +71,25 @@ def product_tile(rows):
         vector = ir.VectorType(real, lanes)
         fma = _fma(function, vector)
         pointers = [_at(b, x, _load_int(b, places, 8 * v)) for v in range(vectors)]
-        start = [_splat(b, _load(b, _at(b, bias, r * size), real), vector) for r in range(rows)]
+        bases = [b.add(out, _load_int(b, targets, 8 * v)) for v in range(vectors)]
         end = b.add(steps, b.shl(count, _number(3)))
-        before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+        anew, on, loop, after = (b.append_basic_block(name) for name in ("anew", "on", "loop", "after"))
+        b.cbranch(b.icmp_signed("!=", bias, _number(0)), anew, on)
+        b.position_at_end(anew)
+        biases = [_splat(b, _load(b, _at(b, bias, r * size), real), vector) for r in range(rows)]
+        b.branch(loop)
+        b.position_at_end(on)
+        before = [
+            [_load(b, _at(b, bases[v], b.mul(out_step, _number(r))), vector) for v in range(vectors)]
+            for r in range(rows)
+        ]
         b.branch(loop)
         b.position_at_end(loop)
         step, weight = b.phi(_INT), b.phi(_INT)
         sums = [[b.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-        step.add_incoming(steps, before)
-        weight.add_incoming(w, before)
+        for block in (anew, on):
+            step.add_incoming(steps, block)
+            weight.add_incoming(w, block)
         offset = _load_int(b, step, 0)
         weights = _at(b, weight, 0)
         columns = [_load(b, _gep(b, pointer, offset), vector) for pointer in pointers]
@@ -86,14 +98,14 @@ def product_tile(rows):
             factor = _splat(b, _load(b, _gep(b, weights, _number(r * size)), real), vector)
             found.append([b.call(fma, [factor, columns[v], sums[r][v]]) for v in range(vectors)])
             for v in range(vectors):
-                sums[r][v].add_incoming(start[r], before)
+                sums[r][v].add_incoming(biases[r], anew)
+                sums[r][v].add_incoming(before[r][v], on)
                 sums[r][v].add_incoming(found[r][v], loop)
         following = b.add(step, _number(8))
         step.add_incoming(following, loop)
         weight.add_incoming(b.add(weight, _number(rows * size)), loop)
-        b.cbranch(b.icmp_unsigned("<", following, end), loop, after)
+        _keep_rolled(b.cbranch(b.icmp_unsigned("<", following, end), loop, after))
         b.position_at_end(after)
-        bases = [b.add(out, _load_int(b, targets, 8 * v)) for v in range(vectors)]
         for r in range(rows):
             for v in range(vectors):
                 b.store(found[r][v], _at(b, bases[v], b.mul(out_step, _number(r))), align=size)
@@ -121,16 +133,55 @@ def dot_tile(rows):
         sums = [[zero] * columns for _ in range(rows)]
         sums = _dots(b, fma, vector, lines, others, g_places, x_places, _number(0), full, None, sums)
         sums = _dots(b, fma, vector, lines, others, g_places, x_places, full, count, masks, sums)
-        name = f"llvm.vector.reduce.fadd.v{lanes}{'f32' if size == 4 else 'f64'}"
-        reduce = cgutils.get_or_insert_function(function.module, ir.FunctionType(real, [real, vector]), name)
         for r in range(rows):
-            for c in range(columns):
-                total = b.call(reduce, [ir.Constant(real, -0.0), sums[r][c]], fastmath=("reassoc",))
+            c = 0
+            while c < columns:
+                many = next(n for n in (4, 2, 1) if n <= min(columns - c, lanes if size == 4 else 2))
+                totals = _add_up(b, sums[r][c : c + many])
                 target = _at(b, out, b.add(b.mul(out_step, _number(r)), _number(c * size)))
-                b.store(b.fadd(_load(b, target, real), total), target, align=size)
+                b.store(b.fadd(_load(b, target, totals.type), totals), target, align=size)
+                c += many
         b.ret_void()
 
     return _tile(f"dot_{rows}_{columns}", 11, write)
+
+
+def _add_up(b, vectors):
+    """The sum of each of 1, 2 or 4 vectors, side by side in one vector: three shuffles for each two, then halves."""
+    quarter = 16 // (
+        4 if vectors[0].type.element == ir.FloatType() else 8
+    )  # lanes of 16 bytes, inside which shuffles are cheap
+    lanes = vectors[0].type.count
+    width = 1
+    while len(vectors) > 1:
+        low = [
+            j % quarter // (2 * width) * width + j % width + (lanes if j // width % 2 else 0) for j in range(quarter)
+        ]
+        high = [j + quarter // 2 for j in low]
+        vectors = [
+            b.fadd(_shuffle(b, one, other, low, quarter), _shuffle(b, one, other, high, quarter))
+            for one, other in zip(vectors[::2], vectors[1::2], strict=True)
+        ]
+        width *= 2
+    total = vectors[0]
+    while total.type.count > width:
+        half = total.type.count // 2
+        parts = [_pick(b, total, range(start, start + half)) for start in (0, half)]
+        total = b.fadd(*parts)
+    return total
+
+
+def _shuffle(b, one, other, pattern, quarter):
+    """`pattern` in each 16 bytes of two vectors."""
+    lanes = one.type.count
+    places = [start + j for start in range(0, lanes, quarter) for j in pattern]
+    return b.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), lanes), places))
+
+
+def _pick(b, vector, places):
+    places = list(places)
+    index = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
+    return b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), index)
 
 
 def _dots(b, fma, vector, lines, others, g_places, x_places, begin, end, masks, sums):
@@ -159,7 +210,7 @@ def _dots(b, fma, vector, lines, others, g_places, x_places, begin, end, masks, 
         found.append([b.call(fma, [left, right, total]) for right, total in zip(columns, row, strict=True)])
     following = b.add(place, _number(1))
     place.add_incoming(following, loop)
-    b.cbranch(b.icmp_signed("<", following, end), loop, after)
+    _keep_rolled(b.cbranch(b.icmp_signed("<", following, end), loop, after))
     b.position_at_end(after)
     results = []
     for old, phis, new in zip(sums, running, found, strict=True):
@@ -174,37 +225,70 @@ def _dots(b, fma, vector, lines, others, g_places, x_places, begin, end, masks, 
     return results
 
 
-def _write_copy(function, real, size, lanes):
-    b, (target, source, count) = _body(function)
+def _write_lines(function, real, size, lanes):
+    b, (target, target_step, source, source_step, lines, count) = _body(function)
     vector = ir.VectorType(real, lanes)
-    many, wide, tail, few, narrow, done = (
-        b.append_basic_block(n) for n in ("many", "wide", "tail", "few", "narrow", "done")
+    line, many, wide, tail, few, narrow, following, done = (
+        b.append_basic_block(name) for name in ("line", "many", "wide", "tail", "few", "narrow", "following", "done")
     )
+    before = b.block
+    last = b.mul(b.sub(count, _number(lanes)), _number(size))
+    end = b.mul(count, _number(size))
+    b.cbranch(b.and_(b.icmp_signed(">", lines, _number(0)), b.icmp_signed(">", count, _number(0))), line, done)
+    b.position_at_end(line)
+    left, to, come = b.phi(_INT), b.phi(_INT), b.phi(_INT)
     b.cbranch(b.icmp_signed(">=", count, _number(lanes)), many, few)
     b.position_at_end(many)
-    last = b.mul(b.sub(count, _number(lanes)), _number(size))
     b.cbranch(b.icmp_signed(">", last, _number(0)), wide, tail)
-    b.position_at_end(wide)
-    at = b.phi(_INT)
-    at.add_incoming(_number(0), many)
-    b.store(_load(b, _at(b, source, at), vector), _at(b, target, at), align=size)
-    following = b.add(at, _number(lanes * size))
-    at.add_incoming(following, wide)
-    b.cbranch(b.icmp_signed("<", following, last), wide, tail)
+    _run(b, wide, many, tail, _number(0), last, lanes * size, lambda at: _copy(b, to, come, at, vector, size))
     b.position_at_end(tail)
-    b.store(_load(b, _at(b, source, last), vector), _at(b, target, last), align=size)
-    b.branch(done)
+    _copy(b, to, come, last, vector, size)
+    b.branch(following)
     b.position_at_end(few)
-    end = b.mul(count, _number(size))
-    b.cbranch(b.icmp_signed(">", end, _number(0)), narrow, done)
-    b.position_at_end(narrow)
-    at = b.phi(_INT)
-    at.add_incoming(_number(0), few)
-    b.store(_load(b, _at(b, source, at), real), _at(b, target, at), align=size)
-    following = b.add(at, _number(size))
-    at.add_incoming(following, narrow)
-    b.cbranch(b.icmp_signed("<", following, end), narrow, done)
+    b.branch(narrow)
+    _run(b, narrow, few, following, _number(0), end, size, lambda at: _copy(b, to, come, at, real, size))
+    b.position_at_end(following)
+    fewer = b.sub(left, _number(1))
+    for phi, first, step in ((left, lines, None), (to, target, target_step), (come, source, source_step)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(fewer if step is None else b.add(phi, step), following)
+    b.cbranch(b.icmp_signed(">", fewer, _number(0)), line, done)
     b.position_at_end(done)
+    b.ret_void()
+
+
+def _run(b, block, before, after, begin, end, step, body):
+    """A loop in `block` that calls `body` with begin, begin + step, ... below end, at least once."""
+    b.position_at_end(block)
+    at = b.phi(_INT)
+    at.add_incoming(begin, before)
+    body(at)
+    following = b.add(at, _number(step))
+    at.add_incoming(following, block)
+    b.cbranch(b.icmp_signed("<", following, end), block, after)
+
+
+def _copy(b, to, come, at, kind, size):
+    b.store(_load(b, _at(b, come, at), kind), _at(b, to, at), align=size)
+
+
+def _write_halves(function, real, size, lanes):
+    b, (target, source, count) = _body(function)
+    vector, index = ir.VectorType(real, lanes), ir.VectorType(ir.IntType(32), lanes)
+    # the second vector begins a place early, so that nothing is read beyond the last element that is wanted
+    wanted = ir.Constant(index, [2 * j if 2 * j < lanes else 2 * j + 1 for j in range(lanes)])
+
+    def take(at):
+        come = b.add(source, b.shl(at, _number(1)))
+        first, second = _load(b, _at(b, come, 0), vector), _load(b, _at(b, come, (lanes - 1) * size), vector)
+        b.store(b.shuffle_vector(first, second, wanted), _at(b, target, at), align=size)
+
+    last = b.mul(b.sub(count, _number(lanes)), _number(size))
+    before, wide, tail = b.block, b.append_basic_block("wide"), b.append_basic_block("tail")
+    b.cbranch(b.icmp_signed(">", last, _number(0)), wide, tail)
+    _run(b, wide, before, tail, _number(0), last, lanes * size, take)
+    b.position_at_end(tail)
+    take(last)
     b.ret_void()
 
 
@@ -288,6 +372,15 @@ def _tile(name, arity, write):
     return intrinsic(space[name])
 
 
+def _keep_rolled(branch):
+    """Tells LLVM not to unroll the loop that ends here: it would run out of registers (dot tiles are then half as fast)."""
+    module = branch.parent.function.module
+    option = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    loop = ir.values.MDValue(module, [option], name=str(len(module.metadata)))
+    loop.operands = (loop, option)  # the first operand of a loop's node is itself
+    branch.set_metadata("llvm.loop", loop)
+
+
 def _body(function):
     return ir.IRBuilder(function.append_basic_block("entry")), function.args
 
@@ -325,7 +418,10 @@ def _fma(function, vector):
     return cgutils.get_or_insert_function(function.module, ir.FunctionType(vector, [vector] * 3), name)
 
 
-copy_line = _tile("copy_line", 3, _write_copy)  # copy_line(like, target, source, count): elements in a row
+# copy_lines(like, target, step, source, step, lines, count): lines of `count` neighbouring elements
+copy_lines = _tile("copy_lines", 6, _write_lines)
+# copy_halves(like, target, source, count): every second element; count is a vector or more
+copy_halves = _tile("copy_halves", 3, _write_halves)
 copy_strided = _tile("copy_strided", 5, _write_strided)  # copy_strided(like, target, step, source, step, count)
 transpose_lines = _tile(
     "transpose_lines", 4, _write_transpose
