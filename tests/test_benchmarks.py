@@ -15,7 +15,6 @@ from benchmarks.sides import RowFailed, Side
 from benchmarks.timing import Stopwatch
 from benchmarks.workload import Workload, fingerprint
 
-
 LONG = {"gpt", "resnet20", "resnet20.channels_last", "varlen.bilstm", "varlen.bilstm.padded", "varlen.gru"}
 
 
