@@ -16,7 +16,8 @@ from dynograd.arrays import buffers
 __all__ = ["LARGE", "arg_extreme", "in_memory_order", "reduced", "suits"]
 
 LARGE = 1 << 13  # NumPy is done with less before a compiled kernel has been called
-_BLOCK = 8192  # elements of a row; 256 additions in each of 32 lanes
+_BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
+_EXTREME_BLOCK = 1 << 16  # extremes lose nothing in long blocks
 _NARROW = 64  # columns below which rows are joined to wider ones, to fill vectors
 _UFUNCS = {"sum": numpy.add, "prod": numpy.multiply, "max": numpy.maximum, "min": numpy.minimum}
 _SIGNED = {4: numpy.dtype(numpy.int32), 8: numpy.dtype(numpy.int64)}
@@ -37,6 +38,12 @@ def in_memory_order(input: Any) -> Any:
 def reduced(join: str, term: str, input: Any, dim: Any, keepdim: bool, kind: Any) -> Any:
     """`input` (which `suits`) reduced over `dim` (None, an int or a tuple), as an array of dtype `kind`."""
     shape = input.shape
+    if input.flags.c_contiguous and (dim is None or dim == len(shape) - 1):  # the commonest, without bookkeeping
+        n = input.size if dim is None else shape[-1]
+        flat = _rows_step(join, term, input.reshape(-1), input.size // n, n, kind)
+        if dim is None:
+            return flat.reshape((1,) * len(shape)) if keepdim else flat.reshape(())
+        return flat.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
     dims = range(len(shape)) if dim is None else (dim,) if type(dim) is int else dim
     if input.flags.c_contiguous:
         order: Any = range(len(shape))
@@ -71,21 +78,31 @@ def reduced(join: str, term: str, input: Any, dim: Any, keepdim: bool, kind: Any
 
 def _step(join: str, term: str, x: Any, outer: int, n: int, inner: int, kind: Any) -> Any:
     """(outer, n, inner) to (outer, inner), flat."""
-    from dynograd.kernels import reductions_numba
-
     if inner == 1:
-        blocks = -(-n // _BLOCK)
-        out = buffers.empty((outer * blocks,), kind)
-        if join in ("max", "min"):
-            bits, unsigned = x.view(_SIGNED[x.itemsize]), x.view(_UNSIGNED[x.itemsize])
-            extreme = reductions_numba.extreme_rows
-            extreme(x, bits, unsigned, n, _BLOCK, blocks, join == "max", out, count=outer * blocks, work=x.size // 2)
-        else:
-            reductions_numba.rows(join, term)(x, n, _BLOCK, blocks, out, count=outer * blocks, work=x.size // 2)
-        return out if blocks == 1 else _step(join, "same", out, outer, blocks, 1, kind)
+        return _rows_step(join, term, x, outer, n, kind)
     if inner < _NARROW and n * inner >= 8 * _NARROW:
         return _narrow_step(join, term, x, outer, n, inner, kind)
     return _column_step(join, term, x, n * inner, outer, n, inner, kind)
+
+
+def _rows_step(join: str, term: str, x: Any, outer: int, n: int, kind: Any) -> Any:
+    from dynograd.kernels import reductions_numba
+
+    extreme = join in ("max", "min")
+    block = _EXTREME_BLOCK if extreme else _BLOCK
+    blocks = -(-n // block)
+    out = buffers.empty((outer * blocks,), kind)
+    if extreme:
+        bits, unsigned = x.view(_SIGNED[x.itemsize]), x.view(_UNSIGNED[x.itemsize])
+        kernel = reductions_numba.extreme_rows
+        kernel(x, bits, unsigned, n, block, blocks, join == "max", out, count=outer * blocks, work=x.size // 2)
+    else:
+        reductions_numba.rows(join, term)(x, n, block, blocks, out, count=outer * blocks, work=x.size // 2)
+    if blocks == 1:
+        return out
+    if out.size < LARGE:
+        return _UFUNCS[join].reduce(out.reshape(outer, blocks), 1)
+    return _rows_step(join, "same", out, outer, blocks, kind)
 
 
 def _column_step(join: str, term: str, x: Any, step: int, outer: int, n: int, inner: int, kind: Any) -> Any:
@@ -126,11 +143,11 @@ def arg_extreme(input: Any, dim: Any, largest: bool) -> Any:
             x, n, inner, largest, values.reshape(-1), places.reshape(-1), count=tiles, work=x.size
         )
         return values, places
-    blocks = -(-n // _BLOCK)
+    blocks = -(-n // _EXTREME_BLOCK)
     values, places = buffers.empty((outer * blocks,), x.dtype), buffers.empty((outer * blocks,), numpy.int64)
     bits, unsigned = x.view(_SIGNED[x.itemsize]), x.view(_UNSIGNED[x.itemsize])
     reductions_numba.arg_rows(
-        x, bits, unsigned, n, _BLOCK, blocks, largest, values, places, count=outer * blocks, work=x.size
+        x, bits, unsigned, n, _EXTREME_BLOCK, blocks, largest, values, places, count=outer * blocks, work=x.size
     )
     if blocks > 1:
         table = values.reshape(outer, blocks)

@@ -8,7 +8,7 @@ import numpy as np
 from dynograd.kernels.compiling_numba import chunked
 from dynograd.kernels.lines_numba import LINE, copy_line
 
-__all__ = ["copy_rows", "copy_turned", "fill"]
+__all__ = ["copy_rows", "copy_triangle", "copy_turned", "fill"]
 
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
 
@@ -29,12 +29,12 @@ def copy_rows(target, t_at, t0, t1, t2, source, s_at, s0, s1, s2, s3, n1, n2, n3
     of = s_at + start // n2 // n1 * s0 + b * s1 + c * s2
     for _ in range(start, stop):
         if s3 == 1:
-            d = 0
+            whole = 0
             if n3 < 8 * LINE:
-                while d + LINE <= n3:
-                    copy_line(target, into + d, source, of + d)
-                    d += LINE
-            for d in range(d, n3):
+                while whole + LINE <= n3:
+                    copy_line(target, into + whole, source, of + whole)
+                    whole += LINE
+            for d in range(whole, n3):
                 target[np.uint64(into + d)] = source[np.uint64(of + d)]
         elif s3 == 0:
             value = source[np.uint64(of)]
@@ -85,3 +85,22 @@ def copy_turned(target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, n1, n2, n3, 
                 else:
                     for d in range(rows):
                         target[np.uint64(begin + d)] = block[np.uint64(d * (TILE + 1) + c)]
+
+
+@chunked(noalias=True)
+def copy_triangle(source, rows, columns, diagonal, lower, target, start, stop):
+    """Rows of matrices with 0 above a diagonal (below it unless `lower`); items are rows."""
+    for item in range(start, stop):
+        begin = item * columns
+        edge = item % rows + diagonal + (1 if lower else 0)
+        edge = min(max(edge, 0), columns)
+        if lower:
+            for c in range(begin, begin + edge):
+                target[np.uint64(c)] = source[np.uint64(c)]
+            for c in range(begin + edge, begin + columns):
+                target[np.uint64(c)] = 0
+        else:
+            for c in range(begin, begin + edge):
+                target[np.uint64(c)] = 0
+            for c in range(begin + edge, begin + columns):
+                target[np.uint64(c)] = source[np.uint64(c)]

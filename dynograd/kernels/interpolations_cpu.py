@@ -11,6 +11,10 @@ from math import prod
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import contiguous
+from dynograd.kernels.scatters_cpu import take
+
 __all__ = ["resample", "resample_backward"]
 
 # Keys' cubic with a = -0.75, as PyTorch and OpenCV take it.
@@ -23,7 +27,7 @@ def resample(x, dim, count, rule, align_corners, scale):
     `scale` is the number of input places per output place, or None for the ratio of the sizes.
     """
     if rule in ("nearest", "nearest-exact"):
-        return x.take(_nearest(x.shape[dim], count, rule, scale), axis=dim)
+        return take(x, _nearest(x.shape[dim], count, rule, scale), dim)
     return _product(x, dim, *_matrix(x.shape[dim], count, rule, align_corners, scale))
 
 
@@ -37,13 +41,15 @@ def _product(x, dim, starts, places, weights):
     from dynograd.kernels.interpolations_numba import weighted_sums
 
     kind = x.dtype
-    wide = np.ascontiguousarray(x, np.float32 if kind.itemsize == 2 else kind)
+    wide = contiguous(x, np.float32 if kind.itemsize == 2 else kind)
     shape = (*x.shape[:dim], len(starts) - 1, *x.shape[dim + 1 :])
-    out = np.empty(shape, wide.dtype)
+    out = buffers.empty(shape, wide.dtype)
     outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
     if out.size:
         lines = wide.reshape(outer, x.shape[dim], inner)
-        weighted_sums(lines, starts, places, weights.astype(wide.dtype), out.reshape(outer, shape[dim], inner))
+        made, rows = out.reshape(outer, shape[dim], inner), outer * shape[dim]
+        work = out.size * 4 if inner == 1 else out.size * 2
+        weighted_sums(lines, starts, places, weights.astype(wide.dtype), made, count=rows, work=work)
     return out.astype(kind, copy=False)
 
 

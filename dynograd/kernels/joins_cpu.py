@@ -4,13 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import SMALLEST, copy_into
+
 __all__ = ["cat", "stack"]
 
-cat = np.concatenate
+_concatenate = np.concatenate
+
+
+def cat(arrays, dim):
+    """Arrays one after the other along `dim`; they agree in dtype."""
+    first = arrays[0]
+    if first.nbytes * len(arrays) < SMALLEST or not first.ndim:
+        return _concatenate(arrays, dim)
+    place = dim + first.ndim if dim < 0 else dim
+    shape = list(first.shape)
+    for one in arrays[1:]:
+        if (
+            one.ndim != first.ndim
+            or one.shape[:place] != first.shape[:place]
+            or one.shape[place + 1 :] != first.shape[place + 1 :]
+        ):
+            return _concatenate(arrays, dim)  # which says what is wrong
+        shape[place] += one.shape[place]
+    out = buffers.empty(shape, first.dtype)
+    lead, start = (slice(None),) * place, 0
+    for one in arrays:
+        stop = start + one.shape[place]
+        copy_into(out[(*lead, slice(start, stop))], one)
+        start = stop
+    return out
 
 
 def stack(arrays, dim):
     """Arrays of one shape beside each other along a new dim."""
+    if not dim:
+        return cat([array[None] for array in arrays], 0)
     shape = arrays[0].shape
+    if dim == len(shape) and arrays[0].nbytes * len(arrays) >= SMALLEST:
+        out = buffers.empty((*shape, len(arrays)), arrays[0].dtype)
+        return np.stack(arrays, dim, out=out)
     widened = (*shape[:dim], 1, *shape[dim:])
-    return np.concatenate([array.reshape(widened) for array in arrays], dim)
+    return cat([array.reshape(widened) for array in arrays], dim)

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
+from dynograd.kernels.scatters_cpu import take
+
 __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
 
 
@@ -18,10 +22,19 @@ def pad_constant(x, sides, value):
         )
     ]
     shape = [size + max(0, before) + max(0, after) for size, (before, after) in zip(x.shape, sides, strict=True)]
-    result = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    result[
-        tuple(slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True))
-    ] = x
+    inside = tuple(
+        [slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True)]
+    )
+    result = buffers.empty(shape, x.dtype)
+    if result.nbytes < SMALLEST:
+        result.fill(value)
+        result[inside] = x
+        return result
+    for dim, (part, size) in enumerate(zip(inside, shape, strict=True)):
+        for border in (slice(0, part.start), slice(part.stop, size)):
+            if border.stop > border.start:
+                result[(*inside[:dim], border)] = value
+    copy_into(result[inside], x)
     return result
 
 
@@ -29,7 +42,7 @@ def pad_mirrored(x, sides, mode):
     """x with borders that repeat it: "reflect" (without the edge), "replicate" (the edge) or "circular"."""
     for dim, (before, after) in enumerate(sides):
         if before or after:
-            x = x.take(_places(x.shape[dim], before, after, mode), axis=dim)
+            x = take(x, _places(x.shape[dim], before, after, mode), dim)
     return x
 
 
@@ -39,9 +52,8 @@ def pad_mirrored_backward(g, sides, mode):
     g = g.astype(np.float32) if kind.itemsize == 2 else g
     for dim, (before, after) in enumerate(sides):
         if before or after:
-            g = _folded(np.moveaxis(g, dim, 0), before, after, mode)
-            g = np.moveaxis(g, 0, dim)
-    return np.ascontiguousarray(g).astype(kind, copy=False)
+            g = _folded(g, dim, before, after, mode)
+    return contiguous(g).astype(kind, copy=False)
 
 
 def _places(size, before, after, mode):
@@ -54,18 +66,28 @@ def _places(size, before, after, mode):
     return places % size
 
 
-def _folded(g, before, after, mode):
-    """The inner part of `g` along dim 0 with its borders added in."""
-    size = len(g) - before - after
-    inner = g[before : before + size].copy()
-    first, last = g[:before], g[before + size :]
+def _folded(g, dim, before, after, mode):
+    """The inner part of `g` along `dim` with its borders added in."""
+    lead, size = (slice(None),) * dim, g.shape[dim] - before - after
+
+    def part(array, start, stop, step=None):
+        return array[(*lead, slice(start, stop, step))]
+
+    inner = copied(part(g, before, before + size))
+    first, last = part(g, None, before), part(g, before + size, None)
     if mode == "reflect":
-        inner[1 : before + 1] += first[::-1]
-        inner[size - 1 - after : size - 1] += last[::-1]
+        into = part(inner, 1, before + 1)
+        into += part(first, None, None, -1)
+        into = part(inner, size - 1 - after, size - 1)
+        into += part(last, None, None, -1)
     elif mode == "replicate":
-        inner[0] += first.sum(axis=0)
-        inner[-1] += last.sum(axis=0)
+        into = part(inner, 0, 1)
+        into += first.sum(axis=dim, keepdims=True)
+        into = part(inner, size - 1, size)
+        into += last.sum(axis=dim, keepdims=True)
     else:
-        inner[size - before :] += first
-        inner[:after] += last
+        into = part(inner, size - before, size)
+        into += first
+        into = part(inner, 0, after)
+        into += last
     return inner

@@ -7,6 +7,7 @@ PyTorch's `return_indices`. Half types are averaged in float32. NaN wins a maxim
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -98,12 +99,11 @@ def adaptive_max_pool_forward(x, output_size):
     from dynograd.kernels.poolings_numba import largest_in_ranges
 
     spatial = len(output_size)
-    windows = [_adaptive_windows(*pair) for pair in zip(x.shape[-spatial:], output_size, strict=True)]
+    starts, stops, _, _ = _adaptive_joined(x.shape[-spatial:], tuple(output_size))
     planes = _planes(_widened(x), spatial)
     shape = (*x.shape[:-spatial], *output_size)
     values, places = buffers.empty(shape, planes.dtype), buffers.empty(shape, np.int64)
     if values.size:
-        starts, stops, _ = _joined(windows)
         flat = (len(planes), *_three(output_size, 1))
         count, work = len(planes), 4 * planes.size
         largest_in_ranges(planes, starts, stops, values.reshape(flat), places.reshape(flat), count=count, work=work)
@@ -146,13 +146,15 @@ def max_unpool_forward(x, indices, output_size):
 
 def avg_pool_forward(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """Mean of each window: its sum over the places inside padding (or inside the input only), or over the given divisor."""
-    windows = _average_windows(x.shape, kernel, stride, padding, ceil_mode, count_include_pad)
+    windows = _average_windows(x.shape[-len(kernel) :], kernel, stride, padding, ceil_mode, count_include_pad)
     return _averages(x, windows, divisor_override)
 
 
 def avg_pool_backward(g, input_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """Gradient of the input of `avg_pool_forward`."""
-    windows = _average_windows(input_shape, kernel, stride, padding, ceil_mode, count_include_pad)
+    windows = _average_windows(
+        tuple(input_shape[-len(kernel) :]), kernel, stride, padding, ceil_mode, count_include_pad
+    )
     return _averages_backward(g, input_shape, windows, divisor_override)
 
 
@@ -162,7 +164,7 @@ def adaptive_avg_pool_forward(x, output_size):
     if set(output_size) == {1} and x.size:
         return mean_forward(x, dims, True)
     sizes = x.shape[-len(output_size) :]
-    return _averages(x, [_adaptive_windows(*pair) for pair in zip(sizes, output_size, strict=True)], None)
+    return _averages(x, _adaptive_joined(sizes, tuple(output_size)), None)
 
 
 def adaptive_avg_pool_backward(g, input_shape, output_size):
@@ -170,8 +172,7 @@ def adaptive_avg_pool_backward(g, input_shape, output_size):
     sizes = input_shape[-len(output_size) :]
     if set(output_size) == {1} and g.size and prod(sizes):
         return _spread(g, input_shape, prod(sizes))
-    windows = [_adaptive_windows(*pair) for pair in zip(sizes, output_size, strict=True)]
-    return _averages_backward(g, input_shape, windows, None)
+    return _averages_backward(g, input_shape, _adaptive_joined(tuple(sizes), tuple(output_size)), None)
 
 
 def _spread(g, input_shape, size):
@@ -186,14 +187,20 @@ def _spread(g, input_shape, size):
     return gx.astype(g.dtype, copy=False)
 
 
-def _average_windows(shape, kernel, stride, padding, ceil_mode, count_include_pad):
+@lru_cache(maxsize=256)
+def _average_windows(sizes, kernel, stride, padding, ceil_mode, count_include_pad):
     windows = []
-    for size, k, s, p in zip(shape[-len(kernel) :], kernel, stride, padding, strict=True):
+    for size, k, s, p in zip(sizes, kernel, stride, padding, strict=True):
         first = np.arange(pooled_size(size, k, s, p, 1, ceil_mode)) * s - p
         last = np.minimum(first + k, size + p)
         starts, stops = np.maximum(first, 0), np.minimum(last, size)
         windows.append((starts, stops, last - first if count_include_pad else stops - starts))
-    return windows
+    return _joined(windows)
+
+
+@lru_cache(maxsize=256)
+def _adaptive_joined(sizes, output_size):
+    return _joined([_adaptive_windows(*pair) for pair in zip(sizes, output_size, strict=True)])
 
 
 def _adaptive_windows(size, count):
@@ -205,13 +212,13 @@ def _adaptive_windows(size, count):
 def _averages(x, windows, divisor):
     from dynograd.kernels.poolings_numba import average_windows
 
-    shape = (*x.shape[: x.ndim - len(windows)], *(len(starts) for starts, _, _ in windows))
-    planes = _planes(x, len(windows)).astype(_computing(x.dtype), copy=False)
-    out = buffers.empty(shape, planes.dtype)
+    starts, stops, sizes, counts = windows
+    planes = _planes(x, len(counts)).astype(_computing(x.dtype), copy=False)
+    out = buffers.empty((*x.shape[: x.ndim - len(counts)], *counts), planes.dtype)
     if out.size:
-        flat = (len(planes), *_three(shape[-len(windows) :], 1))
+        flat = out.reshape(len(planes), *_three(counts, 1))
         work = 4 * max(out.size, planes.size)
-        average_windows(planes, *_joined(windows), divisor or 0, out.reshape(flat), count=len(planes), work=work)
+        average_windows(planes, starts, stops, sizes, divisor or 0, flat, count=len(planes), work=work)
     return out.astype(x.dtype, copy=False)
 
 
@@ -220,10 +227,11 @@ def _averages_backward(g, input_shape, windows, divisor):
 
     if not g.size:
         return np.zeros(input_shape, g.dtype)
+    starts, stops, sizes, counts = windows
     gx = buffers.empty(input_shape, _computing(g.dtype))
-    outer, inner = _planes(g, len(windows)).astype(gx.dtype, copy=False), _planes(gx, len(windows))
+    outer, inner = _planes(g, len(counts)).astype(gx.dtype, copy=False), _planes(gx, len(counts))
     work = 4 * max(g.size, gx.size)
-    average_windows_backward(outer, *_joined(windows), divisor or 0, inner, count=len(outer), work=work)
+    average_windows_backward(outer, starts, stops, sizes, divisor or 0, inner, count=len(outer), work=work)
     return gx.astype(g.dtype, copy=False)
 
 
@@ -248,10 +256,11 @@ def _is_channels_last(x):
 
 
 def _joined(windows):
-    """Starts, stops and counts of three dimensions, each as one int64 array."""
+    """(starts, stops, places counted) of three dimensions, each as one int64 array, and how many windows each dimension has."""
     whole = (np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int64))
-    windows = [whole] * (3 - len(windows)) + list(windows)
-    return [np.concatenate(parts).astype(np.int64, copy=False) for parts in zip(*windows, strict=True)]
+    counts = tuple([len(starts) for starts, _, _ in windows])
+    three = [whole] * (3 - len(windows)) + list(windows)
+    return *[np.concatenate(parts).astype(np.int64, copy=False) for parts in zip(*three, strict=True)], counts
 
 
 def _computing(kind):

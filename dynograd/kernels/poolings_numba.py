@@ -49,6 +49,18 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                 for d in range(d_begin, min(depth, d_first + k0 * d0), d0):
                     for h in range(h_begin, min(height, h_first + k1 * d1), d1):
                         line = (d * height + h) * width
+                        if k2 == 2 and s2 == 2 and p2 == 0 and d2 == 1 and 2 * out_width <= width:
+                            for ow in range(out_width):  # pairs side by side: loads without gaps
+                                place = line + 2 * ow
+                                best, held = values[np.uint64(into + ow)], places[np.uint64(into + ow)]
+                                value, other = x[np.uint64(plane + place)], x[np.uint64(plane + place + 1)]
+                                better = (value > best) | (value != value)
+                                best = value if better else best
+                                held = np.int32(place) if better else held
+                                better = (other > best) | (other != other)
+                                values[np.uint64(into + ow)] = other if better else best
+                                places[np.uint64(into + ow)] = np.int32(place + 1) if better else held
+                            continue
                         for k in range(k2):
                             shift = k * d2 - p2
                             low = 0 if shift >= 0 else (-shift + s2 - 1) // s2

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import SMALLEST, copied, copy_into
+from dynograd.kernels.joins_cpu import cat
+
 __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
 
 
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""
     index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
-    return np.array(x[index], order="C")
+    return copied(x[index])
 
 
 def roll(x, shifts, dims):
@@ -19,16 +23,16 @@ def roll(x, shifts, dims):
         size = x.shape[dim]
         cut = -shift % size if size else 0
         lead = (slice(None),) * dim
-        x = np.concatenate((x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]), dim)
-    return np.array(x, order="C") if not dims else x
+        x = cat((x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]), dim)
+    return copied(x) if not dims else x
 
 
 def repeat(x, counts):
     """Copies of `x` (whose dims are as many as `counts`) side by side."""
     shape = tuple([side for count, size in zip(counts, x.shape, strict=True) for side in (count, size)])
     spread = np.broadcast_to(x.reshape([side for size in x.shape for side in (1, size)]), shape)
-    result = np.empty([count * size for count, size in zip(counts, x.shape, strict=True)], x.dtype)
-    result.reshape(shape)[...] = spread
+    result = buffers.empty([count * size for count, size in zip(counts, x.shape, strict=True)], x.dtype)
+    copy_into(result.reshape(shape), spread)
     return result
 
 
@@ -41,7 +45,11 @@ def repeat_backward(g, shape, counts):
 
 def repeat_rows(x, counts, dim):
     """Each slice of `x` along `dim` as often as `counts` says (a number, or one per slice)."""
-    return np.repeat(x, counts, dim)
+    if type(counts) is not int or x.nbytes * counts < SMALLEST:
+        return np.repeat(x, counts, dim)
+    result = buffers.empty((*x.shape[:dim], x.shape[dim], counts, *x.shape[dim + 1 :]), x.dtype)
+    copy_into(result, np.broadcast_to(np.expand_dims(x, dim + 1), result.shape))
+    return result.reshape(*x.shape[:dim], x.shape[dim] * counts, *x.shape[dim + 1 :])
 
 
 def sum_equal_runs(g, repeats, dim, size):
@@ -51,7 +59,7 @@ def sum_equal_runs(g, repeats, dim, size):
         return split.sum(dim + 1, dtype=_sum_dtype(g)).astype(g.dtype, copy=False)
     # NumPy sums short inner dims one by one; slices of all runs add up 10 times faster
     lead = (slice(None),) * (dim + 1)
-    result = np.array(split[(*lead, 0)], order="C")
+    result = copied(split[(*lead, 0)])
     for number in range(1, repeats):
         result += split[(*lead, number)]
     return result

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import contiguous, copied
 from dynograd.kernels.reductions_cpu import widened
+
+COMPILED_SIZE = 1 << 11  # NumPy is done with less before a compiled kernel has been called
+_STRETCH = 4096
+_WIDER = {"f": numpy.dtype(numpy.float64), "d": numpy.dtype(numpy.float64), "l": numpy.dtype(numpy.int64)}
 
 
 def _flip(dim: int) -> tuple:
@@ -31,16 +38,54 @@ def _accumulate(function: Any, input: Any, dim: int, reverse: bool = False) -> A
 
 
 def reversed_along(input: Any, dim: int) -> Any:
-    return numpy.array(input[_flip(dim)], order="C")
+    return copied(input[_flip(dim)])
 
 
 def cumsum(input: Any, dim: int, reverse: bool) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
-    return _accumulate(numpy.add, widened(input), dim, reverse).astype(input.dtype, copy=False)
+    wide = widened(input)
+    if _compiles(wide):
+        return _running("sum", contiguous(wide), dim, reverse).astype(input.dtype, copy=False)
+    return _accumulate(numpy.add, wide, dim, reverse).astype(input.dtype, copy=False)
+
+
+def _compiles(wide: Any) -> bool:
+    return wide.size >= COMPILED_SIZE and wide.dtype.char in _WIDER
+
+
+def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
+    from dynograd.kernels import scans_numba
+
+    outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+    kind = _WIDER[x.dtype.char]
+    made = buffers.empty(x.shape, x.dtype)
+    flat, out = x.reshape(-1), made.reshape(-1)
+    if inner > 1:
+        count = outer * -(-inner // 512)
+        first = kind.type(join == "prod")
+        scans_numba.columns(join)(flat, n, inner, reverse, first, out, count=count, work=2 * x.size)
+        return made
+    # products are not cut: one stretch may overflow behind a zero
+    stretches = -(-n // _STRETCH) if join == "sum" else 1
+    carry = numpy.full(outer * stretches, join == "prod", kind)
+    if stretches > 1:
+        from dynograd.kernels.reductions_numba import rows
+
+        lines = contiguous(x[_flip(dim)]).reshape(-1) if reverse else flat
+        rows("sum", "same")(lines, n, _STRETCH, stretches, carry, count=carry.size, work=x.size // 2)
+        table = carry.reshape(outer, stretches)
+        table[:, 1:] = numpy.add.accumulate(table[:, :-1], 1)
+        table[:, 0] = 0
+    length = n if stretches == 1 else _STRETCH
+    scans_numba.rows(join)(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
+    return made
 
 
 def cumprod_forward(input: Any, dim: int) -> Any:
-    return _accumulate(numpy.multiply, widened(input), dim).astype(input.dtype, copy=False)
+    wide = widened(input)
+    if _compiles(wide):
+        return _running("prod", contiguous(wide), dim, False).astype(input.dtype, copy=False)
+    return _accumulate(numpy.multiply, wide, dim).astype(input.dtype, copy=False)
 
 
 def cumprod_backward(g: Any, input: Any, output: Any, dim: int) -> Any:
@@ -96,6 +141,8 @@ def _running_extreme(function: Any, input: Any, dim: int) -> Any:
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
     wide = widened(input)
+    if wide.size >= 64 and wide.dtype.char in _WIDER:
+        return _compiled_extreme(function is numpy.maximum, wide, input.dtype, dim)
     values = _accumulate(function, wide, dim)
     hits = (wide == values) | (wide != wide)
     shape = [1] * wide.ndim
@@ -105,5 +152,29 @@ def _running_extreme(function: Any, input: Any, dim: int) -> Any:
     return values.astype(input.dtype, copy=False), indices
 
 
+def _compiled_extreme(largest: bool, wide: Any, kind: Any, dim: int) -> Any:
+    from dynograd.kernels import scans_numba
+
+    x = contiguous(wide)
+    outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+    values, places = buffers.empty(x.shape, x.dtype), buffers.empty(x.shape, numpy.int64)
+    flat, out, where = x.reshape(-1), values.reshape(-1), places.reshape(-1)
+    if inner == 1:
+        scans_numba.extreme_rows(flat, n, largest, out, where, count=outer, work=4 * x.size)
+    else:
+        count = outer * -(-inner // 512)
+        scans_numba.extreme_columns(flat, n, inner, largest, out, where, count=count, work=2 * x.size)
+    return values.astype(kind, copy=False), places
+
+
 def logcumsumexp_forward(input: Any, dim: int) -> Any:
+    wide = widened(input)
+    if wide.size >= 256 and wide.dtype.kind == "f":
+        from dynograd.kernels.scans_numba import logcumsumexp
+
+        x = contiguous(wide)
+        outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+        made = buffers.empty(x.shape, x.dtype)
+        logcumsumexp(x.reshape(-1), n, inner, made.reshape(-1), count=outer * inner, work=32 * x.size)
+        return made.astype(input.dtype, copy=False)
     return _accumulate(numpy.logaddexp, widened(input), dim).astype(input.dtype, copy=False)

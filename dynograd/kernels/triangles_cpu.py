@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import SMALLEST, bits, contiguous
 
 __all__ = ["triangle_indices", "tril", "triu"]
 
 
 def tril(x, diagonal):
     """The elements on and below a diagonal of the last two dims; zeros above."""
-    return _kept(x, np.tri(*x.shape[-2:], diagonal, bool))
+    if x.nbytes >= SMALLEST and x.itemsize <= 8:
+        return _compiled(x, diagonal, True)
+    return _kept(x, _triangle(*x.shape[-2:], diagonal))
 
 
 def triu(x, diagonal):
     """The elements on and above a diagonal of the last two dims; zeros below."""
-    return _kept(x, ~np.tri(*x.shape[-2:], diagonal - 1, bool))
+    if x.nbytes >= SMALLEST and x.itemsize <= 8:
+        return _compiled(x, diagonal, False)
+    return _kept(x, ~_triangle(*x.shape[-2:], diagonal - 1))
+
+
+def _compiled(x, diagonal, lower):
+    from dynograd.kernels.copies_numba import copy_triangle
+
+    result = buffers.empty(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    flat, out = bits(contiguous(x)).reshape(-1), bits(result).reshape(-1)
+    copy_triangle(flat, rows, columns, diagonal, lower, out, count=x.size // columns, work=x.size)
+    return result
+
+
+@lru_cache(64)
+def _triangle(rows, columns, diagonal):
+    return np.tri(rows, columns, diagonal, bool)
 
 
 def _kept(x, mask):
