@@ -15,7 +15,7 @@ from typing import Any
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
 
-from dynograd import arrays, autograd, cuda, devices, dtypes, errors, shapes  # noqa: E402
+from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
@@ -24,6 +24,7 @@ from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
+from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
 from dynograd.kernels import threads as _threads  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
@@ -51,6 +52,8 @@ _public |= {
     "get_num_threads": _threads.get_num_threads,
     "set_num_interop_threads": _threads.set_num_interop_threads,
     "get_num_interop_threads": _threads.get_num_interop_threads,
+    "use_batch_invariant": _batch_invariance.use_batch_invariant,
+    "is_batch_invariant": _batch_invariance.is_batch_invariant,
     "kernel_cache_statistics": _kernel_cache.statistics,
     "clear_kernel_cache": _kernel_cache.clear,
     "strided": "dynograd.strided",
@@ -90,7 +93,7 @@ for _name in ("gradcheck", "gradgradcheck"):
 
 _LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming"}
-__all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "nn", "optim", "utils"})
+__all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"})
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,10 @@
 """Memory of large results, kept when they die and given to the next: fresh pages cost more than the arithmetic on them.
 
 `empty(shape, dtype)` is `numpy.empty` below `SMALLEST`; above, it is an array over a kept buffer of its size class (eight to a
-doubling) or of one up to `SPARE` times as large, else over a new one. A buffer comes back when the last view of it is gone. At
-most `limit()` bytes lie unused; the buffer that was unused longest goes first.
+doubling) or of one up to `SPARE` times as large, else over a new one. A buffer comes back when the last view of it is gone.
+
+Never more is kept than a program has needed at its peak, and a quarter: before new memory is taken beyond that, what lay unused
+longest goes back to the system. And at most `limit()` bytes lie unused. `dynograd.memory` is the user's side of this.
 """
 
 from __future__ import annotations
@@ -11,18 +13,30 @@ import contextlib
 import mmap
 import os
 import threading
+from collections import deque
 from typing import Any
 
 import numpy
 
 from dynograd.errors import OutOfMemoryError
 
-__all__ = ["Lease", "empty", "empty_like", "is_leased", "limit", "release", "set_limit", "statistics", "zeros"]
+__all__ = [
+    "Lease",
+    "empty",
+    "empty_like",
+    "is_leased",
+    "limit",
+    "release",
+    "reset_peak",
+    "set_limit",
+    "statistics",
+    "zeros",
+]
 
 SMALLEST = 1 << 18
 HUGE_PAGE = 1 << 21
 SPARE = 1.5
-_DEFAULT_LIMIT = 1 << 30
+ROOM = 1 << 25
 
 _ndarray = numpy.ndarray
 _new = numpy.ndarray.__new__
@@ -35,8 +49,8 @@ class Lease(numpy.ndarray):
     __slots__ = ()
 
     def __del__(self) -> None:
-        # The names are gone when the interpreter ends; the buffer then goes with the process.
-        if _give_back is not None:
+        # The names are gone when the interpreter ends; the buffer then goes with the process. A view or copy has no buffer to give.
+        if _give_back is not None and type(self.base) is mmap.mmap:
             _give_back(self.base)
 
 
@@ -82,25 +96,46 @@ def set_limit(nbytes: int) -> None:
 
     Raises:
         ValueError: below 0.
+
+    >>> before = dynograd.memory.limit()
+    >>> dynograd.memory.set_limit(64 * 2**20)
+    >>> dynograd.memory.limit()
+    67108864
+    >>> dynograd.memory.set_limit(before)
     """
     global _limit
     if nbytes < 0:
         raise ValueError(f"set_limit: expected 0 or more bytes, got {nbytes}.")
-    _limit = int(nbytes)
     with _lock:
-        _trim(_limit)
+        _limit = int(nbytes)
+        _tidy(_limit)
 
 
 def release() -> int:
-    """Gives all unused memory back to the system; how many bytes that was."""
+    """Gives all unused memory back to the system; how many bytes that was.
+
+    >>> dynograd.memory.release() >= 0
+    True
+    """
+    global _high
     with _lock:
+        _tidy()
         freed = _unused
-        _trim(0)
-    return freed
+        _tidy(0)
+        _high = _in_use
+    return freed - _unused
 
 
 def statistics() -> dict[str, int]:
-    """Bytes `in_use` and `unused` now, the `peak` in use, and how many results found a kept buffer (`hits`) or not (`misses`)."""
+    """Bytes of large arrays `in_use` and kept `unused` now, the `peak` in use, how many arrays found a kept buffer (`hits`) or not
+    (`misses`), and the `limit`. Arrays below 256 KiB are not counted.
+
+    >>> x = dynograd.zeros(1000, 1000)
+    >>> dynograd.memory.statistics()["in_use"] >= x.nbytes
+    True
+    """
+    with _lock:
+        _tidy()
     return {"in_use": _in_use, "unused": _unused, "peak": _peak, "hits": _hits, "misses": _misses, "limit": _limit}
 
 
@@ -112,17 +147,20 @@ def reset_peak() -> None:
 
 # --- buffers by size class ---------------------------------------------------------------------------------------------------
 
-_lock = threading.RLock()  # a finalizer may run inside `_take`
+_lock = threading.RLock()
+_busy = False  # the thread that has the lock is at work here: a finalizer that calls in the middle of it leaves everything alone
+_returned: deque[Any] = (
+    deque()
+)  # by finalizers, which may run in the middle of anything here: they never wait for the lock
 _free: dict[int, list[Any]] = {}  # size class -> buffers, the last used last
 _order: dict[int, int] = {}  # id of an unused buffer -> when it came back
-_clock = _in_use = _unused = _peak = _hits = _misses = 0
-_limit = _DEFAULT_LIMIT
+_clock = _in_use = _unused = _peak = _high = _hits = _misses = 0
 
 
 def _renew_lock() -> None:
-    """In a forked child: no thread of the parent holds it there."""
-    global _lock
-    _lock = threading.RLock()
+    """In a forked child: no thread of the parent is at work there."""
+    global _lock, _busy
+    _lock, _busy = threading.RLock(), False
 
 
 if hasattr(os, "register_at_fork"):
@@ -136,23 +174,36 @@ def _size_class(nbytes: int) -> int:
 
 
 def _take(nbytes: int) -> Any:
-    global _in_use, _unused, _peak, _hits, _misses
+    global _busy, _in_use, _unused, _peak, _high, _hits, _misses
     size = _size_class(nbytes)
     with _lock:
-        kept = _free.get(size)
-        if not kept and _unused >= size:
-            size, kept = _roomier(size)
-        if kept:
-            buffer = kept.pop()
-            del _order[id(buffer)]
-            _unused -= size
-            _hits += 1
-        else:
-            buffer = _map(size)
-            _misses += 1
-        _in_use += size
-        if _in_use > _peak:
-            _peak = _in_use
+        if _busy:
+            _in_use += size
+            return _mapped(size)
+        _busy = True
+        try:
+            if _returned:
+                _collect()
+            kept = _free.get(size)
+            if not kept and _unused >= size:
+                size, kept = _roomier(size)
+            if kept:
+                buffer = kept.pop()
+                del _order[id(buffer)]
+                _unused -= size
+                _hits += 1
+            else:
+                needed = max(_high, _in_use + size)
+                _trim(max(needed + needed // 4 + ROOM - _in_use - size, 0))
+                buffer = _map(size)
+                _misses += 1
+            _in_use += size
+            if _in_use > _peak:
+                _peak = _in_use
+            if _in_use > _high:
+                _high = _in_use
+        finally:
+            _busy = False
     return buffer
 
 
@@ -163,12 +214,35 @@ def _roomier(size: int) -> tuple[int, list[Any] | None]:
 
 
 def _give_back(buffer: Any) -> None:
+    _returned.append(buffer)
+    if _lock.acquire(False):  # else whoever has it, or comes next, will see
+        try:
+            _tidy()
+        finally:
+            _lock.release()
+
+
+def _tidy(most: int | None = None) -> None:
+    """Sorts in what has come back, and keeps `most` unused bytes; with the lock held."""
+    global _busy
+    if not _busy:
+        _busy = True
+        try:
+            _collect()
+            if most is not None:
+                _trim(most)
+        finally:
+            _busy = False
+
+
+def _collect() -> None:
     global _in_use, _unused, _clock
-    size = len(buffer)
-    with _lock:
+    while _returned:
+        buffer = _returned.popleft()
+        size = len(buffer)
         _in_use -= size
         if size > _limit:
-            return
+            continue
         _clock += 1
         _order[id(buffer)] = _clock
         _free.setdefault(size, []).append(buffer)
@@ -210,3 +284,17 @@ def _mapped(size: int) -> Any:
         with contextlib.suppress(OSError):  # a system without huge pages
             made.madvise(mmap.MADV_HUGEPAGE)
     return made
+
+
+def _default_limit() -> int:
+    """A quarter of the memory that the process may use, 1 GiB where that cannot be told."""
+    sizes = []
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            sizes.append(int(file.read()))
+    return max(min(sizes) // 4, 1 << 26) if sizes else 1 << 30
+
+
+_limit = _default_limit()
