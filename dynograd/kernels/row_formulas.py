@@ -102,6 +102,19 @@ PROGRAMS = {
         y = minus(total, mean) * rstd * weight + bias
         write y, total, mean, rstd
     """,
+    "add_layer_norm_backward": """
+        row g, more, x
+        each mean, rstd
+        vector weight
+        normal = minus(x, mean) * rstd
+        weighted = g * weight
+        total = sum(weighted) / columns
+        along = sum(weighted * normal) / columns
+        gx = rstd * (weighted - total - normal * along) + more
+        gw = column_sum(g * normal)
+        gb = column_sum(g)
+        write gx, gw, gb
+    """,
     "rms_norm": """
         row x
         vector weight
@@ -178,8 +191,9 @@ PROGRAMS = {
         write y
     """,
     "bias_relu_backward": """
-        row g, y
-        gx = y <= 0 ? 0 : g
+        row g, x
+        vector bias
+        gx = x + bias <= 0 ? 0 : g
         gb = column_sum(gx)
         write gx, gb
     """,

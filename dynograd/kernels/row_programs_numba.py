@@ -54,6 +54,8 @@ def runner_of(program: RowProgram) -> Callable[..., Any]:
 
 def runner_inner_of(program: RowProgram) -> Callable[..., Any]:
     """The same of arrays (outer, C, inner) whose "rows" run along the middle dim; one number for each row is (outer, inner)."""
+    if any(program.kind_of(name) == COLUMN_SUM for name in program.steps) or _Writer(program, "float32").scratch:
+        raise NotImplementedError(f"row program {program.name}: no form for an inner dim.")
     head = ["_outer, columns, _inner = {first}.shape"]
     shapes = {ROW: "(_outer, columns, _inner)", EACH: "(_outer, _inner)"}
     count = "_outer * -(-_inner // WIDTH)"
@@ -261,8 +263,6 @@ class _InnerWriter(_Writer):
     def __init__(self, program: RowProgram, dtype: str) -> None:
         super().__init__(program, dtype)
         self.name = f"{program.name}_inner"
-        if self.scratch or any(program.kind_of(name) == COLUMN_SUM for name in program.steps):
-            raise NotImplementedError(f"row program {program.name}: no form for an inner dim.")
 
     def source(self) -> str:
         program = self.program

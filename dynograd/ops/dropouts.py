@@ -17,7 +17,15 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.random_streams import default_generator
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+__all__ = [
+    "alpha_dropout",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "dropout_add",
+    "feature_alpha_dropout",
+]
 
 # What SELU tends to far left: -scale * alpha.
 _SELU_FLOOR = -1.7580993408473766
@@ -26,6 +34,8 @@ _SELU_FLOOR = -1.7580993408473766
 @op(name="dropout", linear=True, extras="mask")
 def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, int]) -> Array:
     """`input` times a mask that is 0 with probability p and 1 / (1 - p) otherwise; `key` is its place in the stream."""
+    if mask_shape == input.shape and kernel("dropouts", "in_one_pass", input)(input):
+        return kernel("dropouts", "dropout_forward", input)(*key, input, p)
     mask = kernel("random", "dropout_mask", input)(*key, mask_shape, p, input.dtype)
     return kernel("elementwise", "mul", input)(input, mask), mask
 
@@ -37,7 +47,25 @@ def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> An
 
 @masked.fast_backward
 def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+    if saved.mask.dtype.char == "B":  # which elements stay, not what they are multiplied with
+        return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p),)
     return (kernel("elementwise", "mul", g)(g, saved.mask),)
+
+
+@op(name="dropout_add", extras="mask")
+def masked_sum(input: Array, residual: Array, p: float, key: tuple[int, int]) -> Array:
+    """`residual` plus `input` times a mask, of one shape; float32, row by row in memory."""
+    return kernel("dropouts", "dropout_add_forward", input)(*key, input, residual, p)
+
+
+@masked_sum.fast_backward
+def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Any:
+    return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p), g)
+
+
+@masked_sum.decomposition
+def masked_sum_decomposition(input: Any, residual: Any, p: float, key: tuple[int, int]) -> Any:
+    return residual + masked(input, tuple(input.shape), p, key)
 
 
 @composed(covers="dropout")
@@ -58,6 +86,31 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     """
     _check_probability("dropout", p)
     return _dropped(input, tuple(input.shape), p, training, inplace)
+
+
+@composed(covers="dropout_add")
+def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True) -> Any:
+    """`residual + dropout(input, p, training)` in one pass over memory, with the same mask.
+
+    Args:
+        input, residual: of one shape (others broadcast, as with +).
+        p: probability of dropping an element of `input`.
+        training: False adds `input` as it is.
+    Raises:
+        ValueError: `p` is not a probability.
+
+    >>> dynograd.nn.functional.dropout_add(tensor([1.0, 2.0]), tensor([3.0, 4.0]), 1.0)
+    tensor([3., 4.])
+    """
+    _check_probability("dropout_add", p)
+    shape = tuple(input.shape)
+    if p == 0 or not training or 0 in shape:
+        return residual + input
+    x, r = getattr(input, "array", input), getattr(residual, "array", residual)
+    ready = kernel("dropouts", "in_one_pass", x)
+    if getattr(r, "shape", None) == x.shape and ready(x) and ready(r):
+        return masked_sum(input, residual, p, _key("dropout_mask", shape))
+    return residual + _dropped(input, shape, p, training, False)
 
 
 @composed()

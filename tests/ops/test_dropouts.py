@@ -40,6 +40,16 @@ def masked(name):
     return reference
 
 
+def seeded_sum(input, residual, p, training):
+    dynograd.manual_seed(5)
+    return F.dropout_add(input, residual, p, training)
+
+
+def seeded_mask(shape, p):
+    dynograd.manual_seed(5)
+    return F.dropout(dynograd.ones(shape, dtype=dynograd.float64), p).numpy()
+
+
 def errors_of(name):
     x = dynograd.zeros(SHAPES.get(name, (2, 3)))
     found = [
@@ -87,6 +97,23 @@ ROWS = [
         )
         for name in NAMES
     ],
+    Row(
+        "nn.functional.dropout_add",
+        lambda input, residual, p, training: input + residual,
+        shapes=[(3, 4), (3, 4)],
+        kwargs={"p": 0.5, "training": False},
+        errors=[error(lambda op: op(dynograd.zeros(2), dynograd.zeros(2), 1.5), ValueError, "dropout_add", "1.5")],
+    ),
+    Row(
+        "nn.functional.dropout_add",
+        lambda input, residual, p, training: input * seeded_mask(input.shape, p) + residual,
+        shapes=[(12, 40), (12, 40)],
+        kwargs={"p": 0.4, "training": True},
+        function=seeded_sum,
+        id="training",
+        tolerance=2,
+        ones=False,
+    ),
 ]
 test_rows = generate(ROWS)
 
@@ -156,3 +183,45 @@ def test_alpha_dropout_keeps_mean_and_variance():
     y = F.alpha_dropout(dynograd.randn(100000), 0.3, True)
     assert y.mean().item() == pytest.approx(0, abs=0.02)
     assert y.std().item() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (70, 100), (9000,)])
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout_add_is_dropout_and_add(shape, p):
+    x, residual = (dynograd.randn(*shape, requires_grad=True) for _ in range(2))
+    dynograd.manual_seed(7)
+    one = F.dropout_add(x, residual, p)
+    dynograd.manual_seed(7)
+    other = residual + F.dropout(x, p)
+    numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6, atol=1e-6)
+    g = dynograd.randn(*shape)
+    for a, b in zip(grad(one, (x, residual), g), grad(other, (x, residual), g), strict=True):
+        numpy.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert F.dropout_add(x, residual, p, training=False).equal(x + residual)
+
+
+@pytest.mark.parametrize("shape", [(70, 100), (4095,), (3, 4097)])
+def test_one_pass_draws_the_mask_of_the_stream(shape):
+    x = dynograd.ones(*shape)
+    dynograd.manual_seed(11)
+    float32 = F.dropout(x, 0.4)
+    dynograd.manual_seed(11)
+    float64 = F.dropout(x.double(), 0.4)
+    assert (float32 != 0).equal(float64 != 0)
+
+
+def test_dropped_infinities_are_nan_as_in_products():
+    x = dynograd.full((400,), float("inf"))
+    assert F.dropout(x, 1.0).isnan().all()
+
+
+def test_dropout_add_in_parts_has_the_bits_of_one():
+    x, residual = dynograd.randn(400, 500), dynograd.randn(400, 500)
+    threads = dynograd.get_num_threads()
+    found = []
+    for count in (1, 2):
+        dynograd.set_num_threads(count)
+        dynograd.manual_seed(3)
+        found.append(F.dropout_add(x, residual, 0.2))
+    dynograd.set_num_threads(threads)
+    assert found[0].equal(found[1])

@@ -5,6 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.nn import functional as F
+from dynograd.ops.batch_normalizations import moved_statistics
 from tests.ops.harness import Row, error, generate
 
 
@@ -87,6 +88,14 @@ def training(rng):
 
 
 ROWS = [
+    Row(
+        "moved_statistics",
+        lambda input, batch, momentum: input * (1 - momentum) + batch * momentum,
+        shapes=[(5,), (5,)],
+        kwargs={"momentum": 0.25},
+        grad=False,
+        function=moved_statistics,
+    ),
     Row("layer_norm", np_layer_norm, shapes=[(2, 3, 4)], kwargs={"normalized_shape": (4,)}, ones=False, errors=shape_errors("layer_norm")),
     Row(
         "layer_norm",
