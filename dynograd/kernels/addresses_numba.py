@@ -1,7 +1,7 @@
 """Arrays by address in compiled kernels: one compiled body for arrays of any number of dims, order and flags.
 
 `handle(array)` is what Python passes (an int, at no cost), and `address(handle)` its data's address in the kernel. The caller keeps the
-array alive. `pointer32` and `pointer64` make pointers of addresses, for `numba.carray`.
+array alive. `pointer8` (bytes), `pointer32` and `pointer64` make pointers of addresses, for `numba.carray`.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["address", "handle", "pointer32", "pointer64"]
+__all__ = ["address", "handle", "pointer8", "pointer32", "pointer64"]
 
 # An array object begins with Python's own header, then the address of its data: ctypes.data takes a microsecond to say the same.
 _probe = np.zeros(3)
@@ -50,4 +50,4 @@ def _make_pointer(scalar):
     return pointer
 
 
-pointer32, pointer64 = _make_pointer(types.float32), _make_pointer(types.float64)
+pointer8, pointer32, pointer64 = (_make_pointer(scalar) for scalar in (types.uint8, types.float32, types.float64))

@@ -17,7 +17,8 @@ from dynograd.kernels.tile_products_numba import (
 __all__ = ["COLUMNS", "ROWS", "handle", "products", "vector_columns", "vector_rows"]
 
 
-def _make_products(real, add_products, scratch_size):
+def _make_products(real, made):
+    add_products, scratch_size = made.add_products, made.scratch_size
     size = real().itemsize
 
     @chunked(key=real.__name__)
@@ -45,7 +46,7 @@ def _make_products(real, add_products, scratch_size):
             to = at_c + (one * c_outer + two * c_inner + top * ldc + left) * size
             add_products(
                 transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
-                from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, scratch.ctypes.data,
+                from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
             )  # fmt: skip
         scratch[0] = 0  # alive until here
 
@@ -110,8 +111,8 @@ def _make_vector_columns(real, pointer):
 
 
 products = {
-    np.dtype(np.float32): _make_products(np.float32, add_products32, scratch_size32),
-    np.dtype(np.float64): _make_products(np.float64, add_products64, scratch_size64),
+    np.dtype(np.float32): _make_products(np.float32, products32),
+    np.dtype(np.float64): _make_products(np.float64, products64),
 }
 vector_rows = {
     np.dtype(np.float32): _make_vector_rows(np.float32, pointer32),

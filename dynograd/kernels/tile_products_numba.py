@@ -1,4 +1,4 @@
-"""Matrix products from register tiles of our own: `add_products32` and `add_products64`, and `gemm_invariant` on arrays.
+"""Matrix products from register tiles of our own: `products32` and `products64` by address, and `gemm_invariant` on arrays.
 
 Every element of a result is one chain of fused multiply-adds over k in ascending order, that begins with what is already there (0, a
 bias, the matrix added to), whatever tile it falls into. So its bits depend neither on how many rows and columns there are nor on how the
@@ -6,6 +6,8 @@ work is cut. A tile of 12 rows by 2 vectors of 64 bytes stays in registers (6 by
 to what the processor has) and runs at the processor's peak; blocks of both operands are packed so that it reads them in order.
 Importing this loads Numba.
 """
+
+from typing import Any, NamedTuple
 
 import llvmlite.binding
 import numpy as np
@@ -17,7 +19,7 @@ from numba.extending import intrinsic, overload
 from dynograd.kernels.addresses_numba import pointer32, pointer64
 from dynograd.kernels.compiling_numba import compiled
 
-__all__ = ["COLUMNS", "ROWS", "add_products32", "add_products64", "gemm_invariant", "scratch_size32", "scratch_size64"]
+__all__ = ["COLUMNS", "ROWS", "Products", "gemm_invariant", "products32", "products64"]
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _VECTOR_BYTES = 64
@@ -29,6 +31,18 @@ COLUMNS = _VECTORS * 16  # of float32; a multiple of the width for float64
 _STEPS = 256  # a panel of b, 256 steps by 128 bytes, stays in the level-1 cache
 _BLOCK = 1024  # columns of b that are packed at once: 1 MiB
 _STRIPE = 384  # 384 rows by 256 steps of a, 384 KiB, stay in the level-2 cache
+
+
+class Products(NamedTuple):
+    """The compiled functions of one floating type, for kernels that take them as globals."""
+
+    add_products: Any
+    gemm: Any
+    scratch_size: Any
+    pack_rows: Any
+    pack_columns: Any
+    tiles: Any
+    width: int
 
 
 class _Kind:
@@ -249,7 +263,9 @@ def _make_products(kind):
                 target[whole * steps + i * width + j - whole] = source[i * ldb + j]
 
     @compiled(key=key)
-    def tiles(narrow, a, advance, row, step, rest_row, rest_step, count, panel, b_step, begin, begin_row, c, c_row, steps):
+    def tiles(
+        narrow, a, advance, row, step, rest_row, rest_step, count, panel, b_step, begin, begin_row, c, c_row, steps
+    ):
         """One panel of columns under a stripe of rows; `advance` bytes from a row of a to the next, groups have strides of their own."""
         done = 0
         while done + rows <= count:
@@ -303,7 +319,7 @@ def _make_products(kind):
             while start < k or start == 0:
                 steps = min(_STEPS, k - start)
                 source = b + (block * ldb + start if transpose_b else start * ldb + block) * size
-                direct = not transpose_b and m < 4 * rows  # packing would cost more than it saves; so for a
+                direct = not transpose_b and m <= 4 * rows  # packing would cost more than it saves; so for a
                 direct_a = n <= (4 if transpose_a else 2) * width
                 if steps > 0:
                     if not direct:
@@ -323,7 +339,7 @@ def _make_products(kind):
                         corner = packed
                     for left in range(0, across, width):
                         columns = min(width, across - left)
-                        whole = columns == width or columns == lanes
+                        whole = columns in (width, lanes)
                         panel, b_step = panels + left * steps * size, width * size
                         if direct:
                             panel = panels
@@ -360,12 +376,12 @@ def _make_products(kind):
         scratch = np.empty(scratch_size(m, n, k), real)
         if alpha == 1 and (beta == 0 or beta == 1):
             add_products(
-                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c if beta == 1 else 0, ldc, c, ldc, scratch.ctypes.data
+                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c if beta == 1 else 0, ldc, c, ldc, np.int64(scratch.ctypes.data)
             )  # fmt: skip
         else:
             apart = np.empty(m * n, real)
             add_products(
-                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, 0, 0, apart.ctypes.data, n, scratch.ctypes.data
+                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, 0, 0, np.int64(apart.ctypes.data), n, np.int64(scratch.ctypes.data)
             )  # fmt: skip
             result = carray(pointer(c), ((m - 1) * ldc + n,))
             for p in range(m):
@@ -374,11 +390,14 @@ def _make_products(kind):
                     result[p * ldc + j] = one if beta == 0 else one + result[p * ldc + j] * beta
         scratch[0] = zero  # keeps it alive until here
 
-    return add_products, gemm, scratch_size
+    return Products(add_products, gemm, scratch_size, pack_rows, pack_columns, tiles, width)
 
 
-add_products32, _gemm32, scratch_size32 = _make_products(_Kind(types.float32, np.float32, ir.FloatType(), "f32"))
-add_products64, _gemm64, scratch_size64 = _make_products(_Kind(types.float64, np.float64, ir.DoubleType(), "f64"))
+products32 = _make_products(_Kind(types.float32, np.float32, ir.FloatType(), "f32"))
+products64 = _make_products(_Kind(types.float64, np.float64, ir.DoubleType(), "f64"))
+
+
+_gemm32, _gemm64 = products32.gemm, products64.gemm
 
 
 def gemm_invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):

@@ -1,4 +1,8 @@
-"""Attention: values averaged with weights that queries and keys agree on."""
+"""Attention: values averaged with weights that queries and keys agree on.
+
+`attended` is the fused op, which never holds all scores at once; its decomposition, in terms of other ops, gives higher orders and serves
+what the kernels leave out (tiny heads, half types, heads that broadcast, masks that want a gradient).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,72 @@ import math
 from typing import Any
 
 from dynograd import dtypes
+from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.choices import choose
-from dynograd.ops.dropouts import dropout
+from dynograd.ops.dropouts import masked
 from dynograd.ops.matmuls import matmul
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, op
 from dynograd.ops.rearrangements import repeat_interleave
 from dynograd.ops.softmaxes import softmax_over
 from dynograd.ops.views import permuted
+from dynograd.random_streams import default_generator
 from dynograd.shapes import broadcast_shapes
 
 __all__ = ["scaled_dot_product_attention"]
 
 
-@composed()
+@op(name="scaled_dot_product_attention", saves="query key value mask output", extras="logarithms")
+def attended(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    causal: bool,
+    scale: float,
+    p: float,
+    place: tuple[int, int],
+) -> Array:
+    """softmax(query @ key.T * scale + mask) @ value for arrays that the kernels take; `place` in the stream says which weights are dropped."""
+    return kernel("attentions", "attention_forward", query)(query, key, value, mask, causal, scale, p, place)
+
+
+@attended.fast_backward
+def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Any:
+    given = (saved.query, saved.key, saved.value, saved.output, saved.logarithms, saved.mask)
+    found = kernel("attentions", "attention_backward", g)(g, *given, causal, scale, p, place)
+    return (*found, None)
+
+
+@attended.decomposition
+def attended_decomposition(
+    query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float, p: float, place: tuple[int, int]
+) -> Any:
+    who = "scaled_dot_product_attention"
+    if len(query.shape) > 2 and 1 < key.shape[-3] < query.shape[-3]:
+        key, value = _shared_heads(who, query, key), _shared_heads(who, query, value)
+    rank = len(key.shape)
+    scores = matmul(query * scale, permuted(key, (*range(rank - 2), rank - 1, rank - 2)))
+    allowed = None
+    if causal:
+        array = getattr(query, "array", query)
+        allowed = kernel("masks", "causal_mask", array)(query.shape[-2], key.shape[-2])
+    elif mask is not None:
+        numbers = getattr(mask, "array", mask)
+        broadcast_shapes(who, tuple(scores.shape), tuple(numbers.shape))
+        if numbers.dtype.kind == "b":
+            allowed = numbers
+        else:
+            scores = scores + mask
+            allowed = kernel("masks", "above_minus_infinity", numbers)(numbers)
+    weights = softmax_over(scores, len(scores.shape) - 1) if allowed is None else _masked_softmax(scores, allowed)
+    if p:
+        weights = masked(weights, tuple(weights.shape), p, place)
+    return matmul(weights, value)
+
+
+@composed(covers="scaled_dot_product_attention")
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -55,29 +110,34 @@ def scaled_dot_product_attention(
     """
     who = "scaled_dot_product_attention"
     _check(who, query, key, value, attn_mask, is_causal)
+    if scale is None:
+        width = query.shape[-1]
+        scale = 1 / math.sqrt(width) if width else 1.0
+    arrays = [getattr(one, "array", one) for one in (query, key, value)]
+    fused = kernel("attentions", "attends_in_tiles", arrays[0])(*arrays)
+    if fused and (len(query.shape) == 2 or enable_gqa or query.shape[-3] == key.shape[-3]):
+        wanted = (*query.shape[:-1], key.shape[-2])
+        if attn_mask is None or _only_hides(attn_mask, wanted):
+            place = _place(wanted) if dropout_p else (0, 0)
+            return attended(query, key, value, attn_mask, bool(is_causal), float(scale), float(dropout_p), place)
     if enable_gqa:
         key, value = _shared_heads(who, query, key), _shared_heads(who, query, value)
-    rows, columns, width = query.shape[-2], key.shape[-2], query.shape[-1]
-    if scale is None:
-        scale = 1 / math.sqrt(width) if width else 1.0
-    rank = len(key.shape)
-    scores = matmul(query * scale, permuted(key, (*range(rank - 2), rank - 1, rank - 2)))
-    allowed = None
-    if is_causal:
-        array = getattr(query, "array", query)
-        allowed = kernel("masks", "causal_mask", array)(rows, columns)
-    elif attn_mask is not None:
-        mask = getattr(attn_mask, "array", attn_mask)
-        broadcast_shapes(who, tuple(scores.shape), tuple(mask.shape))
-        if mask.dtype.kind == "b":
-            allowed = mask
-        else:
-            scores = scores + attn_mask
-            allowed = kernel("masks", "above_minus_infinity", mask)(mask)
-    weights = softmax_over(scores, len(scores.shape) - 1) if allowed is None else _masked_softmax(scores, allowed)
-    if dropout_p:
-        weights = dropout(weights, dropout_p, True)
-    return matmul(weights, value)
+    lead = broadcast_shapes(who, tuple(query.shape[:-2]), tuple(key.shape[:-2]))
+    place = _place((*lead, query.shape[-2], key.shape[-2])) if dropout_p else (0, 0)
+    return attended_decomposition(query, key, value, attn_mask, is_causal, scale, dropout_p, place)
+
+
+def _place(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The next place in the stream for a dropout mask of this shape."""
+    return default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", math.prod(shape)))
+
+
+def _only_hides(mask: Any, wanted: tuple[int, ...]) -> bool:
+    """Whether a mask broadcasts to the scores alone, without making more of them, and wants no gradient."""
+    shape = tuple(mask.shape)
+    if getattr(mask, "requires_grad", False) or len(shape) > len(wanted):
+        return False
+    return all([one in (1, size) for one, size in zip(reversed(shape), reversed(wanted))])
 
 
 def _masked_softmax(scores: Any, allowed: Any) -> Any:
