@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.kernels.scatters_cpu import limits, take, true_places
+from dynograd.kernels.sorting_cpu import sort
+
 __all__ = [
     "bincount",
     "isin",
@@ -17,7 +20,12 @@ __all__ = [
 
 def nonzero(x):
     """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
-    return np.argwhere(x).astype(np.int64, copy=False)
+    if x.ndim != 1:
+        places = true_places(x != 0) if x.size >= 2048 else None
+        if places is None:
+            return np.argwhere(x).astype(np.int64, copy=False)
+        return np.stack(np.unravel_index(places, x.shape), 1)
+    return true_places(x if x.dtype.kind == "b" else x != 0)[:, None]
 
 
 def one_hot(x, classes):
@@ -38,6 +46,8 @@ def bincount(x, weights, minlength):
 def unique(x, dim):
     """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`."""
     if dim is None:
+        if x.dtype.char in "fdilq" and x.size >= 64:
+            return _distinct(np.ascontiguousarray(x))
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
@@ -50,6 +60,36 @@ def unique(x, dim):
     back = np.empty(len(order), np.int64)
     back[order] = inverse
     return np.ascontiguousarray(np.moveaxis(values, 0, dim)), back, counts
+
+
+def _distinct(x):
+    flat = x.reshape(-1)
+    if x.dtype.kind == "i":
+        low, high = limits(flat)
+        if high - low < max(2 * flat.size, 1024):
+            return _distinct_of_few(flat, low, x.shape)
+    ordered, order = sort(flat, 0, False)
+    fresh = np.empty(flat.size, bool)
+    fresh[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], fresh[1:])
+    if x.dtype.kind == "f" and ordered[-1] != ordered[-1]:
+        fresh[1:] &= (ordered[1:] == ordered[1:]) | (ordered[:-1] == ordered[:-1])  # NaN is there once
+    starts = true_places(fresh)
+    inverse = np.empty(x.shape, np.int64)
+    numbers = np.add.accumulate(fresh, dtype=np.int64)
+    numbers -= 1
+    inverse.reshape(-1)[order] = numbers
+    return ordered[starts], inverse, np.diff(starts, append=flat.size)
+
+
+def _distinct_of_few(flat, low, shape):
+    """Integers close together: counted in one place each."""
+    places = flat - low
+    counts = np.bincount(places)
+    held = counts.nonzero()[0]
+    numbers = np.empty(counts.size, np.int64)
+    numbers[held] = np.arange(held.size)
+    return (held + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[held]
 
 
 def unique_consecutive(x, dim):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
+from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into, fill
 from dynograd.kernels.scatters_cpu import take
 
 __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
@@ -26,15 +26,12 @@ def pad_constant(x, sides, value):
         [slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True)]
     )
     result = buffers.empty(shape, x.dtype)
-    if result.nbytes < SMALLEST:
+    if result.nbytes < SMALLEST or result.itemsize > 8:
         result.fill(value)
         result[inside] = x
-        return result
-    for dim, (part, size) in enumerate(zip(inside, shape, strict=True)):
-        for border in (slice(0, part.start), slice(part.stop, size)):
-            if border.stop > border.start:
-                result[(*inside[:dim], border)] = value
-    copy_into(result[inside], x)
+    else:
+        fill(result, value)
+        copy_into(result[inside], x)
     return result
 
 

@@ -7,26 +7,14 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.reductions_cpu import widened
-from dynograd.kernels.sorting_cpu import first_equal, found_at
+from dynograd.kernels.sorting_cpu import found_at, kth
 
 
 def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     """The lower of the two middle elements; the first NaN where there is one, unless `ignore_nan` (then only where all are)."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
-    rows = widened(input).swapaxes(dim, -1)
-    size = rows.shape[-1]
-    floats = rows.dtype.kind == "f"
-    if floats and ignore_nan and numpy.isnan(rows).any():
-        ordered = numpy.sort(rows, -1)
-        counts = numpy.count_nonzero(rows == rows, -1, keepdims=True)
-        middle = numpy.take_along_axis(ordered, numpy.maximum(counts - 1, 0) // 2, -1)
-    else:
-        middle = numpy.partition(rows, (size - 1) // 2, -1)[..., (size - 1) // 2, None]
-        if floats:
-            highest = rows.max(-1, keepdims=True)
-            middle = numpy.where(highest != highest, highest, middle)
-    return found_at(input, first_equal(rows, middle), dim, keepdim)
+    return kth(input, (input.shape[dim] - 1) // 2, dim, keepdim, 2 if ignore_nan else 1)
 
 
 def mode(input: Any, dim: int, keepdim: bool) -> Any:

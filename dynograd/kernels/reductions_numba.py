@@ -178,10 +178,10 @@ def arg_rows(x, bits, unsigned, n, block, blocks, largest, out, places, start, s
         unordered = best != best
         first = begin
         while first + 64 <= end:  # by 64s, without a branch for each, to the 64 that hold it
-            hits = 0
+            hits = np.int32(0)
             for i in range(first, first + 64):
                 value = x[np.uint64(i)]
-                hits += (value == best) | (unordered & (value != value))
+                hits |= np.int32((value == best) | (unordered & (value != value)))
             if hits:
                 break
             first += 64

@@ -1,22 +1,27 @@
-"""Sorting and selecting along a dim of NumPy arrays. Equals keep their order (also descending), and NaN counts as the largest.
-
-Rows of numbers of up to 32 bits become 64-bit keys, an order-preserving image of the number above its index: all keys differ, so
-NumPy's fastest sort puts them in the one order that there is, with the indices in tow: 4x of a stable argsort on 1M float32.
-"""
+"""Sorting and selecting along a dim of NumPy arrays. Equals keep their order (also descending), and NaN counts as the largest."""
 
 from __future__ import annotations
 
-import sys
 from math import prod
 from typing import Any
 
 import numpy
 
+from dynograd.arrays import buffers
+from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
-_LOW = 0 if sys.byteorder == "little" else 1
-_SIGN = numpy.int32(-(2**31))
-_SHORT = 64  # below, making keys costs more than the plain sort
+_TINY = 64  # elements that NumPy has sorted before a compiled kernel is called
+
+# What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
+_I4, _I8 = numpy.dtype(numpy.int32), numpy.dtype(numpy.int64)
+_IMAGES = {
+    "f": (_I4, numpy.empty(0, numpy.uint32), numpy.int32(-(2**31)), numpy.int32(0x7F800000)),
+    "d": (_I8, numpy.empty(0, numpy.uint64), numpy.int64(-(2**63)), numpy.int64(0x7FF0000000000000)),
+    "i": (_I4, numpy.empty(0, numpy.uint32), numpy.int32(-(2**31)), numpy.int32(0)),
+    "l": (_I8, numpy.empty(0, numpy.uint64), numpy.int64(-(2**63)), numpy.int64(0)),
+}
+_IMAGES["q"] = _IMAGES["l"]
 
 
 def _rows(input: Any, dim: int) -> Any:
@@ -24,11 +29,13 @@ def _rows(input: Any, dim: int) -> Any:
     rows = widened(input)
     if dim != rows.ndim - 1:
         rows = rows.swapaxes(dim, -1)
-    return rows.view(numpy.uint8) if rows.dtype.kind == "b" else rows
+    if rows.dtype.char not in _IMAGES:
+        rows = rows.astype(numpy.int64 if rows.itemsize == 8 else numpy.int32)
+    return contiguous(rows)
 
 
 def _back(rows: Any, dim: int) -> Any:
-    return numpy.ascontiguousarray(rows if dim == rows.ndim - 1 else rows.swapaxes(-1, dim))
+    return contiguous(rows if dim == rows.ndim - 1 else rows.swapaxes(-1, dim))
 
 
 def take_along(input: Any, index: Any, dim: int) -> Any:
@@ -44,13 +51,20 @@ def take_along(input: Any, index: Any, dim: int) -> Any:
 def argsort(input: Any, dim: int, descending: bool) -> Any:
     if not input.ndim:
         return numpy.zeros((), numpy.int64)
-    return _back(_order(_rows(input, dim), descending), dim)
+    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in _IMAGES:
+        return _small_order(input, descending)
+    return _back(_ordered(_rows(input, dim), descending, False)[1], dim)
 
 
 def sort(input: Any, dim: int, descending: bool) -> Any:
     """(values, indices)"""
-    index = argsort(input, dim, descending)
-    return (take_along(input, index, dim), index) if input.ndim else (input.copy(), index)
+    if not input.ndim:
+        return input.copy(), numpy.zeros((), numpy.int64)
+    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in _IMAGES:
+        index = _small_order(input, descending)
+        return take_along(input, index, dim), index
+    values, index = _ordered(_rows(input, dim), descending, True)
+    return _back(values, dim).astype(input.dtype, copy=False), _back(index, dim)
 
 
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
@@ -61,58 +75,64 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
         )
     rows = _rows(input, dim)
     size = rows.shape[-1]
-    if 4 * k > size or size < _SHORT or not rows.size:
-        index = _order(rows, largest)[..., :k]
-        index = index if ordered else numpy.sort(index, -1)
+    shape = (*rows.shape[:-1], k)
+    if not rows.size or not k:
+        values, index = numpy.zeros(shape, rows.dtype), numpy.zeros(shape, numpy.int64)
+    elif 4 * k > size and k > 16:
+        values, index = _ordered(rows, largest, True)
+        values, index = values[..., :k], index[..., :k]
     else:
-        flat = rows.reshape(-1, size)
-        index = _chosen(flat, k, largest)
-        if ordered and k > 1:
-            inner = _order(numpy.take_along_axis(flat, index, -1), largest)
-            index = numpy.take_along_axis(index, inner, -1)
-        index = index.reshape(*rows.shape[:-1], k)
-    index = _back(index, dim)
-    return take_along(input, index, dim), index
+        from dynograd.kernels.sorting_numba import top_of_rows
 
-
-def _chosen(rows: Any, k: int, largest: bool) -> Any:
-    """The indices, in order, of the k largest or smallest of each row."""
-    if not k:
-        return numpy.zeros((len(rows), 0), numpy.int64)
-    size = rows.shape[-1]
-    place = size - k if largest else k - 1
-    edge = numpy.partition(rows, place, -1)[:, place, None]
-    hits = rows >= edge if largest else rows <= edge
-    found = hits.reshape(-1).nonzero()[0]
-    starts = numpy.arange(0, rows.size, size)
-    ends = found.searchsorted(starts + size)
-    unclear = numpy.diff(ends, prepend=0) != k
-    if rows.dtype.kind == "f" and largest:
-        unclear |= numpy.isnan(rows.max(-1))
-    if not unclear.any():
-        return found.reshape(-1, k) - starts[:, None]
-    index = numpy.empty((len(rows), k), numpy.int64)
-    clear = ~unclear
-    index[clear] = hits[clear].nonzero()[1].reshape(-1, k)
-    index[unclear] = numpy.sort(_order(rows[unclear], largest)[:, :k], -1)
-    return index
+        signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+        values, index = numpy.empty(shape, rows.dtype), numpy.empty(shape, numpy.int64)
+        flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
+        top_of_rows(
+            flat, flat.view(signed), keys, size, k, highest, infinity, largest, out, places, count=count, work=rows.size
+        )
+    if not ordered:
+        order = index.argsort(-1)
+        values, index = numpy.take_along_axis(values, order, -1), numpy.take_along_axis(index, order, -1)
+    return _back(values, dim).astype(input.dtype, copy=False), _back(index, dim)
 
 
 def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the k-th smallest, counted from 1; of equals the first."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
+    return kth(input, k - 1, dim, keepdim, 0)
+
+
+def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
+    """(values, indices) of the first element that is k-th (from 0) in its row; for `rule` see `kth_of_rows`."""
+    from dynograd.kernels.sorting_numba import kth_of_rows
+
     rows = _rows(input, dim)
-    edge = numpy.partition(rows, k - 1, -1)[..., k - 1, None]
-    return found_at(input, first_equal(rows, edge), dim, keepdim)
-
-
-def first_equal(rows: Any, values: Any) -> Any:
-    """The index of the first element of each row that equals its value; NaN equals NaN."""
-    hits = rows == values
-    if rows.dtype.kind == "f":
-        hits |= (rows != rows) & (values != values)
-    return hits.argmax(-1, keepdims=True)
+    size = rows.shape[-1]
+    signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+    left = rows.shape[:-1]
+    values, index = numpy.empty(left, rows.dtype), numpy.empty(left, numpy.int64)
+    if index.size:
+        flat, out, places = rows.reshape(-1), values.reshape(-1), index.reshape(-1)
+        kth_of_rows(
+            flat,
+            flat.view(signed),
+            keys,
+            size,
+            k,
+            rule,
+            highest,
+            infinity,
+            out,
+            places,
+            count=index.size,
+            work=4 * rows.size,
+        )
+    if dim != input.ndim - 1:  # the dims behind `dim` are in its place
+        values, index = [numpy.moveaxis(one, dim, -1) if one.ndim > 1 else one for one in (values, index)]
+    shape = [1 if place == dim else length for place, length in enumerate(input.shape) if keepdim or place != dim]
+    values, index = [numpy.ascontiguousarray(one).reshape(shape) for one in (values, index)]
+    return values.astype(input.dtype, copy=False), index
 
 
 def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
@@ -125,32 +145,33 @@ def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
 # --- the order of a row --------------------------------------------------------------------------------------------------
 
 
-def _order(rows: Any, descending: bool) -> Any:
-    """The stable argsort of the last dim."""
-    size = rows.shape[-1]
-    if _SHORT <= size < 2**32 and rows.size and rows.dtype in (numpy.float32, numpy.int32):
-        return _order_by_keys(rows, descending)
+def _small_order(rows: Any, descending: bool) -> Any:
     if not descending:
         return rows.argsort(-1, kind="stable")
-    return size - 1 - rows[..., ::-1].argsort(-1, kind="stable")[..., ::-1]
+    return rows.shape[-1] - 1 - rows[..., ::-1].argsort(-1, kind="stable")[..., ::-1]
 
 
-def _order_by_keys(rows: Any, descending: bool) -> Any:
-    keys = numpy.empty((*rows.shape, 2), numpy.uint32)
-    keys[..., _LOW] = numpy.arange(rows.shape[-1], dtype=numpy.uint32)
-    keys[..., 1 - _LOW] = _ordered_bits(rows, descending)
-    joined = keys.view(numpy.uint64)[..., 0]
-    joined.sort(-1)
-    return keys[..., _LOW].astype(numpy.int64)
+def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
+    """(values or nothing, indices) of the sorted rows."""
+    from dynograd.kernels.sorting_numba import order_of_rows
 
-
-def _ordered_bits(rows: Any, descending: bool) -> Any:
-    """Unsigned numbers in the order of the given ones, or in the opposite order."""
-    if rows.dtype.kind == "i":
-        bits = rows ^ _SIGN
-    else:
-        bits = (rows + numpy.float32(0)).view(numpy.int32)  # -0.0 becomes 0.0
-        bits ^= (bits >> 31) | _SIGN
-        if numpy.isnan(rows.max()):
-            bits[numpy.isnan(rows)] = -1
-    return (~bits if descending else bits).view(numpy.uint32)
+    index = buffers.empty(rows.shape, numpy.int64)
+    values = buffers.empty(rows.shape if with_values else (0,), rows.dtype)
+    if rows.size:
+        size = rows.shape[-1]
+        signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+        flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
+        order_of_rows(
+            flat,
+            flat.view(signed),
+            keys,
+            size,
+            highest,
+            infinity,
+            descending,
+            out,
+            places,
+            count=count,
+            work=8 * rows.size,
+        )
+    return values, index

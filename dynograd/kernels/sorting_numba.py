@@ -1,0 +1,247 @@
+"""Numba kernels that sort and select rows, by unsigned keys in the order of the numbers: NaN above all, 0.0 beside -0.0.
+
+Everything here is stable: of equals the one with the lower index comes first, so there is one right answer.
+"""
+
+import numpy as np
+
+from dynograd.kernels.compiling_numba import chunked, compiled
+
+__all__ = ["kth_of_rows", "order_of_rows", "top_of_rows"]
+
+_SHORT = 24  # rows up to this long are sorted by insertion
+_MERGED = 512  # and up to this long by merging sorted runs; longer ones digit by digit
+_NO_PLACE = np.int64(-1)
+
+
+@compiled(inline=True)
+def _key(bits, highest, infinity, turned):
+    """An unsigned key as a signed number's bits; `infinity` is 0 for integers. `highest` is the sign bit; `turned` reverses."""
+    value = bits
+    if infinity != 0:
+        size = bits & ~highest
+        if size > infinity:
+            return (highest ^ highest) if turned else ~(highest ^ highest)
+        value = (bits ^ bits) if size == 0 else bits
+        value = ~value if value < 0 else value ^ highest
+    else:
+        value = value ^ highest
+    return ~value if turned else value
+
+
+@chunked
+def order_of_rows(x, bits, keys, n, highest, infinity, turned, values, places, start, stop):
+    """places[row] = the indices that sort the rows of n, and values[row] the numbers in that order (unless `values` is empty).
+
+    `bits` is `x` as signed integers, `keys` an empty array of the unsigned dtype. Items are rows.
+    """
+    own, spare = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
+    index, other = np.empty(n, np.int32), np.empty(n, np.int32)
+    counts = np.empty(256, np.int64)
+    for row in range(start, stop):
+        begin = row * n
+        for i in range(n):
+            own[np.uint64(i)] = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
+            index[np.uint64(i)] = i
+        swapped = False
+        if n <= _SHORT:
+            _insert(own, index, 0, n)
+        elif n <= _MERGED:
+            swapped = _merge(own, index, spare, other, n)
+        else:
+            swapped = _by_digits(own, index, spare, other, counts, n)
+        if swapped:
+            for i in range(n):
+                places[np.uint64(begin + i)] = other[np.uint64(i)]
+        else:
+            for i in range(n):
+                places[np.uint64(begin + i)] = index[np.uint64(i)]
+        if values.size:
+            for i in range(begin, begin + n):
+                values[np.uint64(i)] = x[np.uint64(begin + places[np.uint64(i)])]
+
+
+@compiled
+def _insert(keys, index, begin, end):
+    for i in range(begin + 1, end):
+        key, place = keys[i], index[i]
+        k = i - 1
+        while k >= begin and keys[np.uint64(k)] > key:
+            keys[np.uint64(k + 1)] = keys[np.uint64(k)]
+            index[np.uint64(k + 1)] = index[np.uint64(k)]
+            k -= 1
+        keys[np.uint64(k + 1)], index[np.uint64(k + 1)] = key, place
+
+
+@compiled
+def _merge(keys, index, spare, other, n):
+    """Sorts by merging runs; whether the result is in `spare` and `other`."""
+    run = 12
+    for begin in range(0, n, run):
+        _insert(keys, index, begin, min(n, begin + run))
+    swapped = False
+    while run < n:
+        for begin in range(0, n, 2 * run):
+            middle, end = min(n, begin + run), min(n, begin + 2 * run)
+            left, right = begin, middle
+            for k in range(begin, end):
+                take_left = right >= end or (left < middle and keys[np.uint64(left)] <= keys[np.uint64(right)])
+                source = left if take_left else right
+                spare[np.uint64(k)], other[np.uint64(k)] = keys[np.uint64(source)], index[np.uint64(source)]
+                left += take_left
+                right += not take_left
+        keys, spare = spare, keys
+        index, other = other, index
+        run *= 2
+        swapped = not swapped
+    return swapped
+
+
+@compiled
+def _by_digits(keys, index, spare, other, counts, n):
+    """Sorts by one byte of the keys after another, from the lowest; whether the result is in `spare` and `other`."""
+    swapped = False
+    low_byte = keys.dtype.type(255)
+    first, varying = keys[0], keys.dtype.type(0)
+    for i in range(n):
+        varying |= keys[np.uint64(i)] ^ first
+    for shift in range(0, keys.itemsize * 8, 8):
+        by = keys.dtype.type(shift)
+        if not (varying >> by) & low_byte:  # the same byte everywhere
+            continue
+        counts[:] = 0
+        for i in range(n):
+            counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
+        total = 0
+        for digit in range(256):
+            total, counts[digit] = total + counts[digit], total
+        for i in range(n):
+            key = keys[np.uint64(i)]
+            digit = np.uint64((key >> by) & low_byte)
+            place = counts[digit]
+            counts[digit] = place + 1
+            spare[np.uint64(place)], other[np.uint64(place)] = key, index[np.uint64(i)]
+        keys, spare = spare, keys
+        index, other = other, index
+        swapped = not swapped
+    return swapped
+
+
+@chunked
+def top_of_rows(x, bits, keys, n, k, highest, infinity, turned, values, places, start, stop):
+    """places[row], values[row] = the k first of what `order_of_rows` gives for rows of n. Items are rows.
+
+    A heap holds the best so far, the worst of them on top; 64 elements at a time are compared with it.
+    """
+    best, index = np.empty(k, keys.dtype), np.empty(k, np.int64)
+    for row in range(start, stop):
+        begin = row * n
+        for i in range(k):
+            key = keys.dtype.type(_key(bits[begin + i], highest, infinity, turned))
+            best[i], index[i] = key, i
+            child = i
+            while child > 0:
+                parent = (child - 1) // 2
+                if best[child] < best[parent] or (best[child] == best[parent] and index[child] < index[parent]):
+                    break
+                best[child], best[parent] = best[parent], best[child]
+                index[child], index[parent] = index[parent], index[child]
+                child = parent
+        first = k
+        while first < n:
+            end = min(n, first + 64)
+            if end - first == 64:
+                worst, hits = best[0], np.int32(0)
+                for i in range(first, end):
+                    key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
+                    hits |= np.int32(key < worst)
+                if not hits:
+                    first = end
+                    continue
+            for i in range(first, end):
+                key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
+                if key < best[0]:
+                    best[0], index[0] = key, i
+                    _sift(best, index, k)
+            first = end
+        for left in range(k - 1, -1, -1):
+            places[row * k + left] = index[0]
+            values[row * k + left] = x[begin + index[0]]
+            best[0], index[0] = best[left], index[left]
+            _sift(best, index, left)
+
+
+@compiled
+def _sift(best, index, count):
+    """Puts the top of a heap of `count` where it belongs: the largest key, of equals the highest index, comes to the top."""
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= count:
+            return
+        other = child + 1
+        if other < count and (
+            best[other] > best[child] or (best[other] == best[child] and index[other] > index[child])
+        ):
+            child = other
+        if best[child] < best[parent] or (best[child] == best[parent] and index[child] < index[parent]):
+            return
+        best[child], best[parent] = best[parent], best[child]
+        index[child], index[parent] = index[parent], index[child]
+        parent = child
+
+
+@chunked
+def kth_of_rows(x, bits, keys, n, k, rule, highest, infinity, values, places, start, stop):
+    """places[row] = the first index of the element values[row] that is k-th (from 0) in the order of a row of n. Items are rows.
+
+    `rule` 1: the lower median, or NaN where there is one; 2: the lower median of what is not NaN.
+    """
+    own, left = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
+    counts = np.empty(256, np.int64)
+    nan = keys.dtype.type(~(highest ^ highest))
+    low_byte = keys.dtype.type(255)
+    for row in range(start, stop):
+        begin = row * n
+        unordered = 0
+        for i in range(n):
+            key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, False))
+            own[np.uint64(i)] = key
+            left[np.uint64(i)] = key
+            unordered += key == nan
+        wanted = k
+        if rule and infinity != 0 and unordered:
+            wanted = n - 1 if rule == 1 else max(n - unordered - 1, 0) // 2
+        count = n
+        for shift in range(keys.itemsize * 8 - 8, -1, -8):
+            if count <= 16:
+                break
+            by = keys.dtype.type(shift)
+            counts[:] = 0
+            for i in range(count):
+                counts[np.uint64((left[np.uint64(i)] >> by) & low_byte)] += 1
+            digit = 0
+            while wanted >= counts[digit]:
+                wanted -= counts[digit]
+                digit += 1
+            if counts[digit] == count:
+                continue
+            kept = 0
+            for i in range(count):
+                key = left[np.uint64(i)]
+                left[np.uint64(kept)] = key
+                kept += ((key >> by) & low_byte) == digit
+            count = kept
+        for i in range(1, min(count, 17)):  # more than 16 are left only where all are equal
+            key = left[i]
+            j = i - 1
+            while j >= 0 and left[np.uint64(j)] > key:
+                left[np.uint64(j + 1)] = left[np.uint64(j)]
+                j -= 1
+            left[np.uint64(j + 1)] = key
+        key = left[wanted] if count <= 16 else left[0]
+        place = 0
+        while own[np.uint64(place)] != key:
+            place += 1
+        places[row] = place
+        values[row] = x[begin + place]
