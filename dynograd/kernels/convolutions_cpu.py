@@ -80,19 +80,14 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     windows = _windows(weight_shape[2:], stride, padding, dilation)
     plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
     partial = buffers.zeros((plan.partial,), x.dtype)
-    keep, g_at = g, _address(g)
+    laid, g_at = g, _address(g)
     if plan.lay_out:
-        keep = buffers.empty((plan.g_elements,), x.dtype)
-        g_at = _address(keep)
-        compiled.planes(
-            partial, g_at, int(plan.pace[4]), _address(g), plan.g_geometry, plan.g_parts,
-            count=plan.pieces, work=2 * plan.g_elements,
-        )  # fmt: skip
+        laid = buffers.empty((plan.g_elements,), x.dtype)
+        work = 2 * plan.g_elements
+        compiled.planes(partial, _address(laid), g_at, plan.pitch, plan.g_tables, count=plan.pieces, work=work)
     compiled.correlate_weights(
-        partial, _address(x), g_at, plan.geometry, plan.phase, plan.taps, plan.parts, plan.rows, plan.slices, plan.pace,
-        count=plan.items, work=plan.work >> 3,
-    )  # fmt: skip
-    del keep
+        partial, _address(x), _address(laid), 0, plan.tables, count=plan.items, work=plan.work >> 3
+    )
     result = buffers.empty(tuple(weight_shape), x.dtype)
     compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=weight_shape[0], work=partial.size)
     return result.astype(kind, copy=False)
@@ -109,9 +104,8 @@ def _correlate(plan, x, weight, bias, out, steps, groups, outer, inner):
     )  # fmt: skip
     bias = np.zeros(groups * outer, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
     compiled.correlate(
-        bias, _address(x), _address(packed), _address(out), plan.geometry, plan.phases, plan.steps, plan.parts, plan.rows,
-        count=plan.items, work=plan.work >> 3,
-    )  # fmt: skip
+        bias, _address(x), _address(packed), _address(out), plan.tables, count=plan.items, work=plan.work >> 3
+    )
 
 
 def _tiles(kind):

@@ -34,12 +34,31 @@ COLUMNS = 72
 
 _geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM SCRATCH VECTORS DIRECT IMAGE PLANE STEP_A STEP_B SPAN
 X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
-DEPTH OUT_N OUT_C OUT_A OUT_B OUT_W""".split()
+DEPTH OUT_N OUT_C OUT_A OUT_B OUT_W
+PHASES_AT PHASES STEPS_AT PARTS_AT PARTS ROWS_AT HEIGHTS OFFSETS_AT OFFSETS
+SLICES THICKNESS COLUMN SHARES TOGETHER PACE_N PACE_C PACE_A PACE_B PACE_ITEM""".split()
 _phase_names = "TAPS TAPS_AT WEIGHTS_AT MODE LOW_A COUNT_A AT_A LOW_B COUNT_B AT_B LOW_W COUNT_W AT_W".split()
 (BATCH, GROUP, BLOCKS, ROWS, FIRST, LAST, GROUPS, INNER, OUTER, ROOM, SCRATCH, VECTORS, DIRECT, IMAGE, PLANE, STEP_A, STEP_B, SPAN,
  X_N, X_C, X_A, X_B, X_W, SIZE_A, SIZE_B, PAD_A, PAD_B, LINE_A, LINE_B, REACH_A, LINES_B, JUMP_A, JUMP_B, TAKE_A, TAKE_B, TAKE_W,
- SPLIT, DEPTH, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W) = range(len(_geometry_names))  # fmt: skip
+ SPLIT, DEPTH, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W, PHASES_AT, PHASES, STEPS_AT, PARTS_AT, PARTS, ROWS_AT,
+ HEIGHTS, OFFSETS_AT, OFFSETS,
+ SLICES, THICKNESS, COLUMN, SHARES, TOGETHER, PACE_N, PACE_C, PACE_A, PACE_B, PACE_ITEM) = range(len(_geometry_names))  # fmt: skip
 TAPS, TAPS_AT, WEIGHTS_AT, MODE, LOW_A, COUNT_A, AT_A, LOW_B, COUNT_B, AT_B, LOW_W, COUNT_W, AT_W = range(13)
+
+
+def _tables(
+    values: dict[str, int], phases: Any = (), steps: Any = (), parts: Any = (), rows: Any = (), offsets: Any = ()
+) -> Any:
+    """All tables of a plan in one flat array: first `values` in the order of the names above, then the tables."""
+    values = dict.fromkeys(_geometry_names, 0) | values
+    values |= {"PHASES": len(phases), "PARTS": len(parts), "HEIGHTS": len(rows), "OFFSETS": len(offsets)}
+    at, tail = len(_geometry_names), []
+    for name, table in (("PHASES", phases), ("STEPS", steps), ("PARTS", parts), ("ROWS", rows), ("OFFSETS", offsets)):
+        flat = np.asarray(table, np.int64).reshape(-1)
+        values[f"{name}_AT"] = at
+        at += flat.size
+        tail.append(flat)
+    return np.concatenate([np.array([values[name] for name in _geometry_names], np.int64), *tail])
 
 
 class Phase:
@@ -57,16 +76,13 @@ class Phase:
 class Plan:
     """Tables of one convolution: see `convolutions_numba.correlate`."""
 
-    geometry: Any
+    tables: Any
     phases: Any
-    steps: Any
-    taps: Any
-    parts: Any
+    taps: Any  # which taps of the kernel the phases have, one after the other
     rows: Any
     items: int
     weights: int  # elements of the packed weights
     work: int  # products
-    first_taps: Any  # offsets of the taps of the first phase
 
     def __init__(
         self, layout: _Layout, x: Any, out: Any, groups: int, outer: int, tiles: Any, take: tuple[int, ...]
@@ -115,12 +131,9 @@ class Plan:
             "TAKE_A": take[0], "TAKE_B": take[1], "TAKE_W": take[2], "SPLIT": layout.split,
             "OUT_N": out[0], "OUT_C": out[1], "OUT_A": out[2], "OUT_B": out[3], "OUT_W": out[4],
         }  # fmt: skip
-        self.geometry = np.array([values[name] for name in _geometry_names], np.int64)
-        self.phases = np.array(table, np.int64)
-        self.steps, self.taps = np.array(steps or [0], np.int64), np.array(packed or [0], np.int64)
-        self.parts = layout.parts
+        self.tables = _tables(values, table, steps, layout.parts, self.rows)
+        self.phases, self.taps = np.array(table, np.int64), np.array(packed or [0], np.int64)
         self.items, self.weights = -(-batch // group) * blocks, max(at, 1)
-        self.first_taps = np.array(layout.offsets(live[0].taps), np.int64)
 
 
 class _Layout:
@@ -372,25 +385,8 @@ class WeightPlan:
         alone, on = layout.vectors(phase)
         along = phase.count[2] < lanes or alone > OVERLAP * on
         self.lay_out = along or g_strides[4] != size or min(g_strides) < 0 or inner * taps > FEW_COLUMNS
-        values = dict.fromkeys(_geometry_names, 0) | {
-            "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": 0, "LAST": phase.count[0], "GROUPS": groups,
-            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * thickness * layout.plane // size + lanes,
-            "VECTORS": group * rows * line,
-            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else thickness * layout.plane, "PLANE": layout.plane,
-            "STEP_A": layout.step_a, "STEP_B": layout.step_b,
-            "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
-            "SIZE_A": sizes[0], "SIZE_B": sizes[1], "PAD_A": layout.padding[0], "PAD_B": layout.padding[1],
-            "LINE_A": layout.lines[0], "LINE_B": layout.lines[1], "REACH_A": layout.reach[0], "LINES_B": layout.lines_b,
-            "JUMP_A": layout.jumps[0], "JUMP_B": layout.jumps[1], "SPLIT": layout.split,
-        }  # fmt: skip
-        self.geometry = np.array([values[name] for name in _geometry_names], np.int64)
         dims = [value for dim in range(3) for value in (0, phase.count[dim], 0)]
-        self.phase = np.array([taps, 0, 0, 0 if along else 1, *dims], np.int64)
-        self.taps = np.array(layout.offsets(phase.taps), np.int64)
         self.order = phase.places
-        self.parts = layout.parts
-        # tiles of so many columns run over one block of g before the next: their planes fit the first-level cache beside it
-        self.slices = np.array([number, thickness, columns, self.shares, 24 if taps > 4 else 12], np.int64)
         self.items = self.shares * groups * number
         self.partial = self.items * outer * columns
         self.sizes = (self.shares, groups, number, outer, columns, thickness, inner, taps)
@@ -404,19 +400,35 @@ class WeightPlan:
         )
         plane = group * image + 64  # channels do not lie a power of two apart
         self.pieces = pieces
-        self.pace = np.array((*g_strides[:4], 0), np.int64)
+        self.pitch = groups * outer * plane
+        pace = (image, plane, step_a, step_b, self.pitch) if self.lay_out else (*g_strides[:4], 0)
+        values = {
+            "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "LAST": phase.count[0], "GROUPS": groups,
+            "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * thickness * layout.plane // size + lanes,
+            "VECTORS": group * rows * line,
+            "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else thickness * layout.plane, "PLANE": layout.plane,
+            "STEP_A": layout.step_a, "STEP_B": layout.step_b,
+            "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
+            "SIZE_A": sizes[0], "SIZE_B": sizes[1], "PAD_A": layout.padding[0], "PAD_B": layout.padding[1],
+            "LINE_A": layout.lines[0], "LINE_B": layout.lines[1], "REACH_A": layout.reach[0], "LINES_B": layout.lines_b,
+            "JUMP_A": layout.jumps[0], "JUMP_B": layout.jumps[1], "SPLIT": layout.split,
+            "SLICES": number, "THICKNESS": thickness, "COLUMN": columns, "SHARES": self.shares,
+            # tiles of so many columns run over one block of g before the next: their planes fit the first-level cache beside it
+            "TOGETHER": 24 if taps > 4 else 12,
+            "PACE_N": pace[0], "PACE_C": pace[1], "PACE_A": pace[2], "PACE_B": pace[3], "PACE_ITEM": pace[4],
+        }  # fmt: skip
+        phases = [[taps, 0, 0, 0 if along else 1, *dims]]
+        self.tables = _tables(values, phases, (), layout.parts, self.rows, layout.offsets(phase.taps))
         if self.lay_out:
-            self.pace = np.array((image, plane, step_a, step_b, groups * outer * plane), np.int64)
-            values = dict.fromkeys(_geometry_names, 0) | {
-                "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": 0, "LAST": phase.count[0],
+            values = {
+                "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "LAST": phase.count[0],
                 "INNER": groups * outer, "IMAGE": image, "PLANE": plane, "STEP_A": step_a, "STEP_B": step_b,
                 "X_N": g_strides[0], "X_C": g_strides[1], "X_A": g_strides[2], "X_B": g_strides[3], "X_W": g_strides[4],
                 "SIZE_A": phase.count[0], "SIZE_B": phase.count[1], "LINE_A": 1, "LINE_B": 1, "REACH_A": 1,
                 "LINES_B": phase.count[1], "JUMP_A": 1, "JUMP_B": 1, "SPLIT": 1,
             }  # fmt: skip
-            self.g_geometry = np.array([values[name] for name in _geometry_names], np.int64)
-            self.g_parts = np.array([(0, 0, phase.count[2], 0)], np.int64)
-            self.g_elements = pieces * groups * outer * plane // size
+            self.g_tables = _tables(values, parts=[(0, 0, phase.count[2], 0)])
+            self.g_elements = pieces * self.pitch // size
 
 
 @lru_cache(maxsize=512)

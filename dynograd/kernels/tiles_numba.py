@@ -22,6 +22,7 @@ __all__ = [
     "copy_lines",
     "copy_strided",
     "dot_tile",
+    "plain",
     "product_tile",
     "transpose_lines",
     "vector_bytes",
@@ -337,6 +338,18 @@ def _write_transpose(function, real, size, lanes):
     for i in range(lanes):
         b.store(lines[i], _at(b, target, b.mul(target_step, _number(i))), align=size)
     b.ret_void()
+
+
+@intrinsic
+def plain(context):
+    """In the body of a kernel: LLVM neither unrolls nor vectorises nor inlines it. What is fast is in the tiles that it calls."""
+
+    def generate(context, builder, signature, arguments):
+        builder.function.attributes.add("minsize")
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 # --- how intrinsics are made ------------------------------------------------------------------------------------------------
