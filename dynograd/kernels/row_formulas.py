@@ -208,7 +208,7 @@ PROGRAMS = {
         row g, x
         vector bias
         s = x + bias
-        gx = g * (normal_cdf(s) + s * 0.3989422804014327 * exp(-0.5 * s * s))
+        gx = g * (normal_cdf(s) + s * normal_pdf(s))
         gb = column_sum(gx)
         write gx, gb
     """,

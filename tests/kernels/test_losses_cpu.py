@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import losses_cpu
+from dynograd.kernels import losses_cpu, threads
 
 
 def reference(logits, target, weight, ignore_index, smoothing, reduction):
@@ -118,3 +118,52 @@ def test_empty_batch():
     assert losses_cpu.cross_entropy_forward(logits, target, None, -100, 0.0, "none")[0].shape == (0,)
     assert losses_cpu.cross_entropy_forward(logits, target, None, -100, 0.0, "sum")[0] == 0
     assert np.isnan(losses_cpu.nll_loss_forward(logits, target, None, -100, "mean")[0])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(300, 40), (4, 30, 7, 50), (3, 5, 600)])
+def test_gradient_of_the_forward_pass_is_that_of_the_backward(shape, reduction):
+    random = np.random.default_rng(6)
+    logits = random.normal(size=shape).astype(np.float32)
+    target = random.integers(shape[1], size=(shape[0], *shape[2:]))
+    target.reshape(-1)[::7] = -1
+    weight = random.uniform(0.5, 1, shape[1]).astype(np.float32)
+    options = weight, -1, 0.1, reduction
+    loss, statistics, total, gradient = losses_cpu.cross_entropy_forward(logits, target, *options, True)
+    plain, _, _, nothing = losses_cpu.cross_entropy_forward(logits, target, *options)
+    np.testing.assert_array_equal(loss, plain)
+    assert nothing is None
+    g = random.normal(size=np.shape(loss)).astype(np.float32)
+    given = logits, target, statistics, total, *options
+    wanted = losses_cpu.cross_entropy_backward(g, *given)
+    np.testing.assert_allclose(losses_cpu.cross_entropy_backward(g, *given, gradient), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3000, 40), (4, 30, 70, 50)])
+def test_parts_change_no_bits(shape):
+    random = np.random.default_rng(7)
+    logits = random.normal(size=shape).astype(np.float32)
+    target = random.integers(shape[1], size=(shape[0], *shape[2:]))
+    before, found = threads.get_num_threads(), []
+    for count in (1, 2):
+        threads.set_num_threads(count)
+        loss, statistics, total, gradient = losses_cpu.cross_entropy_forward(
+            logits, target, None, -100, 0.1, "mean", True
+        )
+        given = logits, target, statistics, total, None, -100, 0.1, "mean"
+        found.append((loss, statistics, gradient, losses_cpu.cross_entropy_backward(np.float32(2), *given)))
+        found[-1] += losses_cpu.nll_loss_forward(logits, target, None, -100, "sum")
+        found[-1] += (losses_cpu.nll_loss_backward(np.float32(1), logits, target, 1.0, None, -100, "sum"),)
+    threads.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_nan_and_infinite_scores_stay_in_their_row():
+    logits = np.zeros((4, 300), np.float32)
+    logits[0, 5], logits[1, 5], logits[2] = np.nan, np.inf, -np.inf
+    for scores in (logits, np.ascontiguousarray(np.stack([logits, logits], axis=2))):
+        target = np.zeros((4, *scores.shape[2:]), np.int64)
+        loss, _, _, gradient = losses_cpu.cross_entropy_forward(scores, target, None, -100, 0.0, "none", True)
+        assert np.isnan(loss[:3]).all() and np.isfinite(loss[3]).all()
+        assert np.isnan(gradient[0]).all() and np.isfinite(gradient[3]).all()

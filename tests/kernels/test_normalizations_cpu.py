@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import normalizations_cpu
+from dynograd.kernels import normalizations_cpu, threads
 
 TOLERANCES = {np.float64: 1e-6, np.float32: 3e-4, np.float16: 3e-2}
 EPS = 1e-3
@@ -130,3 +130,72 @@ def test_strided_and_empty():
     assert normalizations_cpu.layer_norm_backward(y, empty, mean, rstd, None, 1)[1].tolist() == [0, 0, 0]
     y, mean, rstd, _ = normalizations_cpu.batch_norm_forward(empty, None, None, None, None, True, 0.1, EPS)
     assert normalizations_cpu.batch_norm_backward(y, empty, None, mean, rstd, True)[0].shape == empty.shape
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(("shape", "groups"), [((2, 4), 2), ((3, 6, 5), 3), ((2, 4, 3, 4), 4), ((2, 8, 70, 2), 1)])
+def test_group_norm(shape, groups, affine, dtype):
+    random = np.random.default_rng(6)
+    x, g = random.normal(1, 2, size=(2, *shape)).astype(dtype).astype(float)
+    weight, bias = random.normal(size=(2, shape[1])).astype(dtype).astype(float) if affine else (None, None)
+    narrow = [None if array is None else array.astype(dtype) for array in (x, weight, bias, g)]
+    along = (-1, *(1,) * (len(shape) - 2))
+    scale, shift = (np.ones(shape[1]), np.zeros(shape[1])) if weight is None else (weight, bias)
+
+    def exact():
+        rows = x.reshape(shape[0] * groups, -1)
+        normal = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + EPS)
+        return normal.reshape(shape) * scale.reshape(along) + shift.reshape(along)
+
+    y, mean, rstd = normalizations_cpu.group_norm_forward(narrow[0], groups, narrow[1], narrow[2], EPS)
+    compare([y], [exact()], dtype)
+    found = normalizations_cpu.group_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], groups)
+    if x.size < 200:
+        compare(found, [differences(lambda: (g * exact()).sum(), array) for array in (x, scale, shift)], dtype)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape", [(4, 3, 5, 6), (16, 8, 4, 4), (2, 200, 3, 3)])
+def test_channels_last_memory(shape, training):
+    """Channels beside each other in memory: the same numbers, in the same order."""
+    random = np.random.default_rng(7)
+    x, g = random.normal(1, 2, size=(2, *shape)).astype(np.float32)
+    weight, bias, mean, variance = random.uniform(0.5, 1, size=(4, shape[1])).astype(np.float32)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    results = []
+    for array in (x, last):
+        y, *statistics = normalizations_cpu.batch_norm_forward(array, weight, bias, mean, variance, training, 0.1, EPS)
+        gradients = normalizations_cpu.batch_norm_backward(g, array, weight, *statistics[:2], training)
+        assert y.strides == array.strides == gradients[0].strides
+        results.append((y, *statistics, *gradients))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(64, 16, 20, 20), (20000, 16), (3, 12, 5000)])
+def test_parts_change_no_bits(shape):
+    random = np.random.default_rng(8)
+    x, g = random.normal(size=(2, *shape)).astype(np.float32)
+    before, found = threads.get_num_threads(), []
+    for count in (1, 2):
+        threads.set_num_threads(count)
+        results = normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, EPS)
+        results += normalizations_cpu.batch_norm_backward(g, x, None, *results[1:3], True)
+        y, mean, rstd = normalizations_cpu.group_norm_forward(x, 4, None, None, EPS)
+        found.append((*results, y, *normalizations_cpu.group_norm_backward(g, x, mean, rstd, None, 4)))
+    threads.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_evaluation_and_groups_do_not_feel_batch_neighbours():
+    random = np.random.default_rng(9)
+    for shape in ((50, 6, 9, 9), (50, 6)):
+        x = random.normal(size=shape).astype(np.float32)
+        mean, variance = random.uniform(0.5, 1, size=(2, 6)).astype(np.float32)
+        whole = normalizations_cpu.batch_norm_forward(x, None, None, mean, variance, False, 0.1, EPS)[0]
+        alone = normalizations_cpu.batch_norm_forward(x[7:8], None, None, mean, variance, False, 0.1, EPS)[0]
+        np.testing.assert_array_equal(whole[7:8], alone)
+        whole, alone = (normalizations_cpu.group_norm_forward(one, 2, None, None, EPS)[0] for one in (x, x[7:8]))
+        np.testing.assert_array_equal(whole[7:8], alone)
