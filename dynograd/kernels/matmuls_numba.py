@@ -5,14 +5,7 @@ from numba import carray
 
 from dynograd.kernels.addresses_numba import address, handle, pointer32, pointer64
 from dynograd.kernels.compiling_numba import chunked
-from dynograd.kernels.tile_products_numba import (
-    COLUMNS,
-    ROWS,
-    add_products32,
-    add_products64,
-    scratch_size32,
-    scratch_size64,
-)
+from dynograd.kernels.tile_products_numba import COLUMNS, ROWS, products32, products64
 
 __all__ = ["COLUMNS", "ROWS", "handle", "products", "vector_columns", "vector_rows"]
 
