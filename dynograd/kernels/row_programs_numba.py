@@ -361,7 +361,7 @@ def _indented(lines: list[str], levels: int) -> list[str]:
 
 # --- what the kernels call -----------------------------------------------------------------------------------------------------
 
-_JIT: dict[str, Any] = {"error_model": "numpy", "fastmath": set(IN_ORDER)}
+_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER)}
 _31, _63 = numpy.int32(31), numpy.int64(63)
 _MASK32, _MASK64 = numpy.int32(0x7FFFFFFF), numpy.int64(0x7FFFFFFFFFFFFFFF)
 

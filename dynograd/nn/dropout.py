@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn import hooks
 from dynograd.nn.module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
@@ -66,3 +67,10 @@ class FeatureAlphaDropout(_DropoutNd):
 
     def forward(self, input: Any) -> Any:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+def added(residual: Any, dropout: Any, input: Any) -> Any:
+    """`residual + dropout(input)`, in one pass where `dropout` is a plain one that nobody watches."""
+    if type(dropout) is Dropout and not (dropout.inplace or dropout._hooked or hooks.any_global):
+        return F.dropout_add(input, residual, dropout.p, dropout.training)
+    return residual + dropout(input)

@@ -12,7 +12,7 @@ from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.attention import MultiheadAttention
 from dynograd.nn.containers import ModuleList
-from dynograd.nn.dropout import Dropout
+from dynograd.nn.dropout import Dropout, added
 from dynograd.nn.linear import Linear
 from dynograd.nn.module import Module
 from dynograd.nn.multihead import additive_mask
@@ -40,11 +40,12 @@ class _Layer(Module):
         self.norm_first = norm_first
         self.activation = activation
 
-    def _attend(self, x: Any, mask: Any, padding: Any, causal: bool) -> Any:
+    def _attend(self, residual: Any, x: Any, mask: Any, padding: Any, causal: bool) -> Any:
+        """`residual` plus what `x` sees of itself."""
         found, _ = self.self_attn(
             x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=causal
         )
-        return self.dropout1(found)
+        return added(residual, self.dropout1, found)
 
     def _feed(self, x: Any) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -93,10 +94,10 @@ class TransformerEncoderLayer(_Layer):
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         """Masks as in `MultiheadAttention`."""
         if self.norm_first:
-            x = src + self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal)
-            return x + self.dropout2(self._feed(self.norm2(x)))
-        x = self.norm1(src + self._attend(src, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self.dropout2(self._feed(x)))
+            x = self._attend(src, self.norm1(src), src_mask, src_key_padding_mask, is_causal)
+            return added(x, self.dropout2, self._feed(self.norm2(x)))
+        x = self.norm1(self._attend(src, src, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(added(x, self.dropout2, self._feed(x)))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -142,7 +143,7 @@ class TransformerDecoderLayer(_Layer):
     ) -> Any:
         """Masks as in `MultiheadAttention`: of the target's own attention, and of its attention to `memory`."""
 
-        def look(x: Any) -> Any:
+        def look(residual: Any, x: Any) -> Any:
             found, _ = self.multihead_attn(
                 x,
                 memory,
@@ -152,15 +153,15 @@ class TransformerDecoderLayer(_Layer):
                 attn_mask=memory_mask,
                 is_causal=memory_is_causal,
             )
-            return self.dropout2(found)
+            return added(residual, self.dropout2, found)
 
         if self.norm_first:
-            x = tgt + self._attend(self.norm1(tgt), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-            x = x + look(self.norm2(x))
-            return x + self.dropout3(self._feed(self.norm3(x)))
-        x = self.norm1(tgt + self._attend(tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
-        x = self.norm2(x + look(x))
-        return self.norm3(x + self.dropout3(self._feed(x)))
+            x = self._attend(tgt, self.norm1(tgt), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            x = look(x, self.norm2(x))
+            return added(x, self.dropout3, self._feed(self.norm3(x)))
+        x = self.norm1(self._attend(tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self.norm2(look(x, x))
+        return self.norm3(added(x, self.dropout3, self._feed(x)))
 
 
 class TransformerEncoder(Module):
