@@ -84,6 +84,9 @@ def _copy(target: Any, source: Any) -> None:
         turned = None
     from dynograd.kernels import copies_numba
 
+    if len(dims) == 1 and last[2] == 1 and target.nbytes < 4 * SMALLEST:
+        _copyto(target, source)
+        return
     if len(dims) == 1 and last[0] > 4096:  # one long row: cut it, so that there are parts
         size, t, s = last
         whole = size // 2048

@@ -151,10 +151,14 @@ def top_of_rows(x, bits, keys, n, k, highest, infinity, turned, values, places, 
         while first < n:
             end = min(n, first + 64)
             if end - first == 64:
-                worst, hits = best[0], np.int32(0)
-                for i in range(first, end):
-                    key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
-                    hits |= np.int32(key < worst)
+                worst, hits = x[begin + index[0]], np.int32(0)
+                if turned:
+                    for i in range(first, end):
+                        value = x[np.uint64(begin + i)]
+                        hits |= np.int32((value > worst) | (value != value))
+                else:
+                    for i in range(first, end):
+                        hits |= np.int32((x[np.uint64(begin + i)] < worst) | (worst != worst))
                 if not hits:
                     first = end
                     continue

@@ -1,0 +1,264 @@
+"""Copies, picking, scattering, scans, sorting and pooling: on two threads the same bits as on one, and as NumPy says."""
+
+import numpy as np
+import pytest
+
+from dynograd.kernels import (
+    copies_cpu,
+    indexing_cpu,
+    interpolations_cpu,
+    joins_cpu,
+    lookups_cpu,
+    paddings_cpu,
+    poolings_cpu,
+    quantiles_cpu,
+    rearrangements_cpu,
+    scans_cpu,
+    scatters_cpu,
+    sorting_cpu,
+    threads,
+    triangles_cpu,
+)
+
+random = np.random.default_rng(0)
+
+
+def draw(*shape, dtype=np.float32):
+    return random.normal(size=shape).astype(dtype)
+
+
+def on_threads(monkeypatch, function):
+    """The results of `function` on one thread, equal to those on two."""
+    monkeypatch.setattr(threads, "GRAIN", 1 << 9)
+    held, found = threads.get_num_threads(), []
+    for count in (1, 2):
+        threads.set_num_threads(count)
+        made = function()
+        found.append(made if isinstance(made, tuple) else (made,))
+    threads.set_num_threads(held)
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    return found[0] if len(found[0]) > 1 else found[0][0]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x.T,
+        lambda x: x.transpose(0, 2, 1, 3),
+        lambda x: x.transpose(0, 2, 3, 1),
+        lambda x: x[:, ::-1, :, ::-1],
+        lambda x: x[:, 1:, ::2],
+        lambda x: x[..., ::3],
+        lambda x: np.broadcast_to(x[:, :1, :, :1], x.shape),
+        lambda x: x.transpose(3, 0, 2, 1)[::-1, :, ::-1],
+    ],
+)
+def test_copies_of_any_strides(view, dtype, monkeypatch):
+    x = view(random.integers(0, 100, (7, 30, 41, 66)).astype(dtype))
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: copies_cpu.copied(x)), x)
+
+
+def test_filled_memory(monkeypatch):
+    assert not on_threads(monkeypatch, lambda: copies_cpu.zeros((700, 1001), np.float32)).any()
+    assert (paddings_cpu.pad_constant(draw(400, 900), [(1, 2), (-3, 4)], 7.0)[0] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.float16])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_picked_and_added_slices(dim, dtype, monkeypatch):
+    x = random.integers(-9, 9, (50, 40, 70)).astype(dtype)
+    index = random.integers(-x.shape[dim], x.shape[dim], 300)
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scatters_cpu.take(x, index, dim)), x.take(index, dim))
+    template = (*(slice(None),) * dim, 0)
+    g = random.integers(-9, 9, x.take(index, dim).shape).astype(dtype)
+    wanted = np.zeros(x.shape)
+    np.add.at(wanted, (*template[:-1], index), g)
+    found = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [index], template, x.shape))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
+    for columns in (1, 3):
+        index, src = random.integers(0, 500, 40000), draw(40000, columns)
+        wanted = np.zeros((500, columns))
+        np.add.at(wanted, index, src)
+
+        def added(columns=columns, index=index, src=src):
+            out = np.zeros((500, columns), np.float32)
+            scatters_cpu.add_slices(out, 0, index, src)
+            return out
+
+        np.testing.assert_allclose(on_threads(monkeypatch, added), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_gather_and_scatter(dim, expanded, monkeypatch):
+    x, src = draw(30, 40, 50), draw(30, 40, 50)
+    index = random.integers(0, x.shape[dim], x.shape)
+    if expanded:
+        index = np.broadcast_to(index[tuple(slice(None) if d == dim else slice(1) for d in range(3))], x.shape)
+    found = on_threads(monkeypatch, lambda: scatters_cpu.gather(x, dim, index))
+    np.testing.assert_array_equal(found, np.take_along_axis(x, index, dim))
+    written = x.copy()
+    np.put_along_axis(written, index, src, dim)
+    found = on_threads(monkeypatch, lambda: scatters_cpu.scatter(x, dim, index, src))
+    np.testing.assert_array_equal(found, written)
+    wanted = x.astype(np.float64)
+    grid = list(np.ogrid[:30, :40, :50])
+    grid[dim] = index
+    np.add.at(wanted, tuple(grid), src)
+    found = on_threads(monkeypatch, lambda: scatters_cpu.scatter_add(x, dim, index, src))
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_masks(monkeypatch):
+    x = draw(300, 200)
+    mask = x > 0
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: indexing_cpu.index_forward(x, [mask], (0,))), x[mask])
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: lookups_cpu.nonzero(mask)), np.argwhere(mask))
+    g = x[mask]
+    found = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [mask], (0,), x.shape))
+    np.testing.assert_array_equal(found, np.where(mask, x, 0))
+    rows = mask[:, 0]
+    np.testing.assert_array_equal(indexing_cpu.index_forward(x, [rows], (0,)), x[rows])
+
+
+def test_out_of_range_rows_raise_before_anything_is_read():
+    x = draw(100, 500)
+    for wrong in (100, -101):
+        with pytest.raises(IndexError, match=f"{wrong} is out of bounds"):
+            scatters_cpu.take(x, np.full(1000, wrong), 0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((30011,), 0), ((37, 501), 1), ((700, 65), 0), ((6, 90, 40), 1), ((3, 9000), 1)]
+)
+def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
+    x = draw(*shape)
+    turned = np.flip(x, dim) if reverse else x
+    wanted = np.cumsum(turned.astype(np.float64), dim)
+    wanted = np.flip(wanted, dim) if reverse else wanted
+    np.testing.assert_allclose(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, dim, reverse)), wanted, atol=1e-4)
+    factors = np.where(abs(x) > 3, 0.5, np.sign(x)).astype(np.float32)
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: scans_cpu.cumprod_forward(factors, dim)),
+        np.cumprod(factors.astype(float), dim).astype(np.float32),
+    )
+    values, places = on_threads(monkeypatch, lambda: scans_cpu.cummax(x, dim))
+    np.testing.assert_array_equal(values, np.maximum.accumulate(x, dim))
+    np.testing.assert_array_equal(np.take_along_axis(x, places, dim), values)
+    whole = on_threads(monkeypatch, lambda: scans_cpu.logcumsumexp_forward(x, dim))
+    np.testing.assert_allclose(whole, np.logaddexp.accumulate(x.astype(np.float64), dim), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.float16, np.bool_])
+@pytest.mark.parametrize("shape", [(50, 7), (40, 100), (9, 3000), (70000,)])
+def test_sorting_and_selecting(shape, dtype, descending, monkeypatch):
+    x = (draw(*shape) * 20).round().clip(0 if dtype in (np.uint8, np.bool_) else None, None).astype(dtype)
+    if np.issubdtype(dtype, np.floating):
+        x[..., 3], x[..., 5], x[..., 1], x[..., 6] = np.nan, -np.inf, -0.0, 0.0
+    wide = x.astype(np.float64)
+    order = np.argsort(wide, -1, kind="stable")
+    if descending:
+        order = x.shape[-1] - 1 - np.argsort(wide[..., ::-1], -1, kind="stable")[..., ::-1]
+    values, index = on_threads(monkeypatch, lambda: sorting_cpu.sort(x, x.ndim - 1, descending))
+    np.testing.assert_array_equal(index, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))
+    for k in (1, 5):
+        values, index = on_threads(monkeypatch, lambda k=k: sorting_cpu.topk(x, k, x.ndim - 1, descending, True))
+        np.testing.assert_array_equal(index, order[..., :k])
+        assert values.dtype == dtype
+    if not descending:
+        values, index = on_threads(monkeypatch, lambda: sorting_cpu.kthvalue(x, 4, x.ndim - 1, False))
+        kth = np.take_along_axis(wide, order, -1)[..., 3]
+        np.testing.assert_array_equal(values, kth)
+        np.testing.assert_array_equal(np.take_along_axis(wide, index[..., None], -1)[..., 0], kth)
+        values, _ = on_threads(monkeypatch, lambda: quantiles_cpu.median(x, x.ndim - 1, False, True))
+        if np.issubdtype(dtype, np.floating):
+            counts = np.count_nonzero(~np.isnan(wide), -1, keepdims=True)
+            middle = np.take_along_axis(np.take_along_axis(wide, order, -1), (counts - 1) // 2, -1)[..., 0]
+            np.testing.assert_array_equal(values, middle)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_distinct_numbers(dtype):
+    for spread in (9, 10**9):
+        x = (draw(2000) * spread).round().astype(dtype)
+        values, inverse, counts = lookups_cpu.unique(x, None)
+        wanted = np.unique(x, return_inverse=True, return_counts=True)
+        for found, one in zip((values, inverse, counts), wanted, strict=True):
+            np.testing.assert_array_equal(found, one)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
+def test_pooling_of_channels_last_images_is_that_of_row_major_ones(kernel, stride, padding, monkeypatch):
+    x = draw(3, 20, 17, 18)
+    x[0, 3, 4, 4] = np.nan
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    options = ((kernel,) * 2, (stride,) * 2, (padding,) * 2, (1, 1), False)
+    values, places = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_places(x, *options))
+    found = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_places(last, *options))
+    np.testing.assert_array_equal(values, found[0])
+    np.testing.assert_array_equal(places, found[1])
+    assert found[0].transpose(0, 2, 3, 1).flags.c_contiguous
+    g = draw(*values.shape)
+    one = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_backward(g, places, x.shape, 2))
+    two = on_threads(
+        monkeypatch,
+        lambda: poolings_cpu.max_pool_backward(g, poolings_cpu.max_pool_places(last, *options)[1], x.shape, 2),
+    )
+    np.testing.assert_allclose(one, two, atol=1e-6)
+    averages = [
+        on_threads(monkeypatch, lambda y=y: poolings_cpu.avg_pool_forward(y, *options[:3], False, True, None))
+        for y in (x, last)
+    ]
+    np.testing.assert_array_equal(*averages)
+
+
+def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
+    x = draw(300, 401)
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: joins_cpu.cat([x, x[:, ::-1]], 1)), np.concatenate([x, x[:, ::-1]], 1)
+    )
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: joins_cpu.stack([x, x + 1], 1)), np.stack([x, x + 1], 1)
+    )
+    for dims in ((0,), (1,), (0, 1)):
+        np.testing.assert_array_equal(
+            on_threads(monkeypatch, lambda d=dims: rearrangements_cpu.flip(x, d)), np.flip(x, dims)
+        )
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: rearrangements_cpu.roll(x, (5, -3), (0, 1))), np.roll(x, (5, -3), (0, 1))
+    )
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: rearrangements_cpu.repeat(x, (2, 3))), np.tile(x, (2, 3))
+    )
+    np.testing.assert_array_equal(
+        on_threads(monkeypatch, lambda: rearrangements_cpu.repeat_rows(x, 3, 1)), np.repeat(x, 3, 1)
+    )
+    for diagonal in (-350, -7, 0, 9, 500):
+        np.testing.assert_array_equal(
+            on_threads(monkeypatch, lambda d=diagonal: triangles_cpu.tril(x, d)), np.tril(x, diagonal)
+        )
+        np.testing.assert_array_equal(
+            on_threads(monkeypatch, lambda d=diagonal: triangles_cpu.triu(x, d)), np.triu(x, diagonal)
+        )
+    for mode, name in (("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")):
+        found = on_threads(monkeypatch, lambda m=mode: paddings_cpu.pad_mirrored(x, [(3, 4), (2, 5)], m))
+        np.testing.assert_array_equal(found, np.pad(x, [(3, 4), (2, 5)], mode=name))
+    for dim in (0, 1):
+        g = draw(*[2 * n if d == dim else n for d, n in enumerate(x.shape)])
+        up = on_threads(
+            monkeypatch, lambda d=dim: interpolations_cpu.resample(x, d, 2 * x.shape[d], "linear", False, None)
+        )
+        down = on_threads(
+            monkeypatch,
+            lambda d=dim, g=g: interpolations_cpu.resample_backward(g, d, x.shape[d], "linear", False, None),
+        )
+        np.testing.assert_allclose((up.astype(float) * g).sum(), (x.astype(float) * down).sum(), rtol=1e-3)
