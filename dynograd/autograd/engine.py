@@ -129,6 +129,7 @@ def _visit(
                 grads[edge] = held + part
             elif not _added(held, part):
                 grads[edge] = _sum(held, part)
+        found = part = held = None  # what went into `.grad` need not live through the next rule
         if not retain_graph and node.release is not None:
             node.release()
 
