@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
-from benchmarks import fresh
+from benchmarks import fresh, machine
 from benchmarks.limits import Limits
 from benchmarks.sides import RowFailed, Side
 from benchmarks.workload import TOLERANCE
@@ -140,7 +141,8 @@ def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
             if side.label in result.errors:
                 continue
             try:
-                reading = fresh.measure(row, side.library, side.threads, steps)
+                with machine.realtime() if side.realtime else contextlib.nullcontext():
+                    reading = fresh.measure(row, side.library, side.threads, steps)
             except RowFailed as error:
                 result.errors[side.label] = str(error)
                 continue
