@@ -61,6 +61,13 @@ def test_two_workers_give_a_ratio_for_each_round(side):
     assert least <= middle <= greatest
 
 
+def test_a_ratio_above_one_means_that_the_first_side_is_faster():
+    result = compare.Result("r", "kernels")
+    sides = [Side(label, label, threads=1) for label in ("own", "peer", "failed")]
+    compare.set_ratios(result, sides, {"own": [1.0, 1.0, 2.0], "peer": [3.0, 4.0, 4.0]})
+    assert result.ratios == {"peer": (3.0, 2.0, 4.0)}
+
+
 def test_a_worker_outlives_a_row_that_fails(side):
     with pytest.raises(RowFailed, match="KeyError"):
         side.ask("build", name="no such row", seconds=0.002, with_floor=False)
