@@ -21,9 +21,9 @@ __all__ = ["run_backward"]
 
 _by_time = attrgetter("seq")
 
-# References to a gradient in `_added` when the pass alone holds it; `ownership` finds out. 0: never write into it.
+# References to a gradient in `_sum` when the pass alone holds it; `ownership` finds out. 0: never write into it.
 _private = [0]
-_SMALL = 4096
+_SMALL = 1 << 14  # below, a new array costs no more than these questions
 
 
 def run_backward(
@@ -127,29 +127,31 @@ def _visit(
                     grads[edge] = part
             elif create_graph:
                 grads[edge] = held + part
-            elif not _added(held, part):
+            else:
                 grads[edge] = _sum(held, part)
         found = part = held = None  # what went into `.grad` need not live through the next rule
         if not retain_graph and node.release is not None:
             node.release()
 
 
-def _added(held: Any, part: Any) -> bool:
-    """Adds `part` into the memory of `held` if nobody but the pass has it; whether it did."""
-    if getrefcount(held) > _private[0] or type(held) not in arrays.array_types or type(part) is not type(held):
-        return False
-    if held.shape != part.shape or held.dtype != part.dtype or not arrays.owns_memory(held):
-        return False
-    if held.size < _SMALL:
-        arrays.add_into(held, part)
-    else:
-        kernel("gradients", "add_into", held)(held, part)
-    return True
-
-
 def _sum(held: Any, part: Any) -> Any:
-    if type(held) not in arrays.array_types or held.size < _SMALL or type(part) is not type(held):
-        return arrays.as_result(held + part)
+    """held + part; in the memory of `held`, if it is large and nobody but the pass has it."""
+    if type(held) not in arrays.array_types or held.size < _SMALL:
+        made = held + part
+        return made if type(made) in arrays.array_types else arrays.as_result(made)
+    if (
+        getrefcount(held) <= _private[0]
+        and type(held) is type(part)
+        and held.shape == part.shape
+        and held.dtype == part.dtype
+        and arrays.owns_memory(held)
+    ):
+        kernel("gradients", "add_into", held)(held, part)
+        return held
+    return _new_sum(held, part)
+
+
+def _new_sum(held: Any, part: Any) -> Any:
     return kernel("gradients", "add", held)(held, part)
 
 
