@@ -7,6 +7,7 @@ comes from the new value; every living view of the base is then recomputed from 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from typing import Any
@@ -17,11 +18,12 @@ from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS, with_history
-from dynograd.kernels import kernel
+from dynograd.interpreter.fusion import into_of
+from dynograd.interpreter.promotion import number_array
 from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.conversions import copied
-from dynograd.ops.op import Op
+from dynograd.ops.op import Op, registry
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 
@@ -314,24 +316,15 @@ def _as_tensor(value: Any, like: Tensor) -> Tensor:
 def inplace_form(entry: Op, name: str) -> Any:
     """The method `name_` of an op: computes the functional form and writes it into the tensor."""
     function = entry.function
-    direct = name in _DIRECT
     who = name + "_"
+    direct = _direct_form(registry.get(name), entry)
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if direct and not kwargs and not self._requires_grad and len(args) == 1:
-            other = args[0]
-            array = self.array
-            if array.dtype.kind == "f" and type(self) in TENSORS:
-                if type(other) in TENSORS and other.array.dtype is array.dtype and not other._requires_grad:
-                    if other.array.shape == array.shape or other.array.ndim == 0:
-                        kernel("elementwise", name, array)(array, other.array, out=array)
-                        _stamp(self)
-                        return self
-                elif type(other) in (int, float) and array.dtype.itemsize > 2:
-                    kernel("elementwise", name, array)(array, array.dtype.type(other), out=array)
-                    _stamp(self)
-                    return self
+        if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
+            if direct(self.array, args, kwargs):
+                _stamp(self)
+                return self
         if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
             # tangents are computed with the old values, which their history must keep
             old = copied(self)
@@ -341,6 +334,76 @@ def inplace_form(entry: Op, name: str) -> Any:
     method.__name__ = method.__qualname__ = who
     method.__doc__ = f"In-place form of `{name}`."
     return method
+
+
+def _direct_form(op: Op | None, face: Op) -> Any:
+    """`direct(array, args, kwargs)` computes an elementwise op into the array's own memory; False leaves it to the general way.
+
+    For float arrays, numbers, and operands of the same dtype that are not recorded. None for ops of another kind.
+    """
+    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float"):
+        return None
+    statics = _STATICS.get(op.name, ())
+    if len(statics) != len(op.static_names) or (op is not face and op.name not in _FACES):
+        return None
+    count = len(op.array_names) - 1
+    fast: Any = None
+    least: int | None = None
+    compute: Any = None
+
+    def direct(array: Any, args: Any, kwargs: Any) -> bool:
+        nonlocal fast, least, compute
+        if least is None:
+            fast, least, compute = into_of(op, array)
+        values = args[count:]
+        if len(args) < count or len(values) > len(statics) or array.dtype.kind != "f":
+            return False
+        given: tuple = ()
+        if statics:
+            found = dict(statics)
+            found.update(zip(found, values))
+            for key, value in kwargs.items():
+                if key not in found:
+                    return False
+                found[key] = value
+            given = tuple(found.values())
+            if not all([type(value) in (int, float) or value is None for value in given]) or set(given) == {None}:
+                return False
+        elif kwargs:
+            return False
+        kind = array.dtype
+        operands = [array]
+        for one in args[:count]:
+            if type(one) in TENSORS:
+                other = one.array
+                if other.dtype is not kind or (one._requires_grad and MODES.grad):
+                    return False
+                if other.shape != array.shape and other.ndim and not _stretches(other.shape, array.shape):
+                    return False
+            elif type(one) in (int, float) and kind.itemsize > 2:
+                other = number_array(one, kind)
+            else:
+                return False
+            operands.append(other)
+        if array.size >= least:
+            return compute(operands, given) or _by_numpy(fast, operands)
+        return _by_numpy(fast, operands)
+
+    return direct
+
+
+def _by_numpy(fast: Any, operands: list[Any]) -> bool:
+    if fast is None:
+        return False
+    with contextlib.suppress(*arrays.FLOATING_WARNINGS):  # raised when everything is written
+        fast(*operands, out=operands[0])
+    return True
+
+
+def _stretches(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return len(shape) <= len(wanted) and all(
+        [size in (1, full) for size, full in zip(shape[::-1], wanted[::-1], strict=False)]
+    )
 
 
 def reshaping_form(function: Any, who: str) -> Any:
@@ -374,7 +437,10 @@ def reshaping_form(function: Any, who: str) -> Any:
 
 
 _RESHAPING = ("squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
-_DIRECT = ("add", "sub", "mul", "div")
+# Ops whose public function, called with tensors and numbers in the op's own order, is the op.
+_FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
+# Their static arguments, with the public function's defaults.
+_STATICS = {"addcmul": (("value", 1),), "addcdiv": (("value", 1),), "clamp": (("min", None), ("max", None))}
 _AUGMENTED = {
     "__iadd__": "add_",
     "__isub__": "sub_",
@@ -389,12 +455,12 @@ _AUGMENTED = {
 }
 
 
-def install_inplace(registry: dict[str, Op]) -> None:
+def install_inplace(table: dict[str, Op]) -> None:
     """Puts every `name_` method, the augmented operators and item assignment on Tensor."""
-    for key, entry in list(registry.items()):
+    for key, entry in list(table.items()):
         if not entry.inplace or key.endswith(".public"):
             continue
-        face = registry.get(f"{key}.public", entry)
+        face = table.get(f"{key}.public", entry)
         setattr(Tensor, f"{entry.name}_", inplace_form(face, entry.name))
     for name in _RESHAPING:
         setattr(Tensor, f"{name}_", reshaping_form(getattr(Tensor, name), f"{name}_"))

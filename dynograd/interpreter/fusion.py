@@ -7,17 +7,20 @@ and the text do the work.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Any
 
+import numpy
+
 from dynograd.arrays import ndarray
 from dynograd.interpreter.shared import F32, F64
-from dynograd.kernels import formulas, loops_cpu
+from dynograd.kernels import formulas, kernel, loops_cpu
 from dynograd.kernels.formulas import Definition, Tree
 from dynograd.kernels.loops_cpu import Loop
 from dynograd.ops.op import Op, registry
 
-__all__ = ["backward_of", "definition_of", "expression", "large_of", "least_size"]
+__all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_size"]
 
 
 @cache
@@ -51,7 +54,7 @@ def least_size(op: Op, fast: Any) -> int:
     loop = _forward(op.name)
     if loop is None or not loop.supports(F32):
         return 0
-    return loops_cpu.least_size(loop, type(fast).__name__ == "ufunc")
+    return loops_cpu.least_size(loop, isinstance(fast, numpy.ufunc))
 
 
 # NumPy gives zeros for nothing; negative places want a division, as their kernel does it.
@@ -62,7 +65,7 @@ def large_of(op: Op, fast: Any) -> Any:
     """The op on large arrays, `large(operands..., statics...)`: its loop, or the kernel `fast` where no loop fits."""
     loop = _forward(op.name)
     count = len(op.array_names)
-    native = type(fast).__name__ == "ufunc" and loop is not None and loop.cost > 3
+    native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3
 
     def large(*arguments: Any) -> Any:
         operands = arguments[:count]
@@ -77,6 +80,28 @@ def large_of(op: Op, fast: Any) -> Any:
         return fast(*arguments)
 
     return large
+
+
+def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
+    """How to compute the op into its first operand: (NumPy's function for it or None, `least`, `compute`).
+
+    From `least` elements on, and where NumPy has no function, `compute(operands, statics)` does it; False where it cannot.
+    """
+    fast = kernel("elementwise", op.name, like)
+    least = least_size(op, fast)
+    loop = _forward(op.name)
+    native = isinstance(fast, numpy.ufunc)
+
+    def compute(operands: list[Any], statics: tuple) -> bool:
+        kind = operands[0].dtype
+        if not least or not (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
+            return False
+        return loop(operands, statics, operands[0]) is not None  # type: ignore[misc]
+
+    if native and not op.static_names:
+        return fast, least or sys.maxsize, compute
+    # several passes of NumPy and a copy back: a loop pays sooner
+    return None, min(least, loops_cpu.COMPOSED_TRANSCENDENTAL) if least else sys.maxsize, compute
 
 
 def backward_of(op: Op) -> Any:

@@ -31,6 +31,12 @@ def scalar_of(number: Any, kind: Any) -> Any:
     return made
 
 
+def number_array(number: Any, kind: Any) -> Any:
+    """`scalar_of`, remembered."""
+    found = (scalars32 if kind is F32 else scalars64).get(number)
+    return scalar_of(number, kind) if found is None else found
+
+
 def describe(operand: Any) -> Any:
     return (operand.shape, operand.dtype) if isinstance(operand, ndarray) or hasattr(operand, "shape") else ((), None)
 

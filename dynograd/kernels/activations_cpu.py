@@ -32,6 +32,7 @@ __all__ = [
     "threshold",
 ]
 
+_ZEROS = {letter: numpy.zeros((), letter) for letter in "fd"}  # NumPy takes arrays sooner than numbers
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _DENSITY_0 = 1.0 / math.sqrt(2.0 * math.pi)
@@ -40,7 +41,7 @@ _CUBE = 0.044715
 
 def relu(input: Any) -> Any:
     if input.size < SMALL or input.dtype.kind != "f":
-        return numpy.maximum(input, input.dtype.type(0))
+        return numpy.maximum(input, _ZEROS.get(input.dtype.char, 0))
     return gate(input, input)
 
 

@@ -269,10 +269,19 @@ def clamp(input: Any, min: Any, max: Any) -> Any:
 
 def _bound(value: Any, kind: Any) -> Any:
     """A bound in the dtype; one outside the range of an integer dtype is as good as the range's own."""
-    if kind.kind in "iu":
-        limits = numpy.iinfo(kind)
-        value = limits.min if value < limits.min else limits.max if value > limits.max else value
-    return numpy.asarray(value).astype(kind)
+    key = (value, kind.char)
+    found = _bounds.get(key)
+    if found is None:
+        if kind.kind in "iu":
+            limits = numpy.iinfo(kind)
+            value = limits.min if value < limits.min else limits.max if value > limits.max else value
+        found = numpy.asarray(value).astype(kind)
+        if len(_bounds) < 100 and value:  # 0.0 and -0.0 are one key
+            _bounds[key] = found
+    return found
+
+
+_bounds: dict[tuple, Any] = {}
 
 
 def within(input: Any, min: Any, max: Any) -> Any:

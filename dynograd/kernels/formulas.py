@@ -20,7 +20,8 @@ Vocabulary (what a backend must offer, with these meanings):
 
     exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc
     normal_cdf(x)            erfc(-x / sqrt(2)) / 2, with a relative error that stays small for x far below 0
-    erfinv lgamma digamma polygamma(n, x) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc
+    normal_pdf(x)            exp(-x * x / 2) / sqrt(2 pi)
+    erfinv lgamma digamma polygamma(x, n) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc
     round(x)                 to the nearest whole number, halves to even
     abs(x)  sign(x)          sign is 0 for NaN
     max(x, y)  min(x, y)     NaN when either is NaN

@@ -21,13 +21,13 @@ __all__ = ["Loop", "least_size", "ufunc"]
 # Elements from which a generated kernel beats NumPy (measured, Zen 4, 2 threads). What NumPy does in one pass at memory speed
 # gains only by kept pages and threads; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
 # pay for planning and calling (3 us) at 16k, more of them sooner, exponentials among several passes at once.
-ONE_PASS = 1 << 16
+ONE_PASS = 1 << 17
 TWO_PASSES = 1 << 14
 TRANSCENDENTAL = 1 << 14
 COMPOSED = 1 << 12
-COMPOSED_TRANSCENDENTAL = 1 << 10
-# A simple operation on an element takes a quarter of the time that `threads.GRAIN` supposes.
-_PER_ELEMENT = 4
+COMPOSED_TRANSCENDENTAL = 1 << 9
+# A simple operation on an element in cache takes half of the time that `threads.GRAIN` supposes.
+_PER_ELEMENT = 2
 
 # Elements that one row of a flat array has: 16 KiB of float32, so that rows of all operands lie in the first cache.
 _ROW = 1 << 12
@@ -38,7 +38,7 @@ _SIMPLE = frozenset(
     "+ - * / neg < <= > >= == != && || ! select max min fmax fmin abs sqrt floor ceil trunc round sign copysign "
     "isnan isinf isfinite hypot".split()
 )
-_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf".split())
+_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf".split())
 _SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
 _FLOATS = ("float32", "float64")
@@ -59,6 +59,7 @@ class Loop:
     __slots__ = (
         "_bounds",
         "_kernels",
+        "_plans",
         "_results",
         "_special",
         "_supported",
@@ -89,6 +90,7 @@ class Loop:
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._results = tuple(_BOOL if formulas.is_truth(tree, truths) else None for tree in self.trees)
         self._kernels: dict[tuple[str, str], Any] = {}
+        self._plans: dict[Any, _Plan] = {}
         self._supported: dict[str, bool] = {}
         self._special: dict[tuple, Loop | None] | None = {} if self._exponents() else None
 
@@ -192,57 +194,108 @@ class Loop:
     # --- arrays that are not simply flat -------------------------------------------------------------------------------------
 
     def _planned(self, operands: Any, statics: tuple, kind: Any, out: Any) -> Any:
-        shape = numpy.broadcast_shapes(*[x.shape for x in operands])
-        size = math.prod(shape)
-        if out is not None and (out.shape != shape or not out.flags.writeable or _overlaps(operands, out)):
-            return self._through_copy(operands, statics, kind, out)
-        order = _order(operands if out is None else (out,), shape)
-        moved = tuple(shape[axis] for axis in order)
+        key: tuple = (kind.char, *[(x.shape, x.strides) if x.ndim else None for x in operands])
         if out is not None:
-            target = out.transpose(order)
-            if not target.flags.c_contiguous:
+            shape = numpy.broadcast_shapes(*[x.shape for x in operands])
+            if out.shape != shape or not out.flags.writeable or _overlaps(operands, out):
                 return self._through_copy(operands, statics, kind, out)
-            results = [target]
+            key = (*key, (out.strides, tuple([x is out for x in operands])))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > 500:
+                self._plans.clear()
+            plan = self._plans[key] = _Plan(operands, out)
+        if out is None:
+            results = [_new(plan.moved, plan.size, result or kind) for result in self._results]
+            arguments = [one.ravel() for one in results]
+        elif plan.result_is_flat:
+            arguments = [out.transpose(plan.order).ravel()]
         else:
-            results = [_new(moved, size, result or kind) for result in self._results]
-        spread: list[Any] = []
-        for x in operands:
-            if x is out or (x.size == 1 and size > 1):
-                spread.append(None)
-            else:
-                padded = x.reshape((1,) * (len(shape) - x.ndim) + x.shape) if x.ndim < len(shape) else x
-                spread.append(padded.transpose(order))
-        layout = _layout(spread, moved)
-        arguments: list[Any] = [result.reshape(-1) for result in results]
-        kinds = ""
-        for x, (array, outer, inside, unit) in zip(operands, layout.operands, strict=True):
-            if array is not None:
-                kinds += "F" if unit else "B"
-                arguments += (array, outer, inside)
-            elif x is out:
-                kinds += "W"
-            else:
-                kinds += "S"
+            return self._through_copy(operands, statics, kind, out)
+        for x, (form, first, second) in zip(operands, plan.forms, strict=True):
+            if form is None:  # out itself
+                continue
+            if first is None:
                 arguments.append(x.item())
-        self._launch(kind, kinds, arguments, statics, layout.columns, layout.inner, size)
+            else:
+                arguments += (form(x, plan), first, second)
+        self._launch(kind, plan.kinds, arguments, statics, plan.columns, plan.inner, plan.size)
         if out is not None:
             return [out]
-        if order == tuple(range(len(order))):
-            return results
-        back = numpy.argsort(order)
-        return [result.transpose(back) for result in results]
+        return results if plan.back is None else [result.transpose(plan.back) for result in results]
 
 
-class _Layout:
-    """Rows: how long, how many of the inner dim, and for each operand its flat array, distances of rows, and whether rows are F."""
+class _Plan:
+    """How to go through arrays of certain shapes and strides: rows, and for each operand (how to make its flat array, distances)."""
 
-    __slots__ = ("columns", "inner", "operands")
+    __slots__ = ("back", "columns", "forms", "inner", "kinds", "moved", "order", "result_is_flat", "size", "times")
 
-    def __init__(self, columns: int, inner: int, operands: list[tuple]) -> None:
-        self.columns, self.inner, self.operands = columns, inner, operands
+    def __init__(self, operands: Any, out: Any) -> None:
+        shape = numpy.broadcast_shapes(*[x.shape for x in operands])
+        self.size = size = math.prod(shape)
+        self.order = _order(operands if out is None else (out,), shape)
+        self.moved = tuple(shape[axis] for axis in self.order)
+        plain = self.order == tuple(range(len(shape)))
+        self.back = None if plain else tuple(int(axis) for axis in numpy.argsort(self.order))
+        self.result_is_flat = out is None or out.transpose(self.order).flags.c_contiguous
+        self.times = 1
+        dims = [axis for axis, count in enumerate(self.moved) if count > 1]
+        counts = [self.moved[axis] for axis in dims]
+        full = _row_major(counts)
+        # An operand's distances along the dims; full ones too when it will be written out in the order of the result.
+        strides: list[Any] = []
+        forms: list[Any] = []
+        for x in operands:
+            if x is out or (x.size == 1 and size != 1):
+                forms.append(None if x is out else _flat)
+                strides.append(None)
+                continue
+            spread = _spread(x, self)
+            own = [spread.strides[axis] // x.itemsize for axis in dims]
+            odd = min(spread.strides, default=0) < 0 or any(spread.strides[axis] % x.itemsize for axis in dims)
+            if odd or (own and own[-1] not in (0, 1)):
+                forms.append(_written_out)
+                own = full
+            else:
+                forms.append(_flat)
+            strides.append(own)
+        counts, strides = _collapsed(counts, strides)
+        self.columns, self.inner = _ROW, 1
+        if len(counts) > 3 or (len(counts) > 1 and counts[-1] < _SHORT):
+            full = _row_major(counts)
+            if len(counts) == 2 and all(own in (None, full, [0, 1]) for own in strides):
+                # Many short rows with the same vector: several rows as one, with the vector written several times.
+                self.times = _ROW // counts[1]
+                self.columns = self.times * counts[1]
+                for index, own in enumerate(strides):
+                    if own == [0, 1]:
+                        forms[index], strides[index] = _tiled, [0, 0, 1]
+                    elif own is not None:
+                        strides[index] = [self.columns, 0, 1]
+            else:
+                for index, own in enumerate(strides):
+                    if own is not None and own != full:
+                        forms[index] = _written_out
+                        strides[index] = full
+                counts, strides = _collapsed(counts, strides)
+        if self.times == 1:
+            if len(counts) < 2:
+                step = [None if own is None else (own or [1])[0] for own in strides]
+                strides = [None if own is None else [_ROW * own, 0, own] for own in step]
+            else:
+                self.columns, self.inner = counts[-1], counts[-2]
+                strides = [None if own is None else ([0, *own] if len(own) == 2 else own) for own in strides]
+        self.kinds, self.forms = "", []
+        for x, form, own in zip(operands, forms, strides, strict=True):
+            if own is None:
+                self.kinds += "W" if x is out else "S"
+                self.forms.append((form, None, None))
+            else:
+                self.kinds += "F" if own[2] else "B"
+                self.forms.append((form, own[0], own[1]))
 
 
-def _order(operands: tuple, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _order(operands: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The dims from the outermost to the innermost in memory, of the first operand that has all elements."""
     plain = tuple(range(len(shape)))
     for x in operands:
@@ -255,68 +308,35 @@ def _order(operands: tuple, shape: tuple[int, ...]) -> tuple[int, ...]:
     return plain
 
 
-def _layout(spread: list[Any], shape: tuple[int, ...]) -> _Layout:
-    size = math.prod(shape)
-    if not size:
-        return _Layout(1, 1, [(None, 0, 0, True) if x is None else (_flat(x), 0, 0, True) for x in spread])
-    dims = [axis for axis, count in enumerate(shape) if count > 1]
-    strides: list[Any] = []
-    for x in spread:
-        if x is None:
-            strides.append(None)
-            continue
-        own = [x.strides[axis] // x.itemsize if x.shape[axis] > 1 else 0 for axis in dims]
-        if min(x.strides, default=0) < 0 or any(x.strides[axis] % x.itemsize for axis in dims):
-            own = [-1]
-        strides.append(own)
-    counts = [shape[axis] for axis in dims]
-    # Copies of what has no rows: backwards, or with other distances than 0 and 1 along the last dim.
-    for index, own in enumerate(strides):
-        if own and (own[-1] not in (0, 1) or own == [-1]):
-            spread[index] = _written_out(spread[index], shape)
-            strides[index] = _row_major(counts)
-    counts, strides = _collapsed(counts, strides)
-    if len(counts) > 3 or (len(counts) > 1 and counts[-1] < _SHORT):
-        tiled = _tiled(spread, strides, counts, size) if len(counts) == 2 else None
-        if tiled is not None:
-            return tiled
-        for index, own in enumerate(strides):
-            if own is not None and own != _row_major(counts):
-                spread[index] = _written_out(spread[index], shape)
-                strides[index] = _row_major(counts)
-        counts, strides = _collapsed(counts, strides)
-    while len(counts) < 3:
-        counts = [1, *counts]
-        strides = [None if own is None else [0, *own] for own in strides]
-    if counts[0] == counts[1] == 1:  # flat
-        operands = [
-            (None, 0, 0, True) if x is None else (_flat(x), _ROW * own[2], 0, own[2] == 1)
-            for x, own in zip(spread, strides, strict=True)
-        ]
-        return _Layout(_ROW, 1, operands)
-    operands = [
-        (None, 0, 0, True) if x is None else (_flat(x), own[0], own[1], own[2] == 1)
-        for x, own in zip(spread, strides, strict=True)
-    ]
-    return _Layout(counts[2], counts[1], operands)
+def _spread(x: Any, plan: _Plan) -> Any:
+    """The operand as a view with the result's dims, in the plan's order."""
+    shape = [0] * len(plan.order)
+    for place, axis in enumerate(plan.order):
+        shape[axis] = plan.moved[place]
+    return numpy.broadcast_to(x, shape).transpose(plan.order)
 
 
-def _tiled(spread: list[Any], strides: list[Any], counts: list[int], size: int) -> _Layout | None:
-    """Many short rows with the same vector: several rows as one, with the vector written several times."""
-    full = _row_major(counts)
-    if any(own not in (None, full, [0, 1]) for own in strides):
-        return None
-    times = _ROW // counts[1]
-    columns = times * counts[1]
-    operands = []
-    for x, own in zip(spread, strides, strict=True):
-        if own is None:
-            operands.append((None, 0, 0, True))
-        elif own == full:
-            operands.append((_flat(x), columns, 0, True))
-        else:
-            operands.append((numpy.tile(_flat(x), times), 0, 0, True))
-    return _Layout(columns, 1, operands)
+def _written_out(x: Any, plan: _Plan) -> Any:
+    made = buffers.empty(plan.moved, x.dtype)
+    numpy.copyto(made, _spread(x, plan))
+    return made.ravel()
+
+
+def _tiled(x: Any, plan: _Plan) -> Any:
+    return numpy.tile(x.ravel(), plan.times)
+
+
+def _flat(x: Any, plan: _Plan) -> Any:
+    """A 1-d array over the elements of `x` in memory, and what lies between them."""
+    if x.flags.carray:
+        return x.ravel()
+    if plan.back is not None and x.ndim == len(plan.order):
+        x = x.transpose(plan.order)
+    if not x.flags.c_contiguous:
+        x = x[tuple([slice(0, 1) if step == 0 else slice(None) for step in x.strides])]
+        length = 1 + sum([(count - 1) * step for count, step in zip(x.shape, x.strides, strict=True)]) // x.itemsize
+        x = numpy.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+    return _writeable(x).ravel()
 
 
 def _row_major(counts: list[int]) -> list[int]:
@@ -340,22 +360,6 @@ def _collapsed(counts: list[int], strides: list[Any]) -> tuple[list[int], list[A
                     own.pop(axis)
         axis -= 1
     return counts, strides
-
-
-def _written_out(x: Any, shape: tuple[int, ...]) -> Any:
-    made = buffers.empty(shape, x.dtype)
-    numpy.copyto(made, x)
-    return made
-
-
-def _flat(x: Any) -> Any:
-    """A 1-d array over the elements of `x` and what lies between them."""
-    if x.flags.c_contiguous:
-        return _writeable(x).reshape(-1)
-    x = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]
-    length = 1 + sum((count - 1) * step for count, step in zip(x.shape, x.strides, strict=True)) // x.itemsize
-    found = numpy.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
-    return _writeable(found)
 
 
 def _writeable(x: Any) -> Any:

@@ -34,6 +34,7 @@ __all__ = [
     "minimum",
     "minus",
     "normal_cdf",
+    "normal_pdf",
     "rint",
     "sigmoid",
     "sign",
@@ -104,6 +105,11 @@ def normal_cdf(x: float) -> float:
     return 0.5 * math.erfc(-x * math.sqrt(0.5))
 
 
+def normal_pdf(x: float) -> float:
+    """The density of a standard normal number: exp(-x * x / 2) / sqrt(2 pi)."""
+    return math.exp(-0.5 * x * x) * 0.3989422804014327
+
+
 def hypot(x: float, y: float) -> float:
     """sqrt(x * x + y * y) without overflow in between."""
     return math.hypot(x, y)
@@ -155,6 +161,7 @@ _EXP_MAX = np.float32(88.722839)
 _TWO = np.float32(2.0)
 _TINY = np.float32(1e-4)
 _EXP_MIN = np.float32(-103.97208)
+_EXP_NORMAL = np.float32(-87.33654)
 _INFINITY = np.float32(np.inf)
 _MANTISSA_BITS = np.int32(23)
 _EXPONENT_BIAS = np.int32(127)
@@ -200,6 +207,7 @@ _Q3 = np.float32(0.014573249965906143)
 _Q4 = np.float32(0.000979500007815659)
 
 # erfc(z) exp(z^2) = t (C0 + C1 t + ... + C7 t^7) with t = 1 / (1 + 0.33 z), relative error 1.2e-7 for 0 <= z <= 10.5 (a minimax fit).
+_DENSITY_0 = np.float32(0.3989422804014327)
 _T = np.float32(0.33 * math.sqrt(0.5))
 _C0 = np.float32(0.18634581215444151 / 2)
 _C1 = np.float32(0.18312915415057063 / 2)
@@ -321,7 +329,7 @@ def _expm1_float32(x):
     power, rest = _power_and_rest(x, np.float32(-20.0))
     half = _two_to(np.int32(power - np.int32(1)))
     value = (_exp_series(rest) * half + (half - _HALF)) * _TWO
-    small = x if x == _ZERO else value  # keeps the sign of 0
+    small = x if abs(x) < np.float32(1e-8) else value  # keeps the sign of 0, and denormal numbers
     return _INFINITY if x > _EXP_MAX else small
 
 
@@ -368,9 +376,9 @@ def _parts(x):
     """(exponent, m - 1) with x = m 2^exponent and m in [sqrt(1/2), sqrt(2)), for x above 0."""
     tiny = x < _SMALLEST_NORMAL
     scaled = x * _TWO_TO_23 if tiny else x
-    bits = np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS
-    exponent = np.float32(bits >> _MANTISSA_BITS)
-    fraction = np.int32((bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
+    bits = np.int32(np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS)  # int32 + int32 is int64 to Numba: half the lanes
+    exponent = np.float32(np.int32(bits >> _MANTISSA_BITS))
+    fraction = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
     return (exponent - np.float32(23.0) if tiny else exponent), fraction
 
 
@@ -432,15 +440,15 @@ def _log1p_overload(x):
 
 def _log1p_float32(x):
     above = _ONE + x
-    bits = np.float32(above).view(np.int32) - _ROOT_HALF_BITS
-    power = bits >> _MANTISSA_BITS
+    bits = np.int32(np.float32(above).view(np.int32) - _ROOT_HALF_BITS)
+    power = np.int32(bits >> _MANTISSA_BITS)
     exponent = np.float32(power)
     # 2^-exponent (1 + x) - 1, both terms of which are exact
     scale = np.int32(_ONE_BITS - np.int32(power << _MANTISSA_BITS)).view(np.float32)
     large = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
     f = large if x > _TWO_TO_23 else x * scale + (scale - _ONE)
     value = (_bent(f) + exponent * _LN2_LOW) + f + exponent * _LN2_HIGH
-    return x if x == _ZERO else _ends(above, value)
+    return x if abs(x) < np.float32(1e-8) else _ends(above, value)
 
 
 def _log1p_float64(x):
@@ -481,6 +489,31 @@ def _normal_cdf_overload(x):
     return _normal_cdf_float32 if x == types.float32 else _normal_cdf_float64
 
 
+@compiled(in_order=True, inline=True)
+def _bell(x):
+    """exp(-x * x / 2), 0 below 1.2e-38."""
+    exponent = -_HALF * x * x
+    bounded = _EXP_NORMAL if exponent < _EXP_NORMAL else exponent
+    power = np.floor(bounded * _LOG2_E + _HALF)
+    rest = bounded - power * _LN2_HIGH
+    rest = rest - power * _LN2_LOW
+    value = (_exp_series(rest) + _ONE) * _two_to(np.int32(power))
+    return _ZERO if exponent < _EXP_NORMAL else value
+
+
+@overload(normal_pdf, jit_options=_JIT)
+def _normal_pdf_overload(x):
+    return _normal_pdf_float32 if x == types.float32 else _normal_pdf_float64
+
+
+def _normal_pdf_float32(x):
+    return _DENSITY_0 * _bell(x)
+
+
+def _normal_pdf_float64(x):
+    return 0.3989422804014327 * math.exp(-0.5 * x * x)
+
+
 def _normal_cdf_float32(x):
     t = _ONE / (_ONE + _T * abs(x))
     tail = _C7 * t + _C6
@@ -490,7 +523,7 @@ def _normal_cdf_float32(x):
     tail = tail * t + _C2
     tail = tail * t + _C1
     tail = tail * t + _C0
-    tail = tail * t * exp(-_HALF * x * x)
+    tail = tail * t * _bell(x)
     return tail if x < _ZERO else _ONE - tail
 
 

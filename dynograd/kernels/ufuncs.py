@@ -26,7 +26,7 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "gelu": ("input", "input * normal_cdf(input)"),
     "gelu_backward": (
         "input other",
-        "input * (normal_cdf(other) + other * 0.3989422804014327 * exp(-0.5 * other * other))",
+        "input * (normal_cdf(other) + other * normal_pdf(other))",
     ),
     "gelu_tanh": ("other", f"0.5 * other * (1 + tanh({_TAIL}))"),
     "gelu_tanh_backward": (

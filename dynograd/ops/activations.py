@@ -140,7 +140,7 @@ def gelu_exact(input: Array) -> Array:
 
 
 @elementwise(
-    formula="input * (normal_cdf(other) + other * 0.3989422804014327 * exp(-0.5 * other * other))",
+    formula="input * (normal_cdf(other) + other * normal_pdf(other))",
     derivative=(
         "gelu_backward(g, other)",
         "g * input * (2.0 - other * other) * 0.3989422804014327 * exp(other * other * -0.5)",
@@ -229,7 +229,9 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 @elementwise(
     name="mish",
-    formula="input * tanh(log1p(exp(input)))",
+    formula=(  # tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2)
+        "input > 20 ? input : input * (exp(input) * (exp(input) + 2)) / (exp(input) * (exp(input) + 2) + 2)"
+    ),
     derivative="g * (tanh(softplus(input, 1.0, 20.0)) "
     "+ input * sigmoid(input) * (1.0 - square(tanh(softplus(input, 1.0, 20.0)))))",
     promote="float",

@@ -1,0 +1,96 @@
+"""Accuracy of the scalar functions in float32, against float64 over their whole range, in units of the last place."""
+
+import numpy
+import pytest
+from scipy import special
+
+from dynograd.kernels.formulas import parse
+from dynograd.kernels.loops_cpu import Loop
+
+POINTS = numpy.concatenate(
+    [
+        numpy.linspace(-20, 20, 40001),
+        numpy.linspace(-1.1, 1.1, 20001),
+        numpy.linspace(-110, 110, 20001),
+        numpy.geomspace(1e-44, 3e38, 10001),
+        -numpy.geomspace(1e-44, 3e38, 10001),
+    ]
+).astype(numpy.float32)
+ENDS = numpy.array([0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan, 1.0, -1.0, 1e-45, -1e-45, 3.4e38], numpy.float32)
+
+
+def computed(text, x):
+    return Loop("point", ("x",), (), (parse(text),))((x,))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "units"),
+    [
+        ("exp", numpy.exp, 2),
+        ("exp2", numpy.exp2, 2),
+        ("expm1", numpy.expm1, 2),
+        ("log", numpy.log, 1.5),
+        ("log1p", numpy.log1p, 1.5),
+        ("log2", numpy.log2, 1.5),
+        ("log10", numpy.log10, 2.5),
+        ("tanh", numpy.tanh, 5),
+        ("erf", special.erf, 6),
+        ("normal_cdf", special.ndtr, 10),
+    ],
+)
+def test_error_and_ends(name, reference, units):
+    with numpy.errstate(all="ignore"):
+        x = POINTS[POINTS > -3] if name == "normal_cdf" else POINTS
+        found, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
+        expected = wide.astype(numpy.float32)
+        inside = numpy.isfinite(expected) & (found != expected)
+        error = numpy.abs(found[inside] - wide[inside]) / numpy.spacing(numpy.abs(expected[inside]))
+        assert error.max(initial=0) <= units
+        numpy.testing.assert_array_equal(numpy.isnan(found), numpy.isnan(expected))
+        numpy.testing.assert_array_equal(found == numpy.inf, expected == numpy.inf)
+        numpy.testing.assert_array_equal(found == -numpy.inf, expected == -numpy.inf)
+        expected = reference(ENDS.astype(numpy.float64)).astype(numpy.float32)
+        numpy.testing.assert_allclose(computed(f"{name}(x)", ENDS), expected, rtol=1e-6)
+
+
+def test_far_below_zero_the_normal_distribution_keeps_its_digits():
+    x = numpy.linspace(-12, -3, 9001).astype(numpy.float32)
+    numpy.testing.assert_allclose(computed("normal_cdf(x)", x), special.ndtr(x.astype("f8")), rtol=5e-6)
+
+
+def test_signs_of_zero_stay():
+    for name in ("expm1", "log1p", "tanh", "erf"):
+        assert numpy.signbit(computed(f"{name}(x)", ENDS[:2])).tolist() == [False, True], name
+
+
+def test_logarithms_of_powers_of_two_are_whole():
+    x = (2.0 ** numpy.arange(-140, 128)).astype(numpy.float32)
+    numpy.testing.assert_array_equal(computed("log2(x)", x), numpy.arange(-140, 128))
+    numpy.testing.assert_array_equal(computed("exp2(x)", numpy.arange(-140, 128, dtype="f4")), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("max(x, y)", numpy.maximum),
+        ("min(x, y)", numpy.minimum),
+        ("fmax(x, y)", numpy.fmax),
+        ("fmin(x, y)", numpy.fmin),
+        ("hypot(x, y)", numpy.hypot),
+        ("copysign(x, y)", numpy.copysign),
+        ("sign(x) * 2 + sign(y)", lambda x, y: numpy.nan_to_num(numpy.sign(x)) * 2 + numpy.nan_to_num(numpy.sign(y))),
+        ("round(x / 4) + floor(y)", lambda x, y: numpy.rint(x / 4) + numpy.floor(y)),
+        ("x > y || isnan(x)", lambda x, y: (x > y) | numpy.isnan(x)),
+        ("isinf(x) && isfinite(y)", lambda x, y: numpy.isinf(x) & numpy.isfinite(y)),
+        ("!(x == y)", numpy.not_equal),
+    ],
+)
+def test_pairs_with_nan_and_infinities(text, reference, dtype):
+    some = numpy.array([0.0, -0.0, 1.5, -2.5, 6.0, 10.0, 3e38, numpy.inf, -numpy.inf, numpy.nan], dtype)
+    x, y = (a.ravel() for a in numpy.meshgrid(some, some))
+    with numpy.errstate(all="ignore"):
+        (found,) = Loop("pair", ("x", "y"), (), (parse(text),))((x.copy(), y.copy()))
+        expected = reference(x, y)
+    assert found.dtype == (bool if expected.dtype == bool else dtype)
+    numpy.testing.assert_allclose(found, expected, rtol=1e-6)
