@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels import threads
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
 
 __all__ = [
@@ -75,20 +76,20 @@ def add_slices(out, dim, index, src):
     from dynograd.kernels import scatters_numba
 
     source, index = contiguous(src, out.dtype), _vector(index)
-    if outer == 1 and inner < 32 and elements >= _LARGE_INDEX and count >= 8 * size:
+    if outer > 1:
+        given = source.reshape(outer, count, inner)
+        scatters_numba.add_slices(out.reshape(outer, size, inner), index, given, count=outer, work=elements)
+        return
+    flat, source = out.reshape(size, inner), source.reshape(count, inner)
+    if inner < 16 and elements >= _LARGE_INDEX and count >= 8 * size:
         sums = zeros((4, size, inner), out.dtype)
-        scatters_numba.add_in_blocks(sums, index, source.reshape(count, inner), count=4, work=2 * elements)
-        flat = out.reshape(size, inner)
+        scatters_numba.add_in_blocks(sums, index, source, count=4, work=2 * elements)
         for part in sums:
             flat += part
-        return
-    scatters_numba.add_slices(
-        out.reshape(outer, size, inner),
-        index,
-        source.reshape(outer, count, inner),
-        count=outer * -(-inner // 16),
-        work=elements,
-    )
+    elif elements < 2 * threads.GRAIN or threads.parts(elements) == 1:
+        scatters_numba.add_slices.serial(flat[None], index, source[None], 0, 1)
+    else:
+        scatters_numba.add_rows(flat, index, source, count=size, work=elements)
 
 
 def limits(index):
