@@ -38,10 +38,7 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
     plan = plans.forward_plan(
         *_five(x), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(x.dtype)
     )
-    inner = weight.shape[1]
-    taps = prod(weight.shape[2:])
-    steps = (weight.shape[0] // groups * inner * taps, inner * taps, taps)
-    _correlate(plan, x, weight, bias, out, steps, groups, weight.shape[0] // groups, inner)
+    _correlate(plan, x, weight, bias, out, groups, weight.shape[0] // groups, weight.shape[1])
     return out.astype(kind, copy=False)
 
 
@@ -57,10 +54,7 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
     plan = plans.backward_plan(
         *_five(g), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(g.dtype)
     )
-    outer = weight.shape[1]
-    taps = prod(weight.shape[2:])
-    steps = (weight.shape[0] // groups * outer * taps, taps, outer * taps)
-    _correlate(plan, g, weight, bias, out, steps, groups, outer, weight.shape[0] // groups)
+    _correlate(plan, g, weight, bias, out, groups, weight.shape[1], weight.shape[0] // groups, back=True)
     return out.astype(kind, copy=False)
 
 
@@ -93,13 +87,19 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     return result.astype(kind, copy=False)
 
 
-def _correlate(plan, x, weight, bias, out, steps, groups, outer, inner):
+def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
     from dynograd.kernels import convolutions_numba as compiled
 
     packed = buffers.empty((plan.weights,), x.dtype)
-    flat = np.ascontiguousarray(weight).reshape(-1)
+    count, channels, taps = weight.shape[0], weight.shape[1], prod(weight.shape[2:])
+    if _is_channels_last(weight):
+        flat, steps = np.moveaxis(weight, 1, -1).reshape(-1), (taps * channels, 1, channels)
+    else:
+        flat, steps = np.ascontiguousarray(weight).reshape(-1), (taps * channels, taps, 1)
+    group_step = count // groups * steps[0]
+    steps = (group_step, steps[1], steps[0], steps[2]) if back else (group_step, *steps)
     compiled.pack_weights(
-        flat, packed, *steps, groups, outer, inner, plan.phases, plan.taps, plan.rows,
+        flat, packed, steps, groups, outer, inner, plan.phases, plan.taps, plan.rows,
         count=groups * len(plan.rows), work=2 * plan.weights,
     )  # fmt: skip
     bias = np.zeros(groups * outer, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)

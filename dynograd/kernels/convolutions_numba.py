@@ -176,13 +176,14 @@ _WIDTH_6, _WIDTH_4, _WIDTH_2, _WIDTH_1 = (tiles_numba.PRODUCT_TILES[rows] for ro
 
 
 @chunked(noalias=True)
-def pack_weights(w, packed, group_step, outer_step, inner_step, groups, outer, inner, phases, taps, rows, start, stop):
+def pack_weights(w, packed, steps, groups, outer, inner, phases, taps, rows, start, stop):
     """Weights in the order in which the tiles of each block of channels read them; items are the groups times the blocks.
 
     Args:
-        w: flat weights; steps say how far apart groups, output and input channels are (taps are neighbours).
+        w: flat weights; `steps` say how far apart groups, output channels, input channels and taps are.
         taps: the taps of each phase, one after the other.
     """
+    group_step, outer_step, inner_step, tap_step = steps
     for item in range(start, stop):
         group, block = item // rows.shape[0], item % rows.shape[0]
         channel, height = rows[block, 0], rows[block, 1]
@@ -192,7 +193,7 @@ def pack_weights(w, packed, group_step, outer_step, inner_step, groups, outer, i
             target = phases[index, _WEIGHTS_AT] + (group * outer + channel) * count * inner
             for c in range(inner):
                 for t in range(count):
-                    source = group * group_step + channel * outer_step + c * inner_step + taps[taps_at + t]
+                    source = group * group_step + channel * outer_step + c * inner_step + taps[taps_at + t] * tap_step
                     if height == 8:  # a number of turns that LLVM knows
                         for row in range(8):
                             packed[np.uint64(target + row)] = w[np.uint64(source + row * outer_step)]

@@ -101,10 +101,14 @@ class Plan:
         width = dict(tiles[0])[int(self.rows[0, 1])]
         rows, group = _cut(layout, batch, depth, line, width, inner * outer * taps * size, tiles[1])
         layout.settle(rows, strides)
+        # Sums that go on with the next channels begin with what the last ones left: vectors must not overlap.
+        once = depth == inner
+        if layout.direct and not once and not all(layout.straight(phase, out, take[2], once) for phase in live):
+            layout.settle(rows, strides, copy=True)
         steps, packed, table, at = [], [], [], 0
         for phase in live:
             offsets = layout.offsets(phase.taps)
-            mode = layout.straight(phase, out, take[2])
+            mode = layout.straight(phase, out, take[2], once)
             table.append(
                 [len(phase.taps), len(steps), at, mode]
                 + [value for dim in range(3) for value in (phase.low[dim], phase.count[dim], phase.at[dim])]
@@ -162,7 +166,7 @@ class _Layout:
         lines = (rows - 1) * self.jumps[0] + self.reach[0]
         return channels * len(self.used) * lines * self.lines_b * self.pitch * self.size
 
-    def settle(self, rows: int, strides: tuple[int, ...]) -> None:
+    def settle(self, rows: int, strides: tuple[int, ...], copy: bool = False) -> None:
         """Fixes the plane for `rows` outputs along A; x itself serves where it has all places and its lines lie well."""
         read = [(self.tops[dim] - 1) * self.jumps[dim] * self.lines[dim] + self.reach[dim] for dim in range(2)]
         inside = (
@@ -177,7 +181,8 @@ class _Layout:
             min(phase.count[2] for phase in self.phases if not phase.empty) < self.lanes
         )  # vectors would reach beyond x
         flat = not narrow and strides[4] == self.size and min(strides[:4]) >= 0
-        if inside and close and flat and self.split == 1:
+        self.direct = 0
+        if inside and close and flat and self.split == 1 and not copy:
             self.direct, self.plane = 1, strides[1]
             self.step_a, self.step_b, self.part = strides[2] * self.lines[0], strides[3] * self.lines[1], 0
             self.parts = np.zeros((1, 4), np.int64)
@@ -211,9 +216,11 @@ class _Layout:
         step = (self.step_b * self.jumps[1] if phase.count[1] > 1 else self.step_a * self.jumps[0]) // self.size
         return alone, min(alone, -(-((lines - 1) * step + width) // self.lanes))
 
-    def straight(self, phase: Phase, out: tuple[int, ...], take: int) -> int:
+    def straight(self, phase: Phase, out: tuple[int, ...], take: int, overlap: bool) -> int:
         """Whether results go where they belong, line by line."""
         if out[4] * take != self.size or phase.count[2] < self.lanes or not phase.taps:
+            return 0
+        if phase.count[2] % self.lanes and not overlap:
             return 0
         alone, on = self.vectors(phase)
         return int(alone <= OVERLAP * on)

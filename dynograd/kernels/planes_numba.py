@@ -97,7 +97,8 @@ def cover(places, targets, images, begin, end, first, phase, geometry, straight,
                 else:
                     at = max(line, covered)
                     while at < line + width * size:
-                        at = max(min(at, span - BYTES), 0)
+                        if geometry[_DIRECT]:  # no vector may reach beyond x
+                            at = min(at, span - BYTES)
                         places[v] = image * geometry[_IMAGE] + origin + at
                         targets[v] = image * geometry[_SPAN] + at
                         v += 1

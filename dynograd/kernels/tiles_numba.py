@@ -10,7 +10,7 @@ from __future__ import annotations
 import llvmlite.binding
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.core import errors as numba_errors
 from numba.extending import intrinsic
 
@@ -46,7 +46,15 @@ def vector_bytes(features: dict[str, bool]) -> tuple[int, int]:
     return 16, 16
 
 
-BYTES, _REGISTERS = vector_bytes(llvmlite.binding.get_host_cpu_features())
+def _features() -> dict[str, bool]:
+    """Of the processor that Numba compiles for: this one, or what NUMBA_CPU_FEATURES says."""
+    chosen = config.CPU_FEATURES
+    if chosen is None:
+        return llvmlite.binding.get_host_cpu_features()
+    return {name[1:]: name[0] == "+" for name in chosen.split(",") if name}
+
+
+BYTES, _REGISTERS = vector_bytes(_features())
 
 # Rows of a tile -> its vectors: as many sums as fit beside the vectors that are multiplied. Each step of a product tile reads
 # one vector per column and one scalar per row, of a dot tile one vector for both.
