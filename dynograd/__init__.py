@@ -21,6 +21,7 @@ from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
 from dynograd import inplace as _inplace  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
+from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
@@ -62,9 +63,7 @@ _public |= {
     "pi": 3.141592653589793,
     "e": 2.718281828459045,
     "newaxis": None,
-    "preserve_format": "preserve_format",
-    "contiguous_format": "contiguous_format",
-    "channels_last": "channels_last",
+    **{name: getattr(_memory_formats, name) for name in _memory_formats.__all__ if name != "wanted"},
 }
 globals().update(_public)
 

@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
+from dynograd.memory_formats import preserve_format, wanted
 from dynograd.shapes import as_shape, check_sizes
 from dynograd.tensor import Tensor, wrap
 
@@ -190,7 +191,9 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of whatever was in memory."""
-    return _finish(arrays.empty(_filled("empty", size, device), _kind(dtype)), requires_grad, out)
+    kind = _kind(dtype)
+    shape = _filled("empty", size, device)
+    return _finish(_in_order(lambda sizes: arrays.empty(sizes, kind), shape, None, memory_format), requires_grad, out)
 
 
 def full(
@@ -222,6 +225,17 @@ def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
+def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
+    """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
+    rank = len(shape)
+    if memory_format is None and (like is None or like.flags.c_contiguous or rank not in (4, 5)):
+        return make(shape)
+    format = wanted("memory_format", memory_format, rank)
+    if not (arrays.is_channels_last(like) if format is preserve_format and like is not None else format.rank):
+        return make(shape)
+    return make((shape[0], *shape[2:], shape[1])).transpose((0, rank - 1, *range(1, rank - 1)))
+
+
 def zeros_like(
     input: Tensor,
     *,
@@ -232,7 +246,9 @@ def zeros_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
-    return _finish(arrays.zeros(input.array.shape, _like(input, dtype)), requires_grad)
+    kind = _like(input, dtype)
+    made = _in_order(lambda sizes: arrays.zeros(sizes, kind), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
 
 
 def ones_like(
@@ -245,7 +261,9 @@ def ones_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
-    return _finish(arrays.full(input.array.shape, 1, _like(input, dtype)), requires_grad)
+    kind = _like(input, dtype)
+    made = _in_order(lambda sizes: arrays.full(sizes, 1, kind), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
 
 
 def empty_like(
@@ -258,7 +276,9 @@ def empty_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
-    return _finish(arrays.empty(input.array.shape, _like(input, dtype)), requires_grad)
+    kind = _like(input, dtype)
+    made = _in_order(lambda sizes: arrays.empty(sizes, kind), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
 
 
 def full_like(
@@ -273,7 +293,9 @@ def full_like(
 ) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _finish(arrays.full(input.array.shape, value, _like(input, dtype)), requires_grad)
+    kind = _like(input, dtype)
+    made = _in_order(lambda sizes: arrays.full(sizes, value, kind), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
 
 
 def arange(

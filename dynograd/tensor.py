@@ -154,6 +154,10 @@ class Tensor:
         return self.array.__array_interface__["data"][0]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
+        rank = getattr(memory_format, "rank", 0)
+        if rank:
+            return self.array.ndim == rank and arrays.is_channels_last(self.array)
         return arrays.is_contiguous(self.array)
 
     def is_floating_point(self) -> bool:

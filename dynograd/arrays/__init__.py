@@ -202,6 +202,11 @@ def is_contiguous(array: Any) -> bool:
     return array.flags.c_contiguous
 
 
+def is_channels_last(array: Any) -> bool:
+    """Whether the channels (dim 1) of a place lie side by side, and the places row by row."""
+    return array.ndim > 2 and array.transpose((0, *range(2, array.ndim), 1)).flags.c_contiguous
+
+
 def owns_memory(array: Any) -> bool:
     """Whether nobody else's memory is behind the array and it is laid out row by row."""
     return (array.base is None or buffers.is_leased(array)) and array.flags.c_contiguous

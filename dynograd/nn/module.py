@@ -315,7 +315,11 @@ class Module(state.StateMethods, hooks.HookMethods):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype."""
+        """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype.
+
+        `memory_format=channels_last` reorders the memory of 4-d parameters and buffers (`channels_last_3d` of 5-d ones).
+        """
+        format = kwargs.pop("memory_format", None)
         dtype, device = _destination(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise DtypeError(
@@ -324,7 +328,9 @@ class Module(state.StateMethods, hooks.HookMethods):
 
         def convert(one: Any) -> Any:
             converts = dtype is not None and (one.is_floating_point() or one.is_complex())
-            return one.to(device=device, dtype=dtype if converts else None)
+            moved = one.to(device=device, dtype=dtype if converts else None)
+            fits = format is not None and moved.dim() in (4, 5) and format.rank in (0, moved.dim())
+            return moved.to(memory_format=format) if fits else moved
 
         return self._apply(convert)
 

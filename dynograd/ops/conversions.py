@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import arrays, devices, dtypes
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
+from dynograd.memory_formats import preserve_format, wanted
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.op import composed, op
 
@@ -14,13 +15,17 @@ __all__ = ["clone"]
 
 
 @op(name="clone", linear=True)
-def copied(input: Array) -> Array:
-    """A copy in new memory."""
-    return kernel("copies", "copied", input)(input)
+def copied(input: Array, channels_last: bool = False) -> Array:
+    """A copy in new memory, row-major or with the channels (dim 1) of a place side by side."""
+    if not channels_last:
+        return kernel("copies", "copied", input)(input)
+    rank = len(input.shape)
+    made = kernel("copies", "copied", input)(input.transpose((0, *range(2, rank), 1)))
+    return made.transpose((0, rank - 1, *range(1, rank - 1)))
 
 
 @copied.backward
-def copied_backward(g: Any, saved: Any) -> Any:
+def copied_backward(g: Any, saved: Any, channels_last: bool) -> Any:
     return (g,)
 
 
@@ -34,13 +39,32 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     >>> x
     tensor([1., 2.])
     """
-    return copied(input)
+    array = getattr(input, "array", input)
+    if memory_format is None and array.flags.c_contiguous:
+        return copied(input)
+    format = wanted("clone", memory_format, array.ndim)
+    if format is preserve_format and array.ndim in (4, 5):
+        return copied(input, not array.flags.c_contiguous and arrays.is_channels_last(array))
+    return copied(input, format.rank > 0)
 
 
 @composed(method=True)
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor itself when its memory is row-major, a row-major copy otherwise."""
-    return input if arrays.is_contiguous(getattr(input, "array", input)) else copied(input)
+    """The tensor itself when its memory is in that order (row-major unless given), a copy in that order otherwise.
+
+    >>> x = dynograd.zeros(2, 3, 4, 5).contiguous(memory_format=dynograd.channels_last)
+    >>> x.stride()
+    (60, 1, 15, 3)
+    """
+    array = getattr(input, "array", input)
+    if memory_format is None:
+        return input if arrays.is_contiguous(array) else copied(input)
+    format = wanted("contiguous", memory_format, array.ndim)
+    if format is preserve_format:
+        raise RuntimeError("contiguous: preserve memory format is unsupported by the contiguous operator.")
+    if format.rank:
+        return input if arrays.is_channels_last(array) else copied(input, True)
+    return input if arrays.is_contiguous(array) else copied(input)
 
 
 @composed(method=True)
@@ -58,7 +82,10 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     dtype = device = None
     copy = bool(kwargs.pop("copy", False))
     kwargs.pop("non_blocking", None)
-    kwargs.pop("memory_format", None)
+    format = kwargs.pop("memory_format", None)
+    if format is not None:
+        rank = getattr(input, "array", input).ndim
+        format = None if wanted("to", format, rank) is preserve_format else format
     positional = list(args)
     if positional and hasattr(positional[0], "array"):
         other = positional.pop(0)
@@ -84,7 +111,11 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
         if getattr(input, "array", input).dtype.num != dtype.num:
-            return convert(input, dtype)
+            converted = convert(input, dtype)
+            return converted if format is None else contiguous(converted, format)
+    if format is not None:
+        ordered = contiguous(input, format)
+        return clone(ordered) if copy and ordered is input else ordered
     return copied(input) if copy else input
 
 

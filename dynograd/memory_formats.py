@@ -1,0 +1,45 @@
+"""In which order the elements of a tensor lie in memory, apart from its shape: `channels_last` and its like, as in PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.errors import ShapeError
+
+__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "memory_format", "preserve_format", "wanted"]
+
+
+class memory_format:
+    """One of `contiguous_format`, `channels_last` (4-d), `channels_last_3d` (5-d) and `preserve_format`."""
+
+    __slots__ = ("name", "rank")
+
+    def __init__(self, name: str, rank: int = 0) -> None:
+        self.name, self.rank = name, rank
+
+    def __repr__(self) -> str:
+        return f"dynograd.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last", 4)
+channels_last_3d = memory_format("channels_last_3d", 5)
+
+
+def wanted(who: str, given: Any, rank: int, default: memory_format = preserve_format) -> memory_format:
+    """The format that an argument stands for, checked against the number of dims."""
+    if given is None:
+        return default
+    if not isinstance(given, memory_format):
+        raise TypeError(
+            f"{who}: memory_format must be a dynograd.memory_format such as dynograd.channels_last, got {given!r}."
+        )
+    if given.rank and given.rank != rank:
+        raise ShapeError(
+            f"{who}: required rank {given.rank} tensor to use {given.name} format, got a tensor of {rank} dims."
+        )
+    return given

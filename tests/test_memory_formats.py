@@ -1,0 +1,114 @@
+"""Memory formats: strides as PyTorch's, kept by the layers of convolutional networks."""
+
+import pickle
+
+import pytest
+
+import dynograd as dg
+from dynograd import nn
+
+
+def test_strides_of_channels_last():
+    x = dg.arange(120).reshape(2, 3, 4, 5)
+    y = x.to(memory_format=dg.channels_last)
+    assert y.stride() == (60, 1, 15, 3) and (y == x).all()
+    assert y.is_contiguous(memory_format=dg.channels_last) and not y.is_contiguous()
+    assert not x.is_contiguous(memory_format=dg.channels_last)
+    assert y.contiguous().stride() == (60, 20, 5, 1)
+    assert y.contiguous(memory_format=dg.channels_last) is y and y.to(memory_format=dg.channels_last) is y
+    assert y.to(memory_format=dg.preserve_format) is y
+
+
+def test_three_spatial_dims():
+    y = dg.zeros(2, 3, 4, 5, 6).to(memory_format=dg.channels_last_3d)
+    assert y.stride() == (360, 1, 90, 18, 3) and y.is_contiguous(memory_format=dg.channels_last_3d)
+    assert not y.is_contiguous(memory_format=dg.channels_last)
+
+
+def test_one_channel_is_both():
+    x = dg.zeros(2, 1, 4, 5)
+    assert x.is_contiguous() and x.is_contiguous(memory_format=dg.channels_last)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        dg.zeros_like,
+        dg.ones_like,
+        dg.empty_like,
+        lambda x, **given: dg.full_like(x, 2.0, **given),
+        lambda x, **given: x.clone(**given),
+    ],
+)
+def test_copies_keep_the_format_unless_told(make):
+    x = dg.zeros(2, 3, 4, 5)
+    last = x.contiguous(memory_format=dg.channels_last)
+    assert make(last).stride() == last.stride() and make(x).stride() == x.stride()
+    assert make(last, memory_format=dg.contiguous_format).stride() == x.stride()
+    assert make(x, memory_format=dg.channels_last).stride() == last.stride()
+
+
+def test_empty():
+    assert dg.empty(2, 3, 4, 5, memory_format=dg.channels_last).stride() == (60, 1, 15, 3)
+
+
+def test_dtype_and_format_at_once():
+    y = dg.zeros(2, 3, 4, 5).to(dg.float64, memory_format=dg.channels_last)
+    assert y.dtype == dg.float64 and y.stride() == (60, 1, 15, 3)
+
+
+def test_copy_is_a_copy():
+    x = dg.zeros(2, 3, 4, 5).to(memory_format=dg.channels_last)
+    assert x.to(memory_format=dg.channels_last, copy=True).data_ptr() != x.data_ptr()
+
+
+def test_gradient_through_a_change_of_format():
+    x = dg.randn(2, 3, 4, 5, requires_grad=True)
+    weights = dg.randn(2, 3, 4, 5)
+    (x.contiguous(memory_format=dg.channels_last) * weights).sum().backward()
+    assert (x.grad == weights).all()
+
+
+def test_network_keeps_channels_last():
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, stride=2),
+        nn.ConvTranspose2d(8, 4, 2, stride=2),
+    )
+    x = dg.randn(2, 3, 12, 10)
+    wanted = model(x)
+    wanted.sum().backward()
+    grads = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    model.to(memory_format=dg.channels_last)
+    assert model[0].weight.is_contiguous(memory_format=dg.channels_last)
+    y = x.to(memory_format=dg.channels_last)
+    for layer in model:
+        y = layer(y)
+        assert y.is_contiguous(memory_format=dg.channels_last), layer
+    y.sum().backward()
+    assert dg.allclose(y, wanted, atol=1e-5)
+    for parameter, grad in zip(model.parameters(), grads, strict=True):
+        assert dg.allclose(parameter.grad, grad, atol=1e-4)
+
+
+def test_names():
+    assert repr(dg.channels_last) == "dynograd.channels_last" and isinstance(dg.channels_last, dg.memory_format)
+    assert pickle.loads(pickle.dumps(dg.channels_last)) is dg.channels_last
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: dg.zeros(3, 4).to(memory_format=dg.channels_last), RuntimeError, "required rank 4 .* channels_last .* 2 dims"),
+        (lambda: dg.zeros(1, 2, 3, 4).contiguous(memory_format=dg.channels_last_3d), RuntimeError, "rank 5 .* 4 dims"),
+        (lambda: dg.zeros(1, 2, 3, 4).clone(memory_format="channels_last"), TypeError, "memory_format .* 'channels_last'"),
+        (lambda: dg.zeros(3).contiguous(memory_format=dg.preserve_format), RuntimeError, "preserve memory format"),
+    ],
+)  # fmt: skip
+def test_errors(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
