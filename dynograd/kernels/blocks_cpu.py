@@ -44,7 +44,7 @@ def reduced(join: str, term: str, input: Any, dim: Any, keepdim: bool, kind: Any
         if dim is None:
             return flat.reshape((1,) * len(shape)) if keepdim else flat.reshape(())
         return flat.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
-    dims = range(len(shape)) if dim is None else (dim,) if type(dim) is int else dim
+    dims: Any = range(len(shape)) if dim is None else (dim,) if type(dim) is int else dim
     if input.flags.c_contiguous:
         order: Any = range(len(shape))
     else:

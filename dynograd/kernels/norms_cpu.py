@@ -10,7 +10,7 @@ import numpy
 from dynograd.kernels.blocks_cpu import LARGE, reduced, suits
 from dynograd.kernels.reductions_cpu import widened
 
-_TERMS = {0: "nonzero", 1: "size", 2: "square"}
+_TERMS: dict[float, str] = {0: "nonzero", 1: "size", 2: "square"}
 
 _REAL = {"F": numpy.dtype(numpy.float32), "D": numpy.dtype(numpy.float64)}
 

@@ -32,7 +32,8 @@ __all__ = [
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
 COMPILED_SIZE = 2048
 COMPILED_SIZE_OF_ADDING = 256
-_LARGE_INDEX = 1 << 15  # NumPy copies rows as fast as one thread of ours, so they wait for the second
+_LARGE_INDEX = 1 << 15
+_LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
 _BLOCK = 4096
 _SUMMED = (np.float32, np.float64, np.int64)
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -51,7 +52,7 @@ def take(x, index, dim):
     inner = prod(x.shape[dim + 1 :])
     outer = prod(x.shape[:dim])
     elements = outer * inner * index.size
-    if elements < (COMPILED_SIZE if inner == 1 else _LARGE_INDEX) or not size or x.itemsize > 8:
+    if elements < (COMPILED_SIZE if inner == 1 else _LARGE_ROWS) or not size or x.itemsize > 8:
         return x.take(index, dim)
     low, high = limits(index)
     if low < -size or high >= size:
