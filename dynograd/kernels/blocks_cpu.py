@@ -53,7 +53,7 @@ def reduced(join: str, term: str, input: Any, dim: Any, keepdim: bool, kind: Any
     flat = input.reshape(-1)
     groups: list[list[int]] = []  # [size, whether it goes], neighbours of a kind together
     for place in order:
-        goes = place in dims
+        goes = int(place in dims)
         if groups and groups[-1][1] == goes:
             groups[-1][0] *= shape[place]
         else:
