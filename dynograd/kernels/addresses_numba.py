@@ -1,7 +1,8 @@
 """Arrays by address in compiled kernels: one compiled body for arrays of any number of dims, order and flags.
 
 `handle(array)` is what Python passes (an int, at no cost), and `address(handle)` its data's address in the kernel. The caller keeps the
-array alive. `pointer8` (bytes), `pointer32` and `pointer64` make pointers of addresses, for `numba.carray`.
+array alive. `pointer8` (bytes), `pointer32` and `pointer64` make pointers of addresses, for `numba.carray`. `call(address_of(function,
+kinds), arguments)` calls compiled code without compiling it again as part of the caller.
 """
 
 import ctypes
@@ -9,9 +10,10 @@ import ctypes
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["address", "handle", "pointer8", "pointer32", "pointer64"]
+__all__ = ["address", "address_of", "call", "handle", "pointer8", "pointer32", "pointer64"]
 
 # An array object begins with Python's own header, then the address of its data: ctypes.data takes a microsecond to say the same.
 _probe = np.zeros(3)
@@ -51,3 +53,25 @@ def _make_pointer(scalar):
 
 
 pointer8, pointer32, pointer64 = (_make_pointer(scalar) for scalar in (types.uint8, types.float32, types.float64))
+
+
+def address_of(function, kinds):
+    """Where the machine code of a compiled function without result lies, for arguments of these Numba types."""
+    function.compile(kinds)
+    made = function.overloads[kinds]
+    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+
+
+@intrinsic
+def call(typing_context, address, arguments):
+    """Calls machine code without result as Numba itself would; `arguments` is a tuple of exactly the types it was compiled for."""
+    kinds = tuple(arguments)
+
+    def generate(context, builder, signature, values):
+        function = context.call_conv.get_function_type(types.none, kinds)
+        pointer = builder.inttoptr(values[0], function.as_pointer())
+        unpacked = cgutils.unpack_tuple(builder, values[1], len(kinds))
+        context.call_conv.call_function(builder, pointer, types.none, kinds, unpacked)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), generate

@@ -51,7 +51,7 @@ def attention_forward(
     loops = _kernels()
     handle = loops.handle
     loops.forward[q.dtype](
-        numpy.array(sizes), q.dtype.type(scale), handle(q), handle(k), handle(v), handle(out), handle(logarithms),
+        loops.functions[q.dtype](), numpy.array(sizes), q.dtype.type(scale), handle(q), handle(k), handle(v), handle(out), handle(logarithms),
         0 if mask is None else handle(mask), *_stream(p, place, q.dtype), count=heads * splits, work=0, parts=parts,
     )  # fmt: skip
     return out.reshape(*query.shape[:-1], v.shape[-1]), logarithms
@@ -81,7 +81,7 @@ def attention_backward(
     loops = _kernels()
     handle = loops.handle
     loops.backward[q.dtype](
-        numpy.array(sizes), q.dtype.type(scale), handle(g), handle(q), handle(k), handle(v), handle(out), handle(logarithms),
+        loops.functions[q.dtype](), numpy.array(sizes), q.dtype.type(scale), handle(g), handle(q), handle(k), handle(v), handle(out), handle(logarithms),
         0 if mask is None else handle(mask), *_stream(p, place, q.dtype), *map(handle, found),
         count=k.shape[0] * k.shape[1], work=0, parts=threads.parts(work),
     )  # fmt: skip

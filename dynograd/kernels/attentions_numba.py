@@ -10,13 +10,13 @@ import math
 import numpy as np
 from numba import carray
 
-from dynograd.kernels.addresses_numba import address, handle, pointer8, pointer32, pointer64
+from dynograd.kernels.addresses_numba import address, call, handle, pointer8, pointer32, pointer64
 from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.math_numba import exp
 from dynograd.kernels.random_numba import words_of
 from dynograd.kernels.tile_products_numba import ROWS, products32, products64
 
-__all__ = ["backward", "forward", "handle"]
+__all__ = ["backward", "forward", "functions", "handle"]
 
 # 96 queries by 512 keys: 192 KiB of scores. In short causal sequences 48: fewer scores beyond the diagonal are computed in vain.
 _KEYS, _QUERIES, _FEW_QUERIES, _SHORT = 512, 96, 48, 256
@@ -49,8 +49,7 @@ def _aligned(memory):
 
 
 def _make(real, made, pointer, top_of):
-    add_products, scratch_size = made.add_products, made.scratch_size
-    pack_rows, pack_columns, tiles, width = made.pack_rows, made.pack_columns, made.tiles, made.width
+    scratch_size, width = made.scratch_size, made.width
     size, key = real().itemsize, real.__name__
     zero, one, below_all = real(0), real(1), real(-np.inf)
 
@@ -89,24 +88,24 @@ def _make(real, made, pointer, top_of):
             row[j] = zero if np.uint64(words[begin + j]) < threshold else row[j] * factor
 
     @compiled(key=key)
-    def pack_queries(q, row, count, features, packed, factor):
-        pack_rows(q, False, row, count, features, packed)
+    def pack_queries(functions, q, row, count, features, packed, factor):
+        call(functions[2], (q, False, row, count, features, packed))
         if factor != one:
             numbers = carray(pointer(packed), (count * features,))
             for i in range(numbers.size):
                 numbers[i] *= factor
 
     @compiled(key=key)
-    def scores_of(packed, count, panels, keys, features, zeros, scores, stride):
+    def scores_of(functions, packed, count, panels, keys, features, zeros, scores, stride):
         """scores (count, keys) of packed rows and packed columns; some beyond `keys` are written too."""
         for left in range(0, keys, width):
-            tiles(
+            call(functions[1], (
                 False, packed, features * size, size, ROWS * size, features * size, size, count, panels + left * features * size,
                 width * size, zeros, 0, scores + left * size, stride * size, features,
-            )  # fmt: skip
+            ))  # fmt: skip
 
     @chunked(key=key)
-    def forward(sizes, scale, q, k, v, out, logarithms, mask, seed, offset, threshold, factor, start, stop):
+    def forward(functions, sizes, scale, q, k, v, out, logarithms, mask, seed, offset, threshold, factor, start, stop):
         """out = softmax(scale * q @ k.T + mask) @ v, and for each query the logarithm of its sum of exp."""
         heads, group, rows, keys, features, values, causal, kind, splits = sizes[:9]
         q_strides, k_strides, v_strides, out_strides, mask_strides = (
@@ -141,17 +140,27 @@ def _make(real, made, pointer, top_of):
             at_out = address(out) + (batch * out_strides[0] + head * out_strides[1]) * size
             at_mask = (address(mask) if kind != _NO_MASK else 0) + batch * mask_strides[0] + head * mask_strides[1]
             sums = carray(pointer(address(logarithms) + which * rows * size), (rows,))
-            pack_columns(at_k, True, k_row, seen, features, panels)
+            call(functions[3], (at_k, True, k_row, seen, features, panels))
             for first in range(split * block, rows, splits * block):
                 count = min(block, rows - first)
                 reach = min(seen, first + count) if causal else keys
-                pack_queries(at_q + first * q_row * size, q_row, count, features, packed, scale)
+                pack_queries(functions, at_q + first * q_row * size, q_row, count, features, packed, scale)
                 tops[:] = below_all
                 totals[:] = zero
                 target = at_out + first * out_row * size
                 for left in range(0, reach, _KEYS):
                     across = min(_KEYS, reach - left)
-                    scores_of(packed, count, panels + left * features * size, across, features, zeros, scores, stride)
+                    scores_of(
+                        functions,
+                        packed,
+                        count,
+                        panels + left * features * size,
+                        across,
+                        features,
+                        zeros,
+                        scores,
+                        stride,
+                    )
                     for i in range(count):
                         row = carray(pointer(scores + i * stride * size), (across,))
                         visible = first + i + 1 - left if causal else across
@@ -185,10 +194,10 @@ def _make(real, made, pointer, top_of):
                         if threshold > 0:
                             drop(row, (which * rows + first + i) * keys + left, seed, offset, threshold, factor, words)
                     begin = target if left > 0 else 0
-                    add_products(
+                    call(functions[0], (
                         False, False, count, values, across, scores, stride, at_v + left * v_row * size, v_row,
                         begin, out_row, target, out_row, scratch,
-                    )  # fmt: skip
+                    ))  # fmt: skip
                 for i in range(count):
                     made = carray(pointer(target + i * out_row * size), (values,))
                     share = zero if totals[i] == zero else one / totals[i]
@@ -199,7 +208,25 @@ def _make(real, made, pointer, top_of):
 
     @chunked(key=key)
     def backward(
-        sizes, scale, g, q, k, v, out, logarithms, mask, seed, offset, threshold, factor, g_q, g_k, g_v, start, stop
+        functions,
+        sizes,
+        scale,
+        g,
+        q,
+        k,
+        v,
+        out,
+        logarithms,
+        mask,
+        seed,
+        offset,
+        threshold,
+        factor,
+        g_q,
+        g_k,
+        g_v,
+        start,
+        stop,
     ):
         """Gradients of q, k and v. Items are heads of keys."""
         heads, group, rows, keys, features, values, causal, kind, _ = sizes[:9]
@@ -260,17 +287,17 @@ def _make(real, made, pointer, top_of):
                     inner[i] = total
                 for left in range(0, keys, _KEYS):
                     tall = min(_KEYS, keys - left)
-                    pack_columns(at_k + left * k_row * size, True, k_row, tall, features, panels)
-                    pack_columns(at_v + left * v_row * size, True, v_row, tall, values, value_panels)
+                    call(functions[3], (at_k + left * k_row * size, True, k_row, tall, features, panels))
+                    call(functions[3], (at_v + left * v_row * size, True, v_row, tall, values, value_panels))
                     for first in range(0, rows, block):
                         count = min(block, rows - first)
                         across = min(tall, first + count - left) if causal else tall
                         if across <= 0:
                             continue
-                        pack_queries(at_q + first * q_row * size, q_row, count, features, packed, scale)
-                        pack_queries(at_g + first * g_row * size, g_row, count, values, packed_g, one)
-                        scores_of(packed, count, panels, across, features, zeros, scores, stride)
-                        scores_of(packed_g, count, value_panels, across, values, zeros, slopes, stride)
+                        pack_queries(functions, at_q + first * q_row * size, q_row, count, features, packed, scale)
+                        pack_queries(functions, at_g + first * g_row * size, g_row, count, values, packed_g, one)
+                        scores_of(functions, packed, count, panels, across, features, zeros, scores, stride)
+                        scores_of(functions, packed_g, count, value_panels, across, values, zeros, slopes, stride)
                         for i in range(count):
                             row = carray(pointer(scores + i * stride * size), (across,))
                             slope = carray(pointer(slopes + i * stride * size), (across,))
@@ -306,16 +333,16 @@ def _make(real, made, pointer, top_of):
                             at_gk + left * gk_row * size,
                             at_gq + first * gq_row * size,
                         )
-                        add_products(
+                        call(functions[0], (
                             True, False, across, values, count, scores, stride, from_g, g_row, to_v, gv_row, to_v, gv_row, scratch
-                        )  # fmt: skip
-                        add_products(
+                        ))  # fmt: skip
+                        call(functions[0], (
                             True, False, across, features, count, slopes, stride, from_q, q_row, to_k, gk_row, to_k, gk_row, scratch
-                        )  # fmt: skip
-                        add_products(
+                        ))  # fmt: skip
+                        call(functions[0], (
                             False, False, count, features, across, slopes, stride, at_k + left * k_row * size, k_row,
                             to_q, gq_row, to_q, gq_row, scratch,
-                        )  # fmt: skip
+                        ))  # fmt: skip
                 for i in range(rows):
                     made = carray(pointer(at_gq + i * gq_row * size), (features,))
                     for j in range(features):
@@ -333,5 +360,6 @@ _kinds = {
     np.dtype(np.float32): _make(np.float32, products32, pointer32, _top32),
     np.dtype(np.float64): _make(np.float64, products64, pointer64, _top64),
 }
+functions = {np.dtype(np.float32): products32.addresses, np.dtype(np.float64): products64.addresses}
 forward = {kind: pair[0] for kind, pair in _kinds.items()}
 backward = {kind: pair[1] for kind, pair in _kinds.items()}

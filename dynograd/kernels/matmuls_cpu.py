@@ -16,7 +16,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import blas, threads
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["added_product", "linear_forward", "matmul_forward"]
+__all__ = ["linear_forward", "matmul_forward"]
 
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
@@ -52,13 +52,6 @@ def matmul_forward(input: Any, other: Any) -> Any:
             shape = (*shape, out.shape[-1])
         return out.reshape(shape)
     return _product(input, other, None)
-
-
-def added_product(begin: Any, input: Any, other: Any) -> Any:
-    """`begin + input @ other` in one pass; `begin` broadcasts to the product."""
-    if input.dtype not in _FLOATS or begin.dtype != input.dtype:
-        return (begin + matmul_forward(input, other)).astype(input.dtype, copy=False)
-    return _product(input, other, begin)
 
 
 def linear_forward(input: Any, weight: Any, bias: Any) -> Any:
@@ -165,7 +158,7 @@ def _of_matrices(x: Any, y: Any, begin: Any) -> Any:
     loops = _kernels()
     handle = loops.handle
     loops.products[out.dtype](
-        m, n, k, block_m, block_n, 1,
+        loops.add_products(out.dtype), m, n, k, block_m, block_n, 1,
         handle(x), 0, 0, transpose_x, row_x,
         handle(y), 0, 0, transpose_y, row_y,
         0 if begin is None else handle(begin), 0, 0, begin_row,
@@ -293,7 +286,7 @@ def _blocks(
     loops = _kernels()
     handle = loops.handle
     loops.products[out.dtype](
-        m, n, k, block_m, block_n, inner,
+        loops.add_products(out.dtype), m, n, k, block_m, block_n, inner,
         handle(x), xo, xi, transpose_x, row_x,
         handle(y), yo, yi, transpose_y, row_y,
         0 if begin is None else handle(begin), bo, bi, 0 if begin is None else begin.strides[-2] // out.itemsize,

@@ -3,20 +3,20 @@
 import numpy as np
 from numba import carray
 
-from dynograd.kernels.addresses_numba import address, handle, pointer32, pointer64
+from dynograd.kernels.addresses_numba import address, call, handle, pointer32, pointer64
 from dynograd.kernels.compiling_numba import chunked
 from dynograd.kernels.tile_products_numba import COLUMNS, ROWS, products32, products64
 
-__all__ = ["COLUMNS", "ROWS", "handle", "products", "vector_columns", "vector_rows"]
+__all__ = ["COLUMNS", "ROWS", "add_products", "handle", "products", "vector_columns", "vector_rows"]
 
 
 def _make_products(real, made):
-    add_products, scratch_size = made.add_products, made.scratch_size
+    scratch_size = made.scratch_size
     size = real().itemsize
 
     @chunked(key=real.__name__)
     def products(
-        m, n, k, block_m, block_n, inner,
+        add_products, m, n, k, block_m, block_n, inner,
         a, a_outer, a_inner, transpose_a, lda,
         b, b_outer, b_inner, transpose_b, ldb,
         begin, begin_outer, begin_inner, begin_row,
@@ -37,10 +37,10 @@ def _make_products(real, made):
             if begin != 0:
                 from_begin = at_begin + (one * begin_outer + two * begin_inner + top * begin_row + left) * size
             to = at_c + (one * c_outer + two * c_inner + top * ldc + left) * size
-            add_products(
+            call(add_products, (
                 transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
                 from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
-            )  # fmt: skip
+            ))  # fmt: skip
         scratch[0] = 0  # alive until here
 
     return products
@@ -115,3 +115,8 @@ vector_columns = {
     np.dtype(np.float32): _make_vector_columns(np.float32, pointer32),
     np.dtype(np.float64): _make_vector_columns(np.float64, pointer64),
 }
+
+
+def add_products(kind):
+    """The address that `products` of this dtype is given."""
+    return (products32 if kind.itemsize == 4 else products64).addresses()[0]

@@ -16,7 +16,7 @@ from numba import carray, types
 from numba.core import errors as numba_errors
 from numba.extending import intrinsic, overload
 
-from dynograd.kernels.addresses_numba import pointer32, pointer64
+from dynograd.kernels.addresses_numba import address_of, pointer32, pointer64
 from dynograd.kernels.compiling_numba import compiled
 
 __all__ = ["COLUMNS", "ROWS", "Products", "gemm_invariant", "products32", "products64"]
@@ -34,7 +34,7 @@ _STRIPE = 384  # 384 rows by 256 steps of a, 384 KiB, stay in the level-2 cache
 
 
 class Products(NamedTuple):
-    """The compiled functions of one floating type, for kernels that take them as globals."""
+    """The compiled functions of one floating type. Kernels call the large ones by address, so that none compiles them again."""
 
     add_products: Any
     gemm: Any
@@ -43,6 +43,23 @@ class Products(NamedTuple):
     pack_columns: Any
     tiles: Any
     width: int
+
+    def addresses(self) -> Any:
+        """Of add_products, tiles, pack_rows and pack_columns, for `addresses_numba.call`; int64."""
+        key = id(self.add_products)
+        if key not in _addresses:
+            whole, flag = types.int64, types.boolean
+            functions = (
+                (self.add_products, (flag, flag, *(whole,) * 12)),
+                (self.tiles, (flag, *(whole,) * 14)),
+                (self.pack_rows, (whole, flag, *(whole,) * 4)),
+                (self.pack_columns, (whole, flag, *(whole,) * 4)),
+            )
+            _addresses[key] = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
+        return _addresses[key]
+
+
+_addresses: dict[int, Any] = {}
 
 
 class _Kind:
