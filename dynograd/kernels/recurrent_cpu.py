@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+# Multiplications that cost as much as the simple operation `threads.parts` counts; a thread then gets 10 us of them or more.
+_PER_OPERATION = 16
+
+
 class Layout(NamedTuple):
     """Where tokens lie: that of row r in step t is `starts[t] + r * stride`, and the first `sizes[t]` rows reach step t.
 
@@ -82,9 +86,9 @@ class Layout(NamedTuple):
         return restored
 
     def groups(self, blocks, width):
-        """In how many groups of rows to run the steps: about eight multiplications cost as much as an elementwise operation."""
+        """In how many groups of rows to run the steps."""
         # Two rows at a time take hardly longer than one: the weights pass through the cache once for both.
-        most = threads.parts(self.total * blocks * width * width // 8)
+        most = threads.parts(self.total * blocks * width * width // _PER_OPERATION)
         return max(1, min(most, self.batch // 2))
 
 
@@ -272,13 +276,18 @@ def _weight_gradients(layout, gates_g, rest_g, x, kept_hidden):
 
     tokens, rows = gates_g.shape
     kind, inputs, width = gates_g.dtype, x.shape[-1], kept_hidden.shape[1]
-    made: Any = empty((rows, inputs), kind), empty((rows, width), kind), np.empty(rows, kind), np.empty(rest_g.shape[1], kind)
+    made: Any = (
+        empty((rows, inputs), kind),
+        empty((rows, width), kind),
+        np.empty(rows, kind),
+        np.empty(rest_g.shape[1], kind),
+    )
     if not tokens:
         for one in made:
             one.fill(0)
         return made
     rest_g = np.ascontiguousarray(rest_g)
-    work = tokens * rows * (inputs + width) // 8
+    work = tokens * rows * (inputs + width) // _PER_OPERATION
     weight_gradients(gates_g, rest_g, layout.pack(x), kept_hidden, *made, count=rows, work=work)
     return made
 

@@ -8,10 +8,9 @@ initial to the final ones. `kept_hidden` and `kept_cell` receive the states that
 
 import numpy as np
 
-from dynograd.kernels.blas_numba import gemm
 from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.math_numba import sigmoid, tanh
-from dynograd.kernels.recurrent_products_numba import product
+from dynograd.kernels.recurrent_products_numba import columns_product, product
 
 __all__ = [
     "gru_steps",
@@ -113,9 +112,7 @@ def lstm_steps_backward(
                     made[3 * width :],
                 )
                 gates_g[token, :] = made
-            product(
-                like, block.ctypes.data, 4 * width * size, weight, toward.ctypes.data, columns * size, rows, False
-            )
+            product(like, block.ctypes.data, 4 * width * size, weight, toward.ctypes.data, columns * size, rows, False)
         _give_rows(toward, hidden_g, group, groups, width)
         _give_rows(own_cell, cell_g, group, groups, width)
 
@@ -135,7 +132,21 @@ def _lstm_row_backward(into, keep, update, out, before, outer, toward, cell_g, i
 
 @chunked(noalias=True)
 def gru_steps(
-    gates, weight, bias, new_bias, hidden, kept_hidden, candidates, y, sizes, starts, stride, reverse, groups, start, stop
+    gates,
+    weight,
+    bias,
+    new_bias,
+    hidden,
+    kept_hidden,
+    candidates,
+    y,
+    sizes,
+    starts,
+    stride,
+    reverse,
+    groups,
+    start,
+    stop,
 ):
     """Turns the projected inputs in `gates` (tokens, 3 H) into gates r, z, n; keeps the recurrent part of n in `candidates`."""
     steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
@@ -223,9 +234,7 @@ def gru_steps_backward(
 
 
 @compiled(noalias=True, inline=True)
-def _gru_row_backward(
-    reset, update, new, candidate, before, outer, toward, reset_g, update_g, candidate_g, new_g
-):
+def _gru_row_backward(reset, update, new, candidate, before, outer, toward, reset_g, update_g, candidate_g, new_g):
     for j in range(before.size):
         dh = toward[j] + outer[j]
         dn = dh * (1 - update[j]) * (1 - new[j] * new[j])
@@ -237,9 +246,7 @@ def _gru_row_backward(
 
 
 @chunked(noalias=True)
-def rnn_steps(
-    gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, stride, reverse, groups, start, stop
-):
+def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, stride, reverse, groups, start, stop):
     """Turns the projected inputs in `gates` (tokens, H) into hidden states: by tanh, or where not `curved` by relu."""
     steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
     like = gates.dtype.type(0)
@@ -300,29 +307,21 @@ def _rnn_row_backward(gate, outer, toward, curved, made, gate_g):
         gate_g[j] = before
 
 
-@chunked(noalias=True, blas=True)
+@chunked(noalias=True)
 def weight_gradients(gates_g, rest_g, x, kept_hidden, gw_ih, gw_hh, gb, gb_rest, start, stop):
-    """Rows start to stop of the weights' gradients, and their biases': sums over all tokens.
+    """Rows start to stop of the weights' gradients, and their biases': sums over all tokens, of which there are some.
 
     The recurrent weights' last rows belong to `rest_g` (tokens, n) instead of the last n columns of `gates_g` (n may be 0).
     """
-    tokens, rows = gates_g.shape
-    inputs, width = x.shape[1], kept_hidden.shape[1]
-    count = rest_g.shape[1]
-    shared = rows - count
-    if inputs:
-        own = gates_g[0, start:]
-        gemm(True, False, stop - start, inputs, tokens, 1.0, own, rows, x, inputs, 0.0, gw_ih[start], inputs)
+    shared = gates_g.shape[1] - rest_g.shape[1]
+    columns_product(gates_g, x, gw_ih, start, stop, 0)
     _column_sums(gates_g, gb, start, stop)
-    last = min(stop, shared)
-    if start < last:
-        own = gates_g[0, start:]
-        gemm(True, False, last - start, width, tokens, 1.0, own, rows, kept_hidden, width, 0.0, gw_hh[start], width)
-    begin = max(start, shared)
-    if begin < stop:
-        other = rest_g[0, begin - shared :]
-        gemm(True, False, stop - begin, width, tokens, 1.0, other, count, kept_hidden, width, 0.0, gw_hh[begin], width)
-        _column_sums(rest_g, gb_rest, begin - shared, stop - shared)
+    if start < shared:
+        columns_product(gates_g, kept_hidden, gw_hh, start, min(stop, shared), 0)
+    if stop > shared:
+        first = max(start - shared, 0)
+        columns_product(rest_g, kept_hidden, gw_hh, first, stop - shared, shared)
+        _column_sums(rest_g, gb_rest, first, stop - shared)
 
 
 @compiled(noalias=True)

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from dynograd.arrays import buffers
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["as_panels", "panels_of", "product", "rows_product"]
+__all__ = ["columns_product", "as_panels", "panels_of", "product", "rows_product"]
 
 
 def _shape_of_tile():
@@ -29,29 +29,29 @@ def _shape_of_tile():
 _VECTOR, _ROWS = _shape_of_tile()
 _BYTE, _INDEX, _LANE = ir.IntType(8), ir.IntType(64), ir.IntType(32)
 _DEPTH = 256  # rows of a panel at a time: 32 KiB of float32, what the first cache holds
+_TOKENS = 128  # rows of both operands of a product of columns at a time: a panel of float32 is half the first cache
 _BLOCK = 64  # rows of a left operand at a time: beside a panel in the second cache
 
 
 def _make_tile(rows):
-    """(rows, WIDTH) sums in registers: c (+)= a @ panel. Arguments are addresses, and bytes from row to row."""
+    """(rows, WIDTH) sums in registers: c (+)= a @ panel. Arguments are addresses, and bytes from row to row and from k to k."""
 
     @intrinsic
-    def tile(context, like, a, a_step, panel, c, c_step, depth, add):
+    def tile(context, like, a, a_step, a_next, panel, c, c_step, depth, add):
         real = ir.FloatType() if like == types.float32 else ir.DoubleType()
         size = 4 if like == types.float32 else 8
 
         def generate(context, builder, signature, arguments):
-            _, a, a_step, panel, c, c_step, depth, add = arguments
-            _write_tile(builder, rows, real, size, a, a_step, panel, c, c_step, depth, add)
+            _write_tile(builder, rows, real, size, *arguments[1:])
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(like, index, index, index, index, index, index, types.boolean), generate
+        return types.void(like, *[index] * 7, types.boolean), generate
 
     return tile
 
 
-def _write_tile(builder, rows, real, size, a, a_step, panel, c, c_step, depth, add):
+def _write_tile(builder, rows, real, size, a, a_step, a_next, panel, c, c_step, depth, add):
     lanes = _VECTOR // size
     vector = ir.VectorType(real, lanes)
     name = f"llvm.fmuladd.v{lanes}f{8 * size}"
@@ -77,26 +77,17 @@ def _write_tile(builder, rows, real, size, a, a_step, panel, c, c_step, depth, a
 
     a_rows, c_rows = rows_from(a, a_step), rows_from(c, c_step)
     panel = builder.inttoptr(panel, _BYTE.as_pointer())
-    entry, loading = builder.block, builder.append_basic_block("load")
-    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-    builder.cbranch(add, loading, loop)
-
-    builder.position_at_end(loading)
-    held = {(row, half): load(c_rows[row], number(half * _VECTOR), vector) for row, half in cells}
+    entry = builder.block
+    loop, done, adding, storing = (builder.append_basic_block(name) for name in ("loop", "done", "adding", "storing"))
     builder.branch(loop)
 
     builder.position_at_end(loop)
     k = builder.phi(_INDEX)
     k.add_incoming(number(0), entry)
-    k.add_incoming(number(0), loading)
-    sums = {}
-    for cell in cells:
-        sums[cell] = builder.phi(vector)
-        sums[cell].add_incoming(ir.Constant(vector, [0.0] * lanes), entry)
-        sums[cell].add_incoming(held[cell], loading)
+    sums = {cell: builder.phi(vector) for cell in cells}
     line = builder.gep(panel, [builder.mul(k, number(2 * _VECTOR))])
+    at = builder.mul(k, a_next)
     weights = [load(line, number(half * _VECTOR), vector) for half in range(2)]
-    at = builder.mul(k, number(size))
     undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_LANE, lanes), [0] * lanes)
     made = {}
     for row in range(rows):
@@ -104,15 +95,26 @@ def _write_tile(builder, rows, real, size, a, a_step, panel, c, c_step, depth, a
         spread = builder.shuffle_vector(one, undefined, zeros)
         for half in range(2):
             made[row, half] = builder.call(multiply_add, [spread, weights[half], sums[row, half]])
-            sums[row, half].add_incoming(made[row, half], loop)
+    for cell in cells:
+        sums[cell].add_incoming(ir.Constant(vector, [0.0] * lanes), entry)
+        sums[cell].add_incoming(made[cell], loop)
     following = builder.add(k, number(1))
     k.add_incoming(following, loop)
     builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
 
     builder.position_at_end(done)
-    for row, half in cells:
-        stored = builder.store(made[row, half], pointer(c_rows[row], number(half * _VECTOR), vector))
-        stored.align = size
+    builder.cbranch(add, adding, storing)
+    builder.position_at_end(adding)
+    held = {(row, half): load(c_rows[row], number(half * _VECTOR), vector) for row, half in cells}
+    added = {cell: builder.fadd(held[cell], made[cell]) for cell in cells}
+    builder.branch(storing)
+    builder.position_at_end(storing)
+    results = {cell: builder.phi(vector) for cell in cells}
+    for cell, result in results.items():
+        result.add_incoming(made[cell], done)
+        result.add_incoming(added[cell], adding)
+    for (row, half), result in results.items():
+        builder.store(result, pointer(c_rows[row], number(half * _VECTOR), vector)).align = size
 
 
 _tile_of_many, _tile_of_4, _tile_of_2, _tile_of_1 = (_make_tile(rows) for rows in (_ROWS, 4, 2, 1))
@@ -153,18 +155,55 @@ def product(like, a, a_step, panels, c, c_step, rows, add):
         for place in range(count):
             panel = panels.ctypes.data + (place * depth + first) * width * size
             c_now = c + place * width * size
-            row = 0
-            while row + _ROWS <= rows:
-                _tile_of_many(like, a_now + row * a_step, a_step, panel, c_now + row * c_step, c_step, deep, onto)
-                row += _ROWS
-            while row + 4 <= rows:
-                _tile_of_4(like, a_now + row * a_step, a_step, panel, c_now + row * c_step, c_step, deep, onto)
-                row += 4
-            if row + 2 <= rows:
-                _tile_of_2(like, a_now + row * a_step, a_step, panel, c_now + row * c_step, c_step, deep, onto)
-                row += 2
-            if row < rows:
-                _tile_of_1(like, a_now + row * a_step, a_step, panel, c_now + row * c_step, c_step, deep, onto)
+            _panel_product(like, a_now, a_step, size, panel, c_now, c_step, rows, deep, onto)
+
+
+@compiled
+def _panel_product(like, a, a_step, a_next, panel, c, c_step, rows, depth, add):
+    """c (+)= a @ one panel."""
+    row = 0
+    while row + _ROWS <= rows:
+        _tile_of_many(like, a + row * a_step, a_step, a_next, panel, c + row * c_step, c_step, depth, add)
+        row += _ROWS
+    while row + 4 <= rows:
+        _tile_of_4(like, a + row * a_step, a_step, a_next, panel, c + row * c_step, c_step, depth, add)
+        row += 4
+    if row + 2 <= rows:
+        _tile_of_2(like, a + row * a_step, a_step, a_next, panel, c + row * c_step, c_step, depth, add)
+        row += 2
+    if row < rows:
+        _tile_of_1(like, a + row * a_step, a_step, a_next, panel, c + row * c_step, c_step, depth, add)
+
+
+@compiled
+def columns_product(a, b, c, start, stop, shift):
+    """c[shift + start : shift + stop] = a[:, start:stop].T @ b for C-contiguous matrices of at least one row."""
+    depth, columns = b.shape
+    size, like = a.itemsize, a.dtype.type(0)
+    width = 2 * _VECTOR // size
+    panel, rest = np.empty((_TOKENS, width), a.dtype), np.empty((stop - start, width), a.dtype)
+    a_step, c_step = a.shape[1] * size, columns * size
+    whole = columns // width * width
+    for first in range(0, depth, _TOKENS):
+        deep = min(depth - first, _TOKENS)
+        a_now = a.ctypes.data + first * a_step + start * size
+        for column in range(0, columns, width):
+            filled = min(width, columns - column)
+            above, below = b.ctypes.data + (first * columns + column) * size, panel.ctypes.data
+            if filled == width:
+                for k in range(deep):
+                    _copy_line(like, above + k * c_step, below + k * width * size)
+                c_now, step = c.ctypes.data + (shift + start) * c_step + column * size, c_step
+            else:
+                panel[:, :] = 0
+                for k in range(deep):
+                    for j in range(filled):
+                        panel[k, j] = b[first + k, column + j]
+                c_now, step = rest.ctypes.data, width * size
+            _panel_product(like, a_now, size, a_step, below, c_now, step, stop - start, deep, first > 0)
+    for row in range(stop - start):
+        for j in range(columns - whole):
+            c[shift + start + row, whole + j] = rest[row, j]
 
 
 def panels_of(matrix, transposed):
@@ -172,7 +211,8 @@ def panels_of(matrix, transposed):
     depth, columns = matrix.shape[::-1] if transposed else matrix.shape
     width = 2 * _VECTOR // matrix.itemsize
     panels = buffers.empty((-(-columns // width), depth, width), matrix.dtype)
-    as_panels(matrix, panels, transposed, count=panels.shape[0], work=matrix.size)
+    # A quarter of the elements: starting threads must not cost more than the copy.
+    as_panels(matrix, panels, transposed, count=panels.shape[0], work=matrix.size // 4)
     return panels
 
 
@@ -209,8 +249,8 @@ def rows_product(a, panels, columns):
     if not depth:
         made[...] = 0
         return made
-    # About eight multiplications in registers cost as much as one elementwise operation.
-    _row_blocks(a, panels, made, count=-(-rows // _BLOCK), work=rows * depth * columns // 8)
+    # Sixteen multiplications in registers count as one simple operation: a thread gets 10 us of them or more.
+    _row_blocks(a, panels, made, count=-(-rows // _BLOCK), work=rows * depth * columns // 16)
     return made
 
 

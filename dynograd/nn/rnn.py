@@ -9,7 +9,7 @@ import math
 import warnings
 from typing import Any
 
-from dynograd import creation, dtypes
+from dynograd import creation
 from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import recurrent_cpu
+from dynograd.kernels import recurrent_cpu, threads
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 
@@ -168,3 +168,100 @@ def test_padding_is_never_read_and_outputs_are_not_shared():
     for first, second in zip(before, after, strict=True):
         np.testing.assert_array_equal(first, second)
         assert np.isfinite(first).all()
+
+
+def everything(kind, x, h0, c0, weights, lengths, reverse):
+    """Results, then gradients for fixed incoming ones."""
+    y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
+    random = np.random.default_rng(5)
+    incoming = [random.normal(size=one.shape).astype(x.dtype) for one in (y, h_n, c_n)]
+    return [y, h_n, c_n], backward(kind, *incoming, x, h0, c0, weights, reserve)
+
+
+@pytest.fixture
+def two_threads():
+    before = threads.get_num_threads()
+    threads.set_num_threads(2)
+    yield
+    threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", GATES)
+def test_packed_tokens_are_the_real_ones_of_padded(kind, reverse):
+    x, h0, c0, weights = make(kind, batch=5)
+    lengths = np.array([5, 4, 4, 1, 0])
+    real = np.arange(5)[:, None] < lengths
+    y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
+    packed = forward(kind, x[real], h0, c0, weights, lengths, reverse)
+    for found, wanted in zip(packed[:3], (y[real], h_n, c_n), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    gy = np.random.default_rng(3).normal(size=y.shape)
+    wanted = backward(kind, gy, h_n, c_n, x, h0, c0, weights, reserve)
+    found = backward(kind, gy[real], h_n, c_n, x[real], h0, c0, weights, packed[3])
+    np.testing.assert_array_equal(found[0], wanted[0][real])
+    for one, other in zip(found[1:], wanted[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_batch_first_memory_is_used_as_it_lies(kind):
+    x, h0, c0, weights = make(kind)
+    rows = np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)
+    results, gradients = everything(kind, x, h0, c0, weights, None, False)
+    found, found_gradients = everything(kind, rows, h0, c0, weights, None, False)
+    for one, other in zip([*found, *found_gradients[:3]], [*results, *gradients[:3]], strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(found_gradients[3:], gradients[3:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)  # the same sums over tokens in another order
+    assert found[0].transpose(1, 0, 2).flags.c_contiguous and found_gradients[0].transpose(1, 0, 2).flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lengths", [None, [7, 7, 7, 6, 6, 5, 5, 4, 1]])
+@pytest.mark.parametrize("kind", GATES)
+def test_threads_do_not_change_bits(kind, lengths, dtype, two_threads):
+    x, h0, c0, weights = make(kind, 7, 9, 33, {"lstm": 80, "gru": 88}.get(kind, 152), dtype=dtype)
+    weights = tuple(weight * dtype(0.1) for weight in weights)
+    lengths = None if lengths is None else np.array(lengths)
+    layout = recurrent_cpu._layout(x, lengths)
+    assert layout.groups(GATES[kind], h0.shape[1]) == 2
+    parallel, parallel_gradients = everything(kind, x, h0, c0, weights, lengths, True)
+    threads.set_num_threads(1)
+    assert layout.groups(GATES[kind], h0.shape[1]) == 1
+    serial, serial_gradients = everything(kind, x, h0, c0, weights, lengths, True)
+    for one, other in zip([*parallel, *parallel_gradients], [*serial, *serial_gradients], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", GATES)
+def test_rows_do_not_depend_on_their_neighbours(kind, dtype):
+    x, h0, c0, weights = make(kind, 6, 13, 21, 37, dtype=dtype)
+    lengths = np.array([6, 3, 5, 1, 2, 6, 4, 4, 6, 0, 2, 3, 6])
+    together = forward(kind, x, h0, c0, weights, lengths, False)[:3]
+    for row in range(13):
+        only = slice(row, row + 1)
+        alone = forward(kind, x[:, only].copy(), h0[only], c0[only], weights, lengths[only], False)[:3]
+        np.testing.assert_array_equal(alone[0][:, 0], together[0][:, row])
+        np.testing.assert_array_equal(alone[1][0], together[1][row])
+        if kind == "lstm":
+            np.testing.assert_array_equal(alone[2][0], together[2][row])
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_no_steps_leave_the_states(kind):
+    x, h0, c0, weights = make(kind, time=0)
+    (y, h_n, _), gradients = everything(kind, x, h0, c0, weights, None, False)
+    assert y.shape == (0, 4, 2)
+    np.testing.assert_array_equal(h_n, h0)
+    assert gradients[0].shape == x.shape and not any(one.any() for one in gradients[3:])
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_nan_stays_in_its_row(kind):
+    x, h0, c0, weights = make(kind, batch=9)
+    x[1, 4] = np.nan
+    y = forward(kind, x, h0, c0, weights, None, False)[0]
+    assert np.isnan(y[1:, 4]).all() and np.isfinite(y[:1]).all()
+    assert np.isfinite(np.delete(y, 4, axis=1)).all()

@@ -51,6 +51,27 @@ def reference(kind):
     return layer
 
 
+def packed_reference(kind):
+    """The same of packed tokens: padded, computed, and packed again."""
+
+    def layer(input, *rest, **options):
+        real = numpy.arange(max(rest[-1]))[:, None] < rest[-1]
+        padded = numpy.zeros((*real.shape, input.shape[1]))
+        padded[real] = input
+        output, *finals = reference(kind)(padded, *rest, **options)
+        return (output[real], *finals)
+
+    return layer
+
+
+def packed_arguments(kind, lengths):
+    def draw(rng):
+        padded, *rest = arguments(kind, True, lengths)(rng)
+        return [padded[numpy.arange(T)[:, None] < rest[-1]], *rest]
+
+    return draw
+
+
 def np_cell(kind, nonlinearity="tanh"):
     def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
         states = hx if kind == "lstm" else (hx,)
@@ -109,6 +130,20 @@ def layer_errors(name, blocks, states):
     ]
 
 
+def packed_errors(name, blocks, states):
+    """Lengths that packed tokens cannot have."""
+    given = zeros(5, I), *(h,) * states, *weights_of(blocks), None, None
+
+    def refused(lengths, *words):
+        return error(lambda op: op(*given, dynograd.tensor(lengths)), IndexError, name, *words)
+
+    return [
+        refused([2, 3, 0], "longest first", "[2, 3, 0]"),
+        refused([3, 3, -1], "0 or more", "-1"),
+        refused([3, 2, 1], "add up to 6", "5 tokens"),
+    ]
+
+
 ROWS = [
     *[
         Row(
@@ -130,6 +165,19 @@ ROWS = [
             (False, None, True, True),
             (False, (0, 4, 3), True, False),
         )
+    ],
+    *[
+        Row(
+            f"{kind}_layer",
+            packed_reference(kind),
+            args=packed_arguments(kind, lengths),
+            kwargs={"reverse": reverse},
+            id=f"packed-{lengths}-{'reverse' if reverse else 'forward'}",
+            tolerance=3,
+            errors=packed_errors(f"{kind}_layer", blocks, 2 if kind == "lstm" else 1),
+        )
+        for kind, blocks in (("lstm", 4), ("gru", 3), ("rnn", 1))
+        for lengths, reverse in (((4, 2, 1), False), ((3, 3, 0), True))
     ],
     Row(
         "rnn_layer",

@@ -1,0 +1,68 @@
+"""Products with a matrix laid out in panels, against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+from dynograd.kernels import threads
+from dynograd.kernels.recurrent_products_numba import as_panels, panels_of, rows_product
+
+SIZES = [
+    (1, 1, 1),
+    (2, 5, 31),
+    (3, 64, 32),
+    (7, 300, 33),
+    (16, 257, 64),
+    (70, 20, 100),
+    (130, 3, 65),
+    (5, 0, 4),
+    (0, 3, 4),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_product_follows_float64(size, transposed, dtype):
+    rows, depth, columns = size
+    random = np.random.default_rng(1)
+    a, matrix = random.normal(size=(rows, depth)).astype(dtype), random.normal(size=(depth, columns)).astype(dtype)
+    panels = panels_of(np.ascontiguousarray(matrix.T) if transposed else matrix, transposed)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-13
+    found = rows_product(a, panels, columns)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, a.astype(float) @ matrix.astype(float), rtol=tolerance, atol=20 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_how_many_rows_there_are(dtype):
+    random = np.random.default_rng(2)
+    a, matrix = random.normal(size=(23, 400)).astype(dtype), random.normal(size=(400, 50)).astype(dtype)
+    panels = panels_of(matrix, False)
+    whole = rows_product(a, panels, 50)
+    for start, stop in ((0, 1), (3, 5), (5, 9), (1, 23), (8, 16)):
+        np.testing.assert_array_equal(rows_product(a[start:stop].copy(), panels, 50), whole[start:stop])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_threads_do_not_change_bits(transposed):
+    random = np.random.default_rng(3)
+    a, matrix = (random.normal(size=(600, 600)).astype(np.float32) for _ in range(2))
+    before = threads.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2):
+            threads.set_num_threads(count)
+            panels = panels_of(matrix, transposed)
+            results.append((panels, rows_product(a, panels, 600)))
+    finally:
+        threads.set_num_threads(before)
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_panels_are_zero_beyond_the_matrix():
+    for transposed, shape in ((False, (3, 37)), (True, (37, 3))):
+        panels = np.full((3, 3, 16), np.nan)
+        as_panels(np.ones(shape), panels, transposed, count=3, work=1)
+        line = panels.transpose(1, 0, 2).reshape(3, 48)
+        assert (line[:, :37] == 1).all() and not line[:, 37:].any()
