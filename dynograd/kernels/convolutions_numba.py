@@ -13,7 +13,7 @@ from dynograd.kernels import tiles_numba
 from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.drivers_numba import driven
 from dynograd.kernels.planes_numba import address_of, cover, lay_out, pair, take_out
-from dynograd.kernels.tiles_numba import BYTES, copy_strided, plain
+from dynograd.kernels.tiles_numba import BYTES, copy_strided, plain, transpose_lines
 
 __all__ = ["add_partials", "correlate", "correlate_weights", "pack_weights", "planes"]
 
@@ -40,6 +40,7 @@ _X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans
 _SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
 _LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
 _JUMP_A, _JUMP_B, _SPLIT, _DEPTH = plans.JUMP_A, plans.JUMP_B, plans.SPLIT, plans.DEPTH
+_CHUNK = plans.CHUNK
 _TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
 _OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
 _TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
@@ -117,59 +118,67 @@ def correlate(bias, x, packed, out, tables, start, stop):
                     result = out + n * geometry[_OUT_N] + group * outer * geometry[_OUT_C]
                     result += (phase[_AT_A] + (begin - phase[_LOW_A]) * geometry[_TAKE_A]) * geometry[_OUT_A]
                     step = geometry[_OUT_C] if straight else images * geometry[_SPAN]
-                    for block in range(rows.shape[0]):
-                        channel, height = rows[block, 0], rows[block, 1]
-                        weights = packed + phase[_WEIGHTS_AT] * size
-                        weights += ((group * outer + channel) * geometry[_INNER] + inner * height) * phase[_TAPS] * size
-                        target = address_of(scratch)
-                        if straight:
-                            target = result + channel * step
-                        elif depth < geometry[_INNER]:
-                            target += (index * outer + channel) * geometry[_GROUP] * geometry[_SPAN]
-                        biases = address_of(bias) + (group * outer + channel) * size
-                        if taps > 0:
-                            start_at = biases if inner == 0 else 0
-                            _tiles(
-                                bias,
-                                base,
-                                steps_at,
-                                taps,
-                                weights,
-                                places,
-                                target,
-                                targets,
-                                step,
-                                start_at,
-                                height,
-                                count,
+                    # few taps: tiles of all channels over a few vectors of x, which stay in the first-level cache
+                    chunk = geometry[_CHUNK] if straight else count
+                    for v in range(0, count, chunk):
+                        many = min(chunk, count - v)
+                        places_at, targets_at = address_of(places) + 8 * v, address_of(targets) + 8 * v
+                        for block in range(rows.shape[0]):
+                            channel, height = rows[block, 0], rows[block, 1]
+                            weights = packed + phase[_WEIGHTS_AT] * size
+                            weights += (
+                                ((group * outer + channel) * geometry[_INNER] + inner * height) * phase[_TAPS] * size
                             )
-                        else:
-                            for row in range(height):
-                                copy_strided(bias, target + row * step, size, biases + row * size, 0, step // size)
-                        if not straight and inner + channels == geometry[_INNER]:
-                            take_out(bias, target, step, result, channel, height, images, begin, end, phase, geometry)
+                            target = address_of(scratch)
+                            if straight:
+                                target = result + channel * step
+                            elif depth < geometry[_INNER]:
+                                target += (index * outer + channel) * geometry[_GROUP] * geometry[_SPAN]
+                            biases = address_of(bias) + (group * outer + channel) * size
+                            if taps > 0:
+                                start_at = biases if inner == 0 else 0
+                                _tiles(
+                                    bias,
+                                    base,
+                                    steps_at,
+                                    taps,
+                                    weights,
+                                    places_at,
+                                    target,
+                                    targets_at,
+                                    step,
+                                    start_at,
+                                    height,
+                                    many,
+                                )
+                            else:
+                                for row in range(height):
+                                    copy_strided(bias, target + row * step, size, biases + row * size, 0, step // size)
+                            if not straight and inner + channels == geometry[_INNER]:
+                                take_out(
+                                    bias, target, step, result, channel, height, images, begin, end, phase, geometry
+                                )
 
 
 @compiled
 def _tiles(like, base, steps, taps, weights, places, target, targets, step, biases, height, count):
-    """One tile after the other over `count` vectors of outputs of `height` channels."""
+    """One tile after the other over `count` vectors of outputs of `height` channels; all but `like` are numbers."""
     plain()
-    p, t = address_of(places), address_of(targets)
     if height == 8:
         for v in range(0, count, 3):
-            _product_8(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+            _product_8(like, base, steps, taps, weights, places + 8 * v, target, targets + 8 * v, step, biases)
     elif height == 6:
         for v in range(0, count, _WIDTH_6):
-            _product_6(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+            _product_6(like, base, steps, taps, weights, places + 8 * v, target, targets + 8 * v, step, biases)
     elif height == 4:
         for v in range(0, count, _WIDTH_4):
-            _product_4(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+            _product_4(like, base, steps, taps, weights, places + 8 * v, target, targets + 8 * v, step, biases)
     elif height == 2:
         for v in range(0, count, _WIDTH_2):
-            _product_2(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+            _product_2(like, base, steps, taps, weights, places + 8 * v, target, targets + 8 * v, step, biases)
     else:
         for v in range(0, count, _WIDTH_1):
-            _product_1(like, base, steps, taps, weights, p + 8 * v, target, t + 8 * v, step, biases)
+            _product_1(like, base, steps, taps, weights, places + 8 * v, target, targets + 8 * v, step, biases)
 
 
 _WIDTH_6, _WIDTH_4, _WIDTH_2, _WIDTH_1 = (tiles_numba.PRODUCT_TILES[rows] for rows in (6, 4, 2, 1))
@@ -184,6 +193,8 @@ def pack_weights(w, packed, steps, groups, outer, inner, phases, taps, rows, sta
         taps: the taps of each phase, one after the other.
     """
     group_step, outer_step, inner_step, tap_step = steps
+    size = w.itemsize
+    lanes = BYTES // size
     for item in range(start, stop):
         group, block = item // rows.shape[0], item % rows.shape[0]
         channel, height = rows[block, 0], rows[block, 1]
@@ -191,16 +202,37 @@ def pack_weights(w, packed, steps, groups, outer, inner, phases, taps, rows, sta
         for index in range(phases.shape[0]):
             count = phases[index, _TAPS]
             target = phases[index, _WEIGHTS_AT] + (group * outer + channel) * count * inner
-            for c in range(inner):
-                for t in range(count):
-                    source = group * group_step + channel * outer_step + c * inner_step + taps[taps_at + t] * tap_step
-                    if height == 8:  # a number of turns that LLVM knows
-                        for row in range(8):
-                            packed[np.uint64(target + row)] = w[np.uint64(source + row * outer_step)]
-                    else:
+            begin = group * group_step + channel * outer_step
+            first = taps[taps_at] if count else 0
+            turn = 1 if count > 1 and taps[taps_at + 1] > first else -1
+            if count * inner == 0:
+                continue
+            if (
+                height == lanes
+                and count >= lanes
+                and tap_step == 1
+                and taps[taps_at + count - 1] == first + turn * (count - 1)
+            ):
+                # taps are neighbours, and so are channels in the result
+                for c in range(inner):
+                    source = address_of(w) + (begin + c * inner_step + min(first, first + turn * (count - 1))) * size
+                    for t in range(0, count, lanes):
+                        along = min(t, count - lanes)
+                        place = along if turn == 1 else count - 1 - along
+                        to = address_of(packed) + (target + (c * count + place) * height) * size
+                        transpose_lines(w, to, turn * height * size, source + along * size, outer_step * size)
+            elif height == lanes and count == 1 and inner_step == 1 and inner >= lanes:
+                source, to = address_of(w) + (begin + first * tap_step) * size, address_of(packed) + target * size
+                for t in range(0, inner, lanes):
+                    c = min(t, inner - lanes)
+                    transpose_lines(w, to + c * height * size, height * size, source + c * size, outer_step * size)
+            else:
+                for c in range(inner):
+                    for t in range(count):
+                        source = begin + c * inner_step + taps[taps_at + t] * tap_step
                         for row in range(height):
                             packed[np.uint64(target + row)] = w[np.uint64(source + row * outer_step)]
-                    target += height
+                        target += height
             taps_at += count
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ __all__ = ["Plan", "backward_plan", "forward_plan", "weight_plan"]
 
 # Products that one tile adds up before the next channels: its weights and its part of the planes then fit the first-level cache.
 DEEP = 640
+# Vectors that 1x1 kernels take at a time: 24 KiB of 256 channels.
+MANY = 4
 # Bytes of the planes of an item: a part of the second-level cache of one core (0.5 to 2 MiB), with room for results and weights.
 ROOM_BYTES = 192 << 10
 # Items of a weight gradient: enough for some threads, few enough to be added up.
@@ -36,13 +39,13 @@ _geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM 
 X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
 DEPTH OUT_N OUT_C OUT_A OUT_B OUT_W
 PHASES_AT PHASES STEPS_AT PARTS_AT PARTS ROWS_AT HEIGHTS OFFSETS_AT OFFSETS
-SLICES THICKNESS COLUMN SHARES TOGETHER PACE_N PACE_C PACE_A PACE_B PACE_ITEM""".split()
+SLICES THICKNESS COLUMN SHARES TOGETHER PACE_N PACE_C PACE_A PACE_B PACE_ITEM CHUNK""".split()
 _phase_names = "TAPS TAPS_AT WEIGHTS_AT MODE LOW_A COUNT_A AT_A LOW_B COUNT_B AT_B LOW_W COUNT_W AT_W".split()
 (BATCH, GROUP, BLOCKS, ROWS, FIRST, LAST, GROUPS, INNER, OUTER, ROOM, SCRATCH, VECTORS, DIRECT, IMAGE, PLANE, STEP_A, STEP_B, SPAN,
  X_N, X_C, X_A, X_B, X_W, SIZE_A, SIZE_B, PAD_A, PAD_B, LINE_A, LINE_B, REACH_A, LINES_B, JUMP_A, JUMP_B, TAKE_A, TAKE_B, TAKE_W,
  SPLIT, DEPTH, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W, PHASES_AT, PHASES, STEPS_AT, PARTS_AT, PARTS, ROWS_AT,
  HEIGHTS, OFFSETS_AT, OFFSETS,
- SLICES, THICKNESS, COLUMN, SHARES, TOGETHER, PACE_N, PACE_C, PACE_A, PACE_B, PACE_ITEM) = range(len(_geometry_names))  # fmt: skip
+ SLICES, THICKNESS, COLUMN, SHARES, TOGETHER, PACE_N, PACE_C, PACE_A, PACE_B, PACE_ITEM, CHUNK) = range(len(_geometry_names))  # fmt: skip
 TAPS, TAPS_AT, WEIGHTS_AT, MODE, LOW_A, COUNT_A, AT_A, LOW_B, COUNT_B, AT_B, LOW_W, COUNT_W, AT_W = range(13)
 
 
@@ -101,6 +104,8 @@ class Plan:
         width = dict(tiles[0])[int(self.rows[0, 1])]
         rows, group = _cut(layout, batch, depth, line, width, inner * outer * taps * size, tiles[1])
         layout.settle(rows, strides)
+        widths = lcm(*(dict(tiles[0])[height] for height in self.rows[:, 1].tolist()))
+        chunk = widths if taps == 1 and widths <= MANY else group * rows * 2 * line
         # Sums that go on with the next channels begin with what the last ones left: vectors must not overlap.
         once = depth == inner
         if layout.direct and not once and not all(layout.straight(phase, out, take[2], once) for phase in live):
@@ -125,7 +130,7 @@ class Plan:
         values = {
             "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "FIRST": first, "LAST": last, "GROUPS": groups,
             "INNER": inner, "OUTER": outer, "ROOM": 1 if layout.direct else group * depth * layout.plane // size + lanes,
-            "DEPTH": depth, "SCRATCH": 1 if straight else scratch, "VECTORS": group * rows * (line + max(p.count[1] for p in live)),
+            "CHUNK": chunk, "DEPTH": depth, "SCRATCH": 1 if straight else scratch, "VECTORS": group * rows * (line + max(p.count[1] for p in live)),
             "DIRECT": layout.direct, "IMAGE": strides[0] if layout.direct else depth * layout.plane, "PLANE": layout.plane,
             "STEP_A": layout.step_a, "STEP_B": layout.step_b, "SPAN": span,
             "X_N": strides[0], "X_C": strides[1], "X_A": strides[2], "X_B": strides[3], "X_W": strides[4],
