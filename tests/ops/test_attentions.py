@@ -115,3 +115,34 @@ def test_causal_rows_do_not_see_what_comes_later():
     one = F.scaled_dot_product_attention(q, k, k, is_causal=True)
     two = F.scaled_dot_product_attention(q, other, other, is_causal=True)
     assert one[:2].tolist() == pytest.approx(two[:2].numpy())
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("masked", ["none", "causal", "bool", "numbers"])
+def test_tiles_and_other_ops_agree_in_first_and_second_order(masked, p):
+    from dynograd.ops.attentions import attended, attended_decomposition
+
+    mask = None
+    if masked == "bool":
+        mask = dynograd.rand(40, 50, dtype=dynograd.float64) < 0.7
+    elif masked == "numbers":
+        mask = dynograd.randn(40, 50, dtype=dynograd.float64)
+    given = (mask, masked == "causal", 0.3, p, (3, 8))
+    found = []
+    start = [dynograd.randn(2, heads, rows, 6, dtype=dynograd.float64) for heads, rows in ((4, 40), (2, 50), (2, 50))]
+    for function in (attended, attended_decomposition):
+        inputs = [one.clone().requires_grad_() for one in start]
+        y = function(*inputs, *given)
+        plain = dynograd.autograd.grad((y**2).sum(), inputs, retain_graph=True)
+        grads = dynograd.autograd.grad((y**2).sum(), inputs, create_graph=True)
+        second = dynograd.autograd.grad(sum((one**2).sum() for one in grads), inputs)
+        found.append([y, *plain, *grads, *second])
+    for one, two in zip(*found, strict=True):
+        assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), atol=1e-9)
+
+
+def test_a_mask_that_wants_a_gradient_gets_one():
+    q = dynograd.randn(2, 90, 32)
+    mask = dynograd.zeros(90, 90, requires_grad=True)
+    F.scaled_dot_product_attention(q, q, q, mask).pow(2).sum().backward()
+    assert mask.grad.abs().sum().item() > 0
