@@ -74,17 +74,23 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     windows = _windows(weight_shape[2:], stride, padding, dilation)
     plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
     partial = buffers.zeros((plan.partial,), x.dtype)
-    laid, g_at = g, _address(g)
+    laid = g
     if plan.lay_out:
-        laid = buffers.empty((plan.g_elements,), x.dtype)
-        work = 2 * plan.g_elements
-        compiled.planes(partial, _address(laid), g_at, plan.pitch, plan.g_tables, count=plan.pieces, work=work)
-    compiled.correlate_weights(
-        partial, _address(x), _address(laid), 0, plan.tables, count=plan.items, work=plan.work >> 3
-    )
+        make = buffers.zeros if plan.loose else buffers.empty
+        laid, work = make((plan.g_elements,), x.dtype), 2 * plan.g_elements
+        compiled.planes(partial, _address(laid), _address(g), plan.pitch, plan.g_tables, count=plan.pieces, work=work)
     result = buffers.empty(tuple(weight_shape), x.dtype)
-    compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=weight_shape[0], work=partial.size)
+    _weight_gradient(compiled, plan, plan.tables, x, laid, partial, result)
+    if plan.loose and not np.isfinite(np.add.reduce(result, axis=None)):
+        partial.fill(0)
+        _weight_gradient(compiled, plan, plan.strict_tables, x, laid, partial, result)
     return result.astype(kind, copy=False)
+
+
+def _weight_gradient(compiled, plan, tables, x, laid, partial, result):
+    work = plan.work >> 3
+    compiled.correlate_weights(partial, _address(x), _address(laid), 0, tables, count=plan.items, work=work)
+    compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=result.shape[0], work=partial.size)
 
 
 def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):

@@ -29,23 +29,23 @@ ITEMS = 16
 OVERLAP = 1.15
 # Places of g that the weight gradient takes at a time: lines of g and planes of x of a few tiles then fit the first-level cache
 # (32 KiB), and the sums of a tile stay in registers long enough to be worth adding up.
-PACE = 512
+PACE = 768
 # Fewer columns than this read g so seldom that it need not be laid out for them.
 FEW_COLUMNS = 16
 # Columns (taps times channels) of a slice of the weight gradient.
-COLUMNS = 72
+COLUMNS = 144
 
 _geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM SCRATCH VECTORS DIRECT IMAGE PLANE STEP_A STEP_B SPAN
 X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
 DEPTH OUT_N OUT_C OUT_A OUT_B OUT_W
 PHASES_AT PHASES STEPS_AT PARTS_AT PARTS ROWS_AT HEIGHTS OFFSETS_AT OFFSETS
-SLICES THICKNESS COLUMN SHARES TOGETHER PACE_N PACE_C PACE_A PACE_B PACE_ITEM CHUNK""".split()
+SLICES THICKNESS COLUMN SHARES TOGETHER PACE_N PACE_C PACE_A PACE_B PACE_ITEM CHUNK LOOSE""".split()
 _phase_names = "TAPS TAPS_AT WEIGHTS_AT MODE LOW_A COUNT_A AT_A LOW_B COUNT_B AT_B LOW_W COUNT_W AT_W".split()
 (BATCH, GROUP, BLOCKS, ROWS, FIRST, LAST, GROUPS, INNER, OUTER, ROOM, SCRATCH, VECTORS, DIRECT, IMAGE, PLANE, STEP_A, STEP_B, SPAN,
  X_N, X_C, X_A, X_B, X_W, SIZE_A, SIZE_B, PAD_A, PAD_B, LINE_A, LINE_B, REACH_A, LINES_B, JUMP_A, JUMP_B, TAKE_A, TAKE_B, TAKE_W,
  SPLIT, DEPTH, OUT_N, OUT_C, OUT_A, OUT_B, OUT_W, PHASES_AT, PHASES, STEPS_AT, PARTS_AT, PARTS, ROWS_AT,
  HEIGHTS, OFFSETS_AT, OFFSETS,
- SLICES, THICKNESS, COLUMN, SHARES, TOGETHER, PACE_N, PACE_C, PACE_A, PACE_B, PACE_ITEM, CHUNK) = range(len(_geometry_names))  # fmt: skip
+ SLICES, THICKNESS, COLUMN, SHARES, TOGETHER, PACE_N, PACE_C, PACE_A, PACE_B, PACE_ITEM, CHUNK, LOOSE) = range(len(_geometry_names))  # fmt: skip
 TAPS, TAPS_AT, WEIGHTS_AT, MODE, LOW_A, COUNT_A, AT_A, LOW_B, COUNT_B, AT_B, LOW_W, COUNT_W, AT_W = range(13)
 
 
@@ -430,7 +430,12 @@ class WeightPlan:
             "PACE_N": pace[0], "PACE_C": pace[1], "PACE_A": pace[2], "PACE_B": pace[3], "PACE_ITEM": pace[4],
         }  # fmt: skip
         phases = [[taps, 0, 0, 0 if along else 1, *dims]]
+        # Whether the gaps may count as well: g is laid out with zeros there, and what x has there is finite, or the result tells.
+        self.loose = bool(self.lay_out and not layout.direct and (along or phase.count[2] % lanes))
+        values["LOOSE"] = self.loose
         self.tables = _tables(values, phases, (), layout.parts, self.rows, layout.offsets(phase.taps))
+        self.strict_tables = self.tables.copy()
+        self.strict_tables[LOOSE] = 0
         if self.lay_out:
             values = {
                 "BATCH": batch, "GROUP": group, "BLOCKS": blocks, "ROWS": rows, "LAST": phase.count[0],

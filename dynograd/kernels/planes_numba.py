@@ -35,6 +35,7 @@ _X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans
 _SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
 _LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
 _JUMP_A, _JUMP_B, _SPLIT, _DEPTH = plans.JUMP_A, plans.JUMP_B, plans.SPLIT, plans.DEPTH
+_LOOSE = plans.LOOSE
 _TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
 _OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
 _TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
@@ -217,6 +218,7 @@ def pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, 
     lanes = BYTES // size
     step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
     width, along, direct = phase[_COUNT_W], phase[_MODE] != 1, geometry[_DIRECT]
+    loose = geometry[_LOOSE] == 1
     span = (last - first - 1) * step_a + (phase[_COUNT_B] - 1) * step_b + width * size
     v = full = 0
     for masked in range(2):
@@ -229,9 +231,9 @@ def pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, 
                     g_line = image * pace[0] + a * pace[2] + b * pace[3]
                     if not along:
                         for j in range(0, width, lanes):
-                            if (j + lanes > width) != (masked == 1):
+                            if (j + lanes > width and not loose) != (masked == 1):
                                 continue
-                            at = min(j, width - lanes)
+                            at = j if loose else min(j, width - lanes)
                             x_places[v], g_places[v] = x_line + at * size, g_line + at * size
                             if masked:
                                 for lane in range(lanes):
@@ -242,7 +244,7 @@ def pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, 
                         line = a * step_a + b * step_b
                         at = max(line, covered)
                         while at < line + width * size:
-                            whole = at + BYTES <= line + width * size
+                            whole = loose or at + BYTES <= line + width * size
                             begin = min(at, span - BYTES) if direct else at
                             if whole != (masked == 1):
                                 x_places[v] = image * geometry[_IMAGE] + begin
