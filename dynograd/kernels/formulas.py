@@ -19,6 +19,7 @@ Syntax (one for formulas and derivatives; `parse` reads both):
 Vocabulary (what a backend must offer, with these meanings):
 
     exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc
+    sigmoid(x)               1 / (1 + exp(-x))
     normal_cdf(x)            erfc(-x / sqrt(2)) / 2, with a relative error that stays small for x far below 0
     normal_pdf(x)            exp(-x * x / 2) / sqrt(2 pi)
     erfinv lgamma digamma polygamma(x, n) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc

@@ -38,7 +38,7 @@ _SIMPLE = frozenset(
     "+ - * / neg < <= > >= == != && || ! select max min fmax fmin abs sqrt floor ceil trunc round sign copysign "
     "isnan isinf isfinite hypot".split()
 )
-_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf".split())
+_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf sigmoid".split())
 _SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
 _FLOATS = ("float32", "float64")

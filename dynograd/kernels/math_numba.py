@@ -56,7 +56,7 @@ def exp(x: float) -> float:
 
 
 def sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)); float32 results below 1.2e-38 are 0."""
     return 1.0 / (1.0 + math.exp(-x))
 
 
@@ -287,7 +287,13 @@ def _exp_float64(x):
 
 
 def _sigmoid_float32(x):
-    return _ONE / (_ONE + exp(-x))
+    above = _EXP_NORMAL if x < _EXP_NORMAL else x
+    bounded = -_EXP_NORMAL if above > -_EXP_NORMAL else above
+    power = np.floor(_HALF - bounded * _LOG2_E)
+    rest = -bounded - power * _LN2_HIGH
+    rest = rest - power * _LN2_LOW
+    value = _ONE / (_ONE + (_exp_series(rest) + _ONE) * _two_to(np.int32(power)))
+    return _ZERO if x < _EXP_NORMAL else value
 
 
 def _sigmoid_float64(x):
@@ -376,7 +382,9 @@ def _parts(x):
     """(exponent, m - 1) with x = m 2^exponent and m in [sqrt(1/2), sqrt(2)), for x above 0."""
     tiny = x < _SMALLEST_NORMAL
     scaled = x * _TWO_TO_23 if tiny else x
-    bits = np.int32(np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS)  # int32 + int32 is int64 to Numba: half the lanes
+    bits = np.int32(
+        np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS
+    )  # int32 + int32 is int64 to Numba: half the lanes
     exponent = np.float32(np.int32(bits >> _MANTISSA_BITS))
     fraction = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
     return (exponent - np.float32(23.0) if tiny else exponent), fraction

@@ -17,11 +17,11 @@ _TAIL = "0.7978845608028654 * (other + 0.044715 * other * other * other)"
 _FORMULAS: dict[str, tuple[str, str]] = {
     "select": ("condition input other", "condition ? input : other"),
     "gate": ("input other", "other <= 0 ? 0 : input"),
-    "sigmoid": ("input", "1 / (1 + exp(-input))"),
-    "silu": ("input", "input / (1 + exp(-input))"),
+    "sigmoid": ("input", "sigmoid(input)"),
+    "silu": ("input", "input * sigmoid(input)"),
     "silu_backward": (
         "input other",
-        "input * (1 / (1 + exp(-other))) * (1 + other * (1 - 1 / (1 + exp(-other))))",
+        "input * sigmoid(other) * (1 + other * (1 - sigmoid(other)))",
     ),
     "gelu": ("input", "input * normal_cdf(input)"),
     "gelu_backward": (

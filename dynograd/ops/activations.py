@@ -197,7 +197,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 
 @elementwise(
     name="silu",
-    formula="input / (1 + exp(-input))",
+    formula="input * sigmoid(input)",
     derivative="silu_backward(g, input)",
     promote="float",
     inplace=True,

@@ -150,7 +150,7 @@ def xlogy(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula="1 / (1 + exp(-input))",
+    formula="sigmoid(input)",
     derivative="g * (output - output * output)",
     promote="float",
     method=True,

@@ -34,13 +34,14 @@ def computed(text, x):
         ("log2", numpy.log2, 1.5),
         ("log10", numpy.log10, 2.5),
         ("tanh", numpy.tanh, 5),
+        ("sigmoid", special.expit, 3),
         ("erf", special.erf, 6),
         ("normal_cdf", special.ndtr, 10),
     ],
 )
 def test_error_and_ends(name, reference, units):
     with numpy.errstate(all="ignore"):
-        x = POINTS[POINTS > -3] if name == "normal_cdf" else POINTS
+        x = POINTS[POINTS > {"normal_cdf": -3, "sigmoid": -87}.get(name, -numpy.inf)]
         found, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
         expected = wide.astype(numpy.float32)
         inside = numpy.isfinite(expected) & (found != expected)
@@ -51,6 +52,7 @@ def test_error_and_ends(name, reference, units):
         numpy.testing.assert_array_equal(found == -numpy.inf, expected == -numpy.inf)
         expected = reference(ENDS.astype(numpy.float64)).astype(numpy.float32)
         numpy.testing.assert_allclose(computed(f"{name}(x)", ENDS), expected, rtol=1e-6)
+        assert name != "sigmoid" or (computed("sigmoid(x)", -POINTS[POINTS > 88]) == 0).all()
 
 
 def test_far_below_zero_the_normal_distribution_keeps_its_digits():

@@ -100,6 +100,22 @@ def test_forward(name, form):
 _WITH_STEPS = {"hardshrink", "threshold", "ge_half", "floor", "ceil", "trunc", "round", "trunc_divide", "frac"}
 
 
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "tanh", "gelu", "gelu_tanh", "silu", "elu", "softplus", "mish", "sigmoid", "erf"]
+)
+def test_batch_invariant(name):
+    op = registry[name]
+    (x,) = operands_of(op, [(400, 500)])
+    statics = [STATICS[one] for one in op.static_names]
+    dg.use_batch_invariant(True)
+    try:
+        whole = op.function(dg.tensor(x), *statics).numpy()
+        for row in (0, 7, 399):
+            numpy.testing.assert_array_equal(op.function(dg.tensor(x[row : row + 1]), *statics).numpy()[0], whole[row])
+    finally:
+        dg.use_batch_invariant(False)
+
+
 @pytest.mark.parametrize("form", ["flat", "rows"])
 @pytest.mark.parametrize("name", named(differentiable_ops()))
 def test_backward_in_one_pass_is_the_texts(name, form, monkeypatch):
