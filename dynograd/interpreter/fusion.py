@@ -15,7 +15,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.interpreter.shared import F32, F64
-from dynograd.kernels import formulas, kernel, loops_cpu
+from dynograd.kernels import formulas, kernel, loops_cpu, ufuncs
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.formulas import Definition, Tree
 from dynograd.kernels.loops_cpu import Loop
@@ -55,7 +55,7 @@ def least_size(op: Op, fast: Any) -> int:
     loop = _forward(op.name)
     if loop is None or not loop.supports(F32):
         return 0
-    return loops_cpu.least_size(loop, isinstance(fast, numpy.ufunc))
+    return loops_cpu.least_size(loop, isinstance(fast, numpy.ufunc) or op.name in ufuncs.VECTORISED)
 
 
 # NumPy gives zeros for nothing; negative places want a division, as their kernel does it.

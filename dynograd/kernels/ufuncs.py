@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.kernels import loops_cpu
 
-__all__ = ["compiled", "gate", "select"]
+__all__ = ["VECTORISED", "compiled", "gate", "select"]
 
 # Below this size NumPy's own functions do: a small program should not have to load Numba for a mask.
 SMALL = 2048
@@ -41,6 +41,8 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "digamma": ("input", "digamma(input)"),
     "polygamma": ("n input", "polygamma(input, n)"),
 }
+# Those whose one loop is vector code: as good as a function of NumPy's on medium arrays.
+VECTORISED = frozenset("sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf".split())
 _found: dict[tuple[str, str], Any] = {}
 
 
