@@ -35,8 +35,8 @@ def lstm_steps(
     parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
     own_cell = np.empty_like(own)
     for group in range(start, stop):
-        _take_rows(hidden, own, group, groups, width)
-        _take_rows(cell, own_cell, group, groups, width)
+        _take_rows(hidden, own, group, groups)
+        _take_rows(cell, own_cell, group, groups)
         for place in range(steps):
             step = steps - 1 - place if reverse else place
             rows = _rows_of(sizes[step], group, groups)
@@ -89,8 +89,8 @@ def lstm_steps_backward(
     nothing = np.zeros(width, gates.dtype)
     own_cell = np.empty((most, width), gates.dtype)
     for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups, width)
-        _take_rows(cell_g, own_cell, group, groups, width)
+        _take_rows(hidden_g, toward, group, groups)
+        _take_rows(cell_g, own_cell, group, groups)
         for place in range(steps):
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
@@ -111,7 +111,7 @@ def lstm_steps_backward(
                     made[2 * width : 3 * width],
                     made[3 * width :],
                 )
-                gates_g[token, :] = made
+                _copy(made, gates_g[token])
             product(like, block.ctypes.data, 4 * width * size, weight, toward.ctypes.data, columns * size, rows, False)
         _give_rows(toward, hidden_g, group, groups, width)
         _give_rows(own_cell, cell_g, group, groups, width)
@@ -155,7 +155,7 @@ def gru_steps(
     most = _rows_of(batch, 0, groups)
     parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
     for group in range(start, stop):
-        _take_rows(hidden, own, group, groups, width)
+        _take_rows(hidden, own, group, groups)
         for place in range(steps):
             step = steps - 1 - place if reverse else place
             rows = _rows_of(sizes[step], group, groups)
@@ -207,7 +207,7 @@ def gru_steps_backward(
     block = np.empty((most, 3 * width), gates.dtype)
     nothing = np.zeros(width, gates.dtype)
     for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups, width)
+        _take_rows(hidden_g, toward, group, groups)
         for place in range(steps):
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
@@ -227,8 +227,8 @@ def gru_steps_backward(
                     made[2 * width :],
                     gate_g[2 * width :],
                 )
-                gate_g[: 2 * width] = made[: 2 * width]
-                candidates_g[token, :] = made[2 * width :]
+                _copy(made[: 2 * width], gate_g)
+                _copy(made[2 * width :], candidates_g[token])
             product(like, block.ctypes.data, 3 * width * size, weight, toward.ctypes.data, columns * size, rows, True)
         _give_rows(toward, hidden_g, group, groups, width)
 
@@ -254,7 +254,7 @@ def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts
     most = _rows_of(batch, 0, groups)
     parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
     for group in range(start, stop):
-        _take_rows(hidden, own, group, groups, width)
+        _take_rows(hidden, own, group, groups)
         for place in range(steps):
             step = steps - 1 - place if reverse else place
             rows = _rows_of(sizes[step], group, groups)
@@ -266,9 +266,9 @@ def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts
                     _bend(gate, part, bias)
                 else:
                     _rectify(gate, part, bias)
-                kept_hidden[token, :] = own[row]
-                own[row, :] = gate
-                y[token, :] = gate
+                _copy(own[row], kept_hidden[token])
+                _copy(gate, own[row])
+                _copy(gate, y[token])
         _give_rows(own, hidden, group, groups, width)
 
 
@@ -285,7 +285,7 @@ def rnn_steps_backward(
     block = np.empty((most, width), gates.dtype)
     nothing = np.zeros(width, gates.dtype)
     for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups, width)
+        _take_rows(hidden_g, toward, group, groups)
         for place in range(steps):
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
@@ -329,9 +329,11 @@ def _column_sums(matrix, sums, start, stop):
     """Sums of the columns start to stop, in runs of 64 rows so that rounding does not grow with their number."""
     total = sums[start:stop]
     run = np.empty(stop - start, matrix.dtype)
-    total[:] = 0
+    for j in range(total.size):
+        total[j] = 0
     for first in range(0, matrix.shape[0], 64):
-        run[:] = 0
+        for j in range(run.size):
+            run[j] = 0
         for index in range(first, min(first + 64, matrix.shape[0])):
             row = matrix[index, start:stop]
             for j in range(run.size):
@@ -365,13 +367,21 @@ def _rectify(gate, part, bias):
         gate[j] = gate.dtype.type(0) if value < 0 else value
 
 
+@compiled(noalias=True, inline=True)
+def _copy(source, target):
+    """`target[:] = source`, which Numba takes half a second to compile at each place."""
+    for j in range(source.size):
+        target[j] = source[j]
+
+
 @compiled(noalias=True)
-def _take_rows(states, rows, group, groups, width):
+def _take_rows(states, rows, group, groups):
     for row in range(_rows_of(states.shape[0], group, groups)):
-        rows[row, :width] = states[group + row * groups]
+        _copy(states[group + row * groups], rows[row])
 
 
 @compiled(noalias=True)
 def _give_rows(rows, states, group, groups, width):
     for row in range(_rows_of(states.shape[0], group, groups)):
-        states[group + row * groups, :] = rows[row, :width]
+        for j in range(width):
+            states[group + row * groups, j] = rows[row, j]

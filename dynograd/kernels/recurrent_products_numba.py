@@ -195,10 +195,9 @@ def columns_product(a, b, c, start, stop, shift):
                     _copy_line(like, above + k * c_step, below + k * width * size)
                 c_now, step = c.ctypes.data + (shift + start) * c_step + column * size, c_step
             else:
-                panel[:, :] = 0
                 for k in range(deep):
-                    for j in range(filled):
-                        panel[k, j] = b[first + k, column + j]
+                    for j in range(width):
+                        panel[k, j] = b[first + k, column + j] if j < filled else a.dtype.type(0)
                 c_now, step = rest.ctypes.data, width * size
             _panel_product(like, a_now, size, a_step, below, c_now, step, stop - start, deep, first > 0)
     for row in range(stop - start):
@@ -225,7 +224,8 @@ def as_panels(matrix, panels, transposed, start, stop):
         filled = min(columns - first, width)
         panel = panels[place].reshape(-1)
         if filled < width:
-            panel[:] = 0
+            for index in range(panel.size):
+                panel[index] = 0
         if transposed:
             rows = matrix[first : first + filled]
             for k in range(depth):
@@ -271,4 +271,5 @@ def _row_blocks(a, panels, c, start, stop):
         if whole * width < columns:
             product(like, a_now, depth * size, panels[whole:], rest.ctypes.data, width * size, rows, False)
             for row in range(rows):
-                c[first + row, whole * width :] = rest[row, : columns - whole * width]
+                for column in range(whole * width, columns):
+                    c[first + row, column] = rest[row, column - whole * width]
