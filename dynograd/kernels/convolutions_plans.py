@@ -379,15 +379,14 @@ class WeightPlan:
         self.work = batch * groups * inner * outer * taps * places
         thickness = min(inner, max(4, COLUMNS // taps))
         number = -(-inner // thickness)
-        pace = PACE
         rows, group = phase.count[0], 1
-        if places > pace:
-            rows = max(1, min(rows, pace // (phase.count[1] * phase.count[2])))
+        if places > PACE:
+            rows = max(1, min(rows, PACE // (phase.count[1] * phase.count[2])))
         while rows > 1 and layout.bytes_of_rows(rows, thickness) > ROOM_BYTES:
             rows = -(-rows // 2)
         rows = -(-phase.count[0] // -(-phase.count[0] // rows))
         if rows == phase.count[0]:
-            group = max(1, min(batch, pace // places, ROOM_BYTES // max(1, layout.bytes_of_rows(rows, thickness))))
+            group = max(1, min(batch, PACE // places, ROOM_BYTES // max(1, layout.bytes_of_rows(rows, thickness))))
         layout.settle(rows, strides)
         blocks = -(-phase.count[0] // rows)
         pieces = -(-batch // group) * blocks
