@@ -92,7 +92,9 @@ for _name in ("gradcheck", "gradgradcheck"):
 
 _LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming"}
-__all__ = sorted({*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"})
+__all__ = sorted(
+    {*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,8 +28,8 @@ class Library:
     def __init__(self, path: str, prefix: str, suffix: str, long: bool) -> None:
         self.path, self.prefix, self.suffix, self.long = path, prefix, suffix, long
         handle = ctypes.PyDLL(path)
-        self.get_threads = getattr(handle, f"{prefix}openblas_get_num_threads{suffix}", None)
-        self.set_threads = getattr(handle, f"{prefix}openblas_set_num_threads{suffix}", None)
+        self.get_threads: Any = getattr(handle, f"{prefix}openblas_get_num_threads{suffix}", None)
+        self.set_threads: Any = getattr(handle, f"{prefix}openblas_set_num_threads{suffix}", None)
 
     def symbol(self, name: str) -> str:
         return f"{self.prefix}{name}{self.suffix}"

@@ -125,23 +125,26 @@ def _usable(where: Path) -> Path | None:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = where.stat()
     except OSError as error:
-        return _off(where, f"cannot be made ({error.strerror or error})")
+        _warn(where, f"cannot be made ({error.strerror or error})")
+        return None
     if hasattr(os, "geteuid"):
         if found.st_uid != os.geteuid():
-            return _off(where, f"belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+            _warn(where, f"belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+            return None
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             mode = stat.S_IMODE(found.st_mode)
-            return _off(where, f"can be written by others (mode {mode:o}; chmod 700 mends it)")
+            _warn(where, f"can be written by others (mode {mode:o}; chmod 700 mends it)")
+            return None
     if not os.access(where, os.W_OK | os.X_OK):
-        return _off(where, "cannot be written")
+        _warn(where, "cannot be written")
+        return None
     return where
 
 
-def _off(where: Path, why: str) -> None:
+def _warn(where: Path, why: str) -> None:
     warnings.warn(
         f"dynograd: the folder for compiled kernels, {where}, {why}. Kernels are compiled anew in each process. "
         f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
         RuntimeWarning,
         stacklevel=2,
     )
-    return None

@@ -11,6 +11,7 @@ Import this file, and every `*_numba.py`, only on first use of such a kernel: it
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -41,7 +42,7 @@ __all__ = [
     "tanh",
 ]
 
-_JIT = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
+_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
 
 
 @compiled(in_order=True, inline=True)

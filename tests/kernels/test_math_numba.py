@@ -41,7 +41,7 @@ def computed(text, x):
 )
 def test_error_and_ends(name, reference, units):
     with numpy.errstate(all="ignore"):
-        x = POINTS[POINTS > {"normal_cdf": -3, "sigmoid": -87}.get(name, -numpy.inf)]
+        x = POINTS[{"normal_cdf": -3, "sigmoid": -87}.get(name, -numpy.inf) < POINTS]
         found, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
         expected = wide.astype(numpy.float32)
         inside = numpy.isfinite(expected) & (found != expected)
