@@ -29,11 +29,11 @@ ITEMS = 16
 OVERLAP = 1.15
 # Places of g that the weight gradient takes at a time: lines of g and planes of x of a few tiles then fit the first-level cache
 # (32 KiB), and the sums of a tile stay in registers long enough to be worth adding up.
-PACE = 768
+PACE = 512
 # Fewer columns than this read g so seldom that it need not be laid out for them.
 FEW_COLUMNS = 16
-# Columns (taps times channels) of a slice of the weight gradient.
-COLUMNS = 144
+# Columns (taps times channels) of a slice of the weight gradient: more where g is read for many slices (256 channels, 3x3: 5 %).
+COLUMNS, MANY_COLUMNS = 72, 2048
 
 _geometry_names = """BATCH GROUP BLOCKS ROWS FIRST LAST GROUPS INNER OUTER ROOM SCRATCH VECTORS DIRECT IMAGE PLANE STEP_A STEP_B SPAN
 X_N X_C X_A X_B X_W SIZE_A SIZE_B PAD_A PAD_B LINE_A LINE_B REACH_A LINES_B JUMP_A JUMP_B TAKE_A TAKE_B TAKE_W SPLIT
@@ -377,7 +377,7 @@ class WeightPlan:
         places = phase.count[0] * phase.count[1] * phase.count[2]
         self.rows = np.array(blocks_of(outer, heights), np.int64)
         self.work = batch * groups * inner * outer * taps * places
-        thickness = min(inner, max(4, COLUMNS // taps))
+        thickness = min(inner, max(4, (2 if inner * taps >= MANY_COLUMNS else 1) * COLUMNS // taps))
         number = -(-inner // thickness)
         rows, group = phase.count[0], 1
         if places > PACE:
@@ -387,6 +387,7 @@ class WeightPlan:
         rows = -(-phase.count[0] // -(-phase.count[0] // rows))
         if rows == phase.count[0]:
             group = max(1, min(batch, PACE // places, ROOM_BYTES // max(1, layout.bytes_of_rows(rows, thickness))))
+            group = -(-batch // -(-batch // group))
         layout.settle(rows, strides)
         blocks = -(-phase.count[0] // rows)
         pieces = -(-batch // group) * blocks
