@@ -1,5 +1,7 @@
 """What holds in every test: the same random numbers in every run, and no setting left behind for the next test."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -15,8 +17,12 @@ def fixed_seed_and_settings():
 
     numpy.random.seed(0)
     dynograd.manual_seed(0)
+    threads = dynograd.get_num_threads()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # test processes side by side: a pool in each would only make them wait
+        dynograd.set_num_threads(1)
     dtype = dynograd.get_default_dtype()
     grad_enabled = dynograd.is_grad_enabled()
     yield
+    dynograd.set_num_threads(threads)
     dynograd.set_default_dtype(dtype)
     dynograd.set_grad_enabled(grad_enabled)

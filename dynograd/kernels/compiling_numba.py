@@ -229,7 +229,7 @@ class _NoAliasCompiler(getattr(dispatcher, "_FunctionCompiler", object)):  # typ
 
 
 def _stamp_of(function: Callable[..., Any]) -> str:
-    """A digest of the texts that the function's machine code is made from: its own and those of the kernel modules it uses."""
+    """A digest of the texts that the function's machine code is made from: its module's and those of the kernel modules it uses."""
     source = getattr(function, "dynograd_source", None)
     if source is not None:
         used = [value for value in function.__globals__.values() if hasattr(value, "py_func")]
@@ -237,18 +237,26 @@ def _stamp_of(function: Callable[..., Any]) -> str:
             source, *sorted(_stamp_of(value.py_func) for value in used if value is not function)
         )
     texts: dict[str, str] = {}
-    _collect(sys.modules.get(function.__module__), texts)
-    return kernel_cache.digest_of(*(text for _, text in sorted(texts.items())))
+    module = sys.modules.get(function.__module__)
+    if module is not None:
+        texts[module.__name__] = _text_of(module)
+        _collect_used(module, texts)
+    return kernel_cache.digest_of(_code_of(function), *(text for _, text in sorted(texts.items())))
 
 
 def _collect(module: ModuleType | None, texts: dict[str, str]) -> None:
-    """The source text of a kernel module and of the kernel modules whose functions it has in its globals."""
+    """Adds the text of a kernel module and of those it uses."""
     if module is None or module.__name__ in texts or not module.__name__.startswith("dynograd.kernels"):
         return
     if module.__name__ == __name__:
         texts[module.__name__] = ""  # its own text decides no machine code but through the options
         return
     texts[module.__name__] = _text_of(module)
+    _collect_used(module, texts)
+
+
+def _collect_used(module: ModuleType, texts: dict[str, str]) -> None:
+    """Adds the texts of the kernel modules whose functions the module has in its globals."""
     for value in list(vars(module).values()):
         inner = getattr(value, "py_func", value) if not isinstance(value, ModuleType) else value
         name = inner.__name__ if isinstance(inner, ModuleType) else getattr(inner, "__module__", None)
@@ -259,8 +267,15 @@ def _collect(module: ModuleType | None, texts: dict[str, str]) -> None:
 def _text_of(module: ModuleType) -> str:
     try:
         return inspect.getsource(module)
-    except OSError:
+    except (OSError, TypeError):  # typed in, say
         return module.__name__
+
+
+def _code_of(function: Callable[..., Any]) -> str:
+    """What tells a function that was typed in from an earlier one of its name."""
+    code = function.__code__
+    constants = [constant for constant in code.co_consts if not inspect.iscode(constant)]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 
 # --- the pool ----------------------------------------------------------------------------------------------------------------

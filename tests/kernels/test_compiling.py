@@ -118,6 +118,27 @@ def test_generated_source_depends_on_what_it_calls(tmp_path, monkeypatch):
         assert compile_source(text, "caller", {"helper": helper})(0.0) == amount + 1.0
 
 
+def test_a_function_written_anew_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "_folders", {})
+
+    def first():
+        def amount(x):
+            return x + 1.0
+
+        return amount
+
+    def second():
+        def amount(x):
+            return x + 2.0
+
+        return amount
+
+    second.__code__ = second.__code__.replace(co_qualname=first.__code__.co_qualname, co_name="first")
+    results = [compiled(make())(0.0) for make in (first, second)]
+    assert results == [1.0, 2.0]
+
+
 def test_an_entry_that_cannot_be_loaded_is_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_cache, "_folders", {})
