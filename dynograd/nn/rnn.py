@@ -219,8 +219,8 @@ class RNNBase(Module):
         self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool
     ) -> Any:
         if self.proj_size:
-            weight_hr = getattr(self, f"weight_hr{end}")
-            return projected_lstm(x, *start, *weights, *biases, weight_hr, lengths, reverse)
+            arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths, reverse]
+            return projected_lstm(*arrays)
         if self.mode == "LSTM":
             return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
         if self.mode == "GRU":
