@@ -16,6 +16,7 @@ from dynograd.arrays import buffers
 __all__ = ["LARGE", "arg_extreme", "in_memory_order", "reduced", "suits"]
 
 LARGE = 1 << 13  # NumPy is done with less before a compiled kernel has been called
+_FIRST = (0, (0,))  # down columns NumPy is as fast as we up to twice as many: 4.3 us for 128 x 64, ours 6.7
 _BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
 _EXTREME_BLOCK = 1 << 16  # extremes lose nothing in long blocks
 _NARROW = 64  # columns below which rows are joined to wider ones, to fill vectors
@@ -26,7 +27,9 @@ _UNSIGNED = {4: numpy.dtype(numpy.uint32), 8: numpy.dtype(numpy.uint64)}
 
 def suits(input: Any, dim: Any) -> bool:
     """Whether a reduction over `dim` pays for a compiled kernel: large, and in one piece of memory in some order of its dims."""
-    return input.size >= LARGE and dim != () and (input.flags.c_contiguous or in_memory_order(input) is not None)
+    if input.size < 2 * LARGE and (input.size < LARGE or (input.ndim > 1 and dim in _FIRST)):
+        return False
+    return dim != () and (input.flags.c_contiguous or in_memory_order(input) is not None)
 
 
 def in_memory_order(input: Any) -> Any:

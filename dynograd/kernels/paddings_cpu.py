@@ -5,26 +5,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into, fill
-from dynograd.kernels.scatters_cpu import take
 
 __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
 
 
 def pad_constant(x, sides, value):
     """x with `value` around it; negative sides cut off instead."""
-    x = x[
-        tuple(
-            slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, sides, strict=True)
-        )
-    ]
-    shape = [size + max(0, before) + max(0, after) for size, (before, after) in zip(x.shape, sides, strict=True)]
-    inside = tuple(
-        [slice(max(0, before), max(0, before) + size) for size, (before, _) in zip(x.shape, sides, strict=True)]
-    )
+    cut, shape, inside = _frame(x.shape, sides)
+    if cut is not None:
+        x = x[cut]
+    if inside is None:
+        return copied(x)
     result = buffers.empty(shape, x.dtype)
     if result.nbytes < SMALLEST or result.itemsize > 8:
         result.fill(value)
@@ -37,10 +34,55 @@ def pad_constant(x, sides, value):
 
 def pad_mirrored(x, sides, mode):
     """x with borders that repeat it: "reflect" (without the edge), "replicate" (the edge) or "circular"."""
-    for dim, (before, after) in enumerate(sides):
-        if before or after:
-            x = take(x, _places(x.shape[dim], before, after, mode), dim)
-    return x
+    _, shape, inside = _frame(x.shape, sides)
+    if inside is None:
+        return copied(x)
+    result = buffers.empty(shape, x.dtype)
+    copy_into(result[inside], x)
+    for border, source in _borders(x.shape, sides, mode):
+        result[border] = result[source]
+    return result
+
+
+@lru_cache(maxsize=256)
+def _frame(shape, sides):
+    """(what negative sides leave or None, shape of the result, where the input stands in it, None if it fills all of it)."""
+    cut = tuple(
+        [slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(shape, sides, strict=True)]
+    )
+    left = [part.stop - part.start for part in cut]
+    wider = [(max(0, before), max(0, after)) for before, after in sides]
+    inside = tuple([slice(before, before + size) for size, (before, _) in zip(left, wider, strict=True)])
+    grown = tuple([size + before + after for size, (before, after) in zip(left, wider, strict=True)])
+    return cut if left != list(shape) else None, grown, inside if grown != tuple(left) else None
+
+
+@lru_cache(maxsize=256)
+def _borders(shape, sides, mode):
+    """Pairs of indices into the padded array: a border, and what it repeats. The last dim first, then whole lines of it."""
+    dims = [slice(before, before + size) for size, (before, _) in zip(shape, sides, strict=True)]
+    pairs = []
+    for dim in range(len(shape) - 1, -1, -1):
+        size, (before, after) = shape[dim], sides[dim]
+        end = before + size
+        lead, tail = tuple(dims[:dim]), tuple(dims[dim + 1 :])
+        for border, source in zip(
+            (slice(0, before), slice(end, end + after)), _sources(before, end, after, mode), strict=True
+        ):
+            if border.stop > border.start:
+                pairs.append(((*lead, border, *tail), (*lead, source, *tail)))
+        dims[dim] = slice(0, end + after)
+    return pairs
+
+
+def _sources(before, end, after, mode):
+    """What the borders in front and behind repeat of a dim that stands from `before` to `end`."""
+    if mode == "reflect":
+        last = end - 2 - after
+        return slice(2 * before, before, -1), slice(end - 2, last if last >= 0 else None, -1)
+    if mode == "replicate":
+        return slice(before, before + 1), slice(end - 1, end)
+    return slice(end - before, end), slice(before, before + after)
 
 
 def pad_mirrored_backward(g, sides, mode):
@@ -51,16 +93,6 @@ def pad_mirrored_backward(g, sides, mode):
         if before or after:
             g = _folded(g, dim, before, after, mode)
     return contiguous(g).astype(kind, copy=False)
-
-
-def _places(size, before, after, mode):
-    places = np.arange(-before, size + after)
-    if mode == "reflect":
-        places = np.abs(places)
-        return np.where(places >= size, 2 * (size - 1) - places, places)
-    if mode == "replicate":
-        return np.clip(places, 0, size - 1)
-    return places % size
 
 
 def _folded(g, dim, before, after, mode):

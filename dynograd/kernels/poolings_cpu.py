@@ -16,6 +16,9 @@ from dynograd.arrays import buffers
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import mean_forward
 
+_MOST_PLACES = 1 << 31  # planes with more need int64 places
+_compiled = None
+
 __all__ = [
     "adaptive_avg_pool_backward",
     "adaptive_avg_pool_forward",
@@ -42,56 +45,63 @@ def pooled_size(size, kernel, stride, padding, dilation=1, ceil_mode=False):
 def max_pool_forward(x, kernel, stride, padding, dilation, ceil_mode):
     """(largest value of each window, its int64 index)."""
     values, places = max_pool_places(x, kernel, stride, padding, dilation, ceil_mode)
-    return values, places.astype(np.int64)
+    return values, places.astype(np.int64, copy=False)
 
 
 def max_pool_places(x, kernel, stride, padding, dilation, ceil_mode):
-    """(largest value of each window, its place as int32), for channels-last images both in that order of memory."""
+    """(largest value of each window, its place as int32 where that will do), for channels-last images both in that order of memory."""
     spatial = len(kernel)
     sizes = x.shape[-spatial:]
-    counts = [
-        pooled_size(*dimension, ceil_mode) for dimension in zip(sizes, kernel, stride, padding, dilation, strict=True)
-    ]
-    shape = (*x.shape[:-spatial], *counts)
+    counts, taps, paired, three, windows, kind = _max_windows(sizes, kernel, stride, padding, dilation, ceil_mode)
+    lead = x.shape[:-spatial]
+    last = spatial == 2 and not x.flags.c_contiguous and _is_channels_last(x)
+    shape = (lead[0], *counts, lead[1]) if last else (*lead, *counts)
     wide = _widened(x)
-    last = spatial == 2 and _is_channels_last(x)
-    if last:
-        moved = [shape[place] for place in (0, 2, 3, 1)]
-        values, places = buffers.empty(moved, wide.dtype), buffers.empty(moved, np.int32)
-    else:
-        values, places = buffers.empty(shape, wide.dtype), buffers.empty(shape, np.int32)
+    values, places = buffers.empty(shape, wide.dtype), buffers.empty(shape, kind)
     if values.size:
-        _fill_maxima(wide, values, places, sizes, counts, kernel, stride, padding, dilation, last)
-    values = values.astype(x.dtype, copy=False)
+        kernels = _compiled or _load()
+        work = values.size * taps
+        if paired and not last:
+            planes = prod(lead)
+            flat, given = (planes, *counts), contiguous(wide).reshape(planes, *sizes)
+            kernels.largest_in_pairs(given, values.reshape(flat), places.reshape(flat), count=planes, work=work // 2)
+        else:
+            fill, lowest = (values.reshape(-1), places.reshape(-1)), _lowest(wide.dtype)
+            if last:
+                flat = wide.transpose(0, 2, 3, 1).reshape(-1)
+                kernels.largest_last(flat, lead[1], three, windows, lowest, *fill, count=lead[0], work=work)
+            else:
+                flat = contiguous(wide).reshape(-1)
+                kernels.largest_in_windows(flat, three, windows, lowest, *fill, count=prod(lead), work=work)
+    if wide is not x:
+        values = values.astype(x.dtype)
     return (values.transpose(0, 3, 1, 2), places.transpose(0, 3, 1, 2)) if last else (values, places)
 
 
-def _fill_maxima(x, values, places, sizes, counts, kernel, stride, padding, dilation, last):
-    from dynograd.kernels import poolings_numba
-
-    lowest = x.dtype.type(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+@lru_cache(maxsize=256)
+def _max_windows(sizes, kernel, stride, padding, dilation, ceil_mode):
+    """(windows along each dim, places of one, whether they are 2 x 2 side by side, sizes and windows of three dims, dtype of places)."""
+    counts = tuple([pooled_size(*one, ceil_mode) for one in zip(sizes, kernel, stride, padding, dilation, strict=True)])
+    paired = kernel == stride == (2, 2) and not any(padding) and dilation == (1, 1)
+    paired = paired and all([2 * count <= size for count, size in zip(counts, sizes, strict=True)])
     three = _three(sizes, 1) + _three(counts, 1)
     windows = _three(kernel, 1) + _three(stride, 1) + _three(padding, 0) + _three(dilation, 1)
-    work = values.size * prod(kernel)
-    if last:
-        flat = x.transpose(0, 2, 3, 1).reshape(-1)
-        options = {"count": len(x), "work": work}
-        poolings_numba.largest_last(
-            flat, x.shape[1], three, windows, lowest, values.reshape(-1), places.reshape(-1), **options
-        )
-        return
-    planes = prod(x.shape[: x.ndim - len(sizes)])
-    x = contiguous(x)
-    if kernel == stride == (2, 2) and not any(padding) and dilation == (1, 1) and 2 * counts[1] <= sizes[1]:
-        if 2 * counts[0] <= sizes[0]:
-            flat = (planes, *counts)
-            poolings_numba.largest_in_pairs(
-                x.reshape(planes, *sizes), values.reshape(flat), places.reshape(flat), count=planes, work=work // 2
-            )
-            return
-    poolings_numba.largest_in_windows(
-        x.reshape(-1), three, windows, lowest, values.reshape(-1), places.reshape(-1), count=planes, work=work
-    )
+    kind = np.dtype(np.int32 if prod(sizes) + prod(kernel) * prod(dilation) < _MOST_PLACES else np.int64)
+    return counts, prod(kernel), paired, three, windows, kind
+
+
+@lru_cache(maxsize=16)
+def _lowest(kind):
+    return kind.type(-np.inf if kind.kind == "f" else np.iinfo(kind).min)
+
+
+def _load():
+    """The compiled kernels; an import statement in each call would cost more than a small call's arithmetic."""
+    global _compiled
+    from dynograd.kernels import poolings_numba
+
+    _compiled = poolings_numba
+    return poolings_numba
 
 
 def adaptive_max_pool_forward(x, output_size):
@@ -99,7 +109,7 @@ def adaptive_max_pool_forward(x, output_size):
     from dynograd.kernels.poolings_numba import largest_in_ranges
 
     spatial = len(output_size)
-    starts, stops, _, _ = _adaptive_joined(x.shape[-spatial:], tuple(output_size))
+    starts, stops, *_ = _adaptive_joined(x.shape[-spatial:], tuple(output_size))
     planes = _planes(_widened(x), spatial)
     shape = (*x.shape[:-spatial], *output_size)
     values, places = buffers.empty(shape, planes.dtype), buffers.empty(shape, np.int64)
@@ -112,8 +122,7 @@ def adaptive_max_pool_forward(x, output_size):
 
 def max_pool_backward(g, indices, input_shape, spatial_dims):
     """Gradient of the input of any maximum pooling over the last `spatial_dims`: each window's at its index."""
-    from dynograd.kernels import poolings_numba
-
+    poolings_numba = _compiled or _load()
     kind = _computing(g.dtype)
     last = spatial_dims == 2 and _is_channels_last(indices)
     lead, size = input_shape[:-spatial_dims], prod(input_shape[-spatial_dims:])
@@ -210,35 +219,34 @@ def _adaptive_windows(size, count):
 
 
 def _averages(x, windows, divisor):
-    from dynograd.kernels.poolings_numba import average_windows
-
-    starts, stops, sizes, counts = windows
-    planes = _planes(x, len(counts)).astype(_computing(x.dtype), copy=False)
+    starts, stops, sizes, counts, three = windows
+    planes = _planes(x, len(counts))
+    if x.dtype.itemsize == 2:
+        planes = planes.astype(np.float32)
     out = buffers.empty((*x.shape[: x.ndim - len(counts)], *counts), planes.dtype)
     if out.size:
-        flat = out.reshape(len(planes), *_three(counts, 1))
-        work = 4 * max(out.size, planes.size)
-        average_windows(planes, starts, stops, sizes, divisor or 0, flat, count=len(planes), work=work)
-    return out.astype(x.dtype, copy=False)
+        count, work = len(planes), 4 * max(out.size, planes.size)
+        average = (_compiled or _load()).average_windows
+        average(planes, starts, stops, sizes, divisor or 0, out.reshape(count, *three), count=count, work=work)
+    return out.astype(x.dtype) if x.dtype.itemsize == 2 else out
 
 
 def _averages_backward(g, input_shape, windows, divisor):
-    from dynograd.kernels.poolings_numba import average_windows_backward
-
     if not g.size:
         return np.zeros(input_shape, g.dtype)
-    starts, stops, sizes, counts = windows
+    starts, stops, sizes, counts, _ = windows
     gx = buffers.empty(input_shape, _computing(g.dtype))
     outer, inner = _planes(g, len(counts)).astype(gx.dtype, copy=False), _planes(gx, len(counts))
     work = 4 * max(g.size, gx.size)
-    average_windows_backward(outer, starts, stops, sizes, divisor or 0, inner, count=len(outer), work=work)
+    average = (_compiled or _load()).average_windows_backward
+    average(outer, starts, stops, sizes, divisor or 0, inner, count=len(outer), work=work)
     return gx.astype(g.dtype, copy=False)
 
 
 def _planes(x, spatial):
     """(planes, D, H, W) with ones for missing dimensions; a view of a contiguous array."""
-    leading = x.shape[: x.ndim - spatial]
-    return contiguous(x).reshape(prod(leading), *_three(x.shape[x.ndim - spatial :], 1))
+    split = x.ndim - spatial
+    return contiguous(x).reshape(prod(x.shape[:split]), *(1,) * (3 - spatial), *x.shape[split:])
 
 
 def _three(values, missing):
@@ -256,11 +264,18 @@ def _is_channels_last(x):
 
 
 def _joined(windows):
-    """(starts, stops, places counted) of three dimensions, each as one int64 array, and how many windows each dimension has."""
+    """(starts, stops, places counted) of three dimensions, each as one int64 array, and how many windows each dimension has.
+
+    These counts come for the given dimensions, and for three.
+    """
     whole = (np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int64))
     counts = tuple([len(starts) for starts, _, _ in windows])
     three = [whole] * (3 - len(windows)) + list(windows)
-    return *[np.concatenate(parts).astype(np.int64, copy=False) for parts in zip(*three, strict=True)], counts
+    return (
+        *[np.concatenate(parts).astype(np.int64, copy=False) for parts in zip(*three, strict=True)],
+        counts,
+        _three(counts, 1),
+    )
 
 
 def _computing(kind):

@@ -1,7 +1,7 @@
 """Numba kernels of pooling on C-contiguous (N * C, D, H, W) planes, and on channels-last images.
 
 Windows come as ranges per dimension where they are irregular: `starts` and `stops` hold each dimension's ranges one after another
-(D, then H, then W), already cut to the plane. Places in a plane are int32. Items of all kernels are planes, but for `_last` ones
+(D, then H, then W), already cut to the plane. Places in a plane are int32, or int64 where `places` is. Items of all kernels are planes, but for `_last` ones
 (images), so no two write the same memory.
 """
 
@@ -30,6 +30,7 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
     the window's places is compared for all of them. A window whose places all lie outside gives `lowest`.
     """
     depth, height, width, out_depth, out_height, out_width = sizes
+    kind = places.dtype.type
     k0, k1, k2, s0, s1, s2, p0, p1, p2, d0, d1, d2 = windows
     for p in range(start, stop):
         plane = p * depth * height * width
@@ -56,10 +57,10 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                                 value, other = x[np.uint64(plane + place)], x[np.uint64(plane + place + 1)]
                                 better = (value > best) | (value != value)
                                 best = value if better else best
-                                held = np.int32(place) if better else held
+                                held = kind(place) if better else held
                                 better = (other > best) | (other != other)
                                 values[np.uint64(into + ow)] = other if better else best
-                                places[np.uint64(into + ow)] = np.int32(place + 1) if better else held
+                                places[np.uint64(into + ow)] = kind(place + 1) if better else held
                             continue
                         for k in range(k2):
                             shift = k * d2 - p2
@@ -73,7 +74,7 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                                     better = (value > best) | (value != value)
                                     values[np.uint64(into + ow)] = value if better else best
                                     held = places[np.uint64(into + ow)]
-                                    places[np.uint64(into + ow)] = np.int32(place) if better else held
+                                    places[np.uint64(into + ow)] = kind(place) if better else held
                             elif s2 == 2:
                                 for ow in range(low, high):
                                     place = at + 2 * ow
@@ -81,7 +82,7 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                                     better = (value > best) | (value != value)
                                     values[np.uint64(into + ow)] = value if better else best
                                     held = places[np.uint64(into + ow)]
-                                    places[np.uint64(into + ow)] = np.int32(place) if better else held
+                                    places[np.uint64(into + ow)] = kind(place) if better else held
                             else:
                                 for ow in range(low, high):
                                     place = at + ow * s2
@@ -95,6 +96,7 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
 def largest_last(x, channels, sizes, windows, lowest, values, places, start, stop):
     """`largest_in_windows` for channels-last images (N, H, W, C): all channels of a place at a time."""
     _, height, width, _, out_height, out_width = sizes
+    kind = places.dtype.type
     _, k1, k2, _, s1, s2, _, p1, p2, _, d1, d2 = windows
     for n in range(start, stop):
         image = n * height * width * channels
@@ -106,10 +108,10 @@ def largest_last(x, channels, sizes, windows, lowest, values, places, start, sto
                 w_begin = w_first if w_first >= 0 else w_first + (-w_first + d2 - 1) // d2 * d2
                 for c in range(channels):
                     values[np.uint64(into + c)] = lowest
-                    places[np.uint64(into + c)] = np.int32(h_begin * width + w_begin)
+                    places[np.uint64(into + c)] = kind(h_begin * width + w_begin)
                 for h in range(h_begin, min(height, h_first + k1 * d1), d1):
                     for w in range(w_begin, min(width, w_first + k2 * d2), d2):
-                        place = np.int32(h * width + w)
+                        place = kind(h * width + w)
                         at = image + (h * width + w) * channels
                         for c in range(channels):
                             value, best = x[np.uint64(at + c)], values[np.uint64(into + c)]
@@ -167,21 +169,22 @@ def _largest_of_lines(x, d0, d1, h0, h1, tops, lines):
 @chunked(noalias=True)
 def largest_in_pairs(x, values, places, start, stop):
     """`largest_in_windows` for windows of two by two that do not overlap; x (planes, H, W), results (planes, H', W')."""
+    kind = places.dtype.type
     _, height, width = values.shape
     for p in range(start, stop):
         for oh in range(height):
             top, bottom = x[p, 2 * oh, : 2 * width], x[p, 2 * oh + 1, : 2 * width]
             value, index = values[p, oh], places[p, oh]
-            corner = np.int32(2 * oh * x.shape[2])
-            below = np.int32(corner + x.shape[2])
+            corner = kind(2 * oh * x.shape[2])
+            below = kind(corner + x.shape[2])
             for ow in range(width):
                 best = top[np.uint64(2 * ow)]
-                column = np.int32(2 * ow)
+                column = kind(2 * ow)
                 place = corner + column
                 other = top[np.uint64(2 * ow + 1)]
                 better = other > best or other != other
                 best = other if better else best
-                place = corner + column + np.int32(1) if better else place
+                place = corner + column + kind(1) if better else place
                 other = bottom[np.uint64(2 * ow)]
                 better = other > best or other != other
                 best = other if better else best
@@ -189,7 +192,7 @@ def largest_in_pairs(x, values, places, start, stop):
                 other = bottom[np.uint64(2 * ow + 1)]
                 better = other > best or other != other
                 best = other if better else best
-                place = below + column + np.int32(1) if better else place
+                place = below + column + kind(1) if better else place
                 value[ow] = best
                 index[ow] = place
 

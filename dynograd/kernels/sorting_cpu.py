@@ -11,6 +11,9 @@ from dynograd.arrays import buffers
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
+_MOST_PLACES = 1 << 31  # rows with more need int64 places
+_PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
+_compiled: Any = None
 _TINY = 64  # elements that NumPy has sorted before a compiled kernel is called
 
 # What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
@@ -26,6 +29,8 @@ _IMAGES["q"] = _IMAGES["l"]
 
 def _rows(input: Any, dim: int) -> Any:
     """`input` with `dim` last, as numbers that NumPy compares well."""
+    if dim == input.ndim - 1 and input.dtype.char in _IMAGES and input.flags.c_contiguous:
+        return input
     rows = widened(input)
     if dim != rows.ndim - 1:
         rows = rows.swapaxes(dim, -1)
@@ -35,7 +40,16 @@ def _rows(input: Any, dim: int) -> Any:
 
 
 def _back(rows: Any, dim: int) -> Any:
-    return contiguous(rows if dim == rows.ndim - 1 else rows.swapaxes(-1, dim))
+    return rows if dim == rows.ndim - 1 and rows.flags.c_contiguous else contiguous(rows.swapaxes(-1, dim))
+
+
+def _load() -> Any:
+    """The compiled kernels; an import statement in each call would cost more than a small call's arithmetic."""
+    global _compiled
+    from dynograd.kernels import sorting_numba
+
+    _compiled = sorting_numba
+    return sorting_numba
 
 
 def take_along(input: Any, index: Any, dim: int) -> Any:
@@ -82,12 +96,10 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
         values, index = _ordered(rows, largest, True)
         values, index = values[..., :k], index[..., :k]
     else:
-        from dynograd.kernels.sorting_numba import top_of_rows
-
         signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
         values, index = numpy.empty(shape, rows.dtype), numpy.empty(shape, numpy.int64)
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
-        top_of_rows(
+        (_compiled or _load()).top_of_rows(
             flat, flat.view(signed), keys, size, k, highest, infinity, largest, out, places, count=count, work=rows.size
         )
     if not ordered:
@@ -105,8 +117,6 @@ def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
 
 def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
     """(values, indices) of the first element that is k-th (from 0) in its row; for `rule` see `kth_of_rows`."""
-    from dynograd.kernels.sorting_numba import kth_of_rows
-
     rows = _rows(input, dim)
     size = rows.shape[-1]
     signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
@@ -114,7 +124,7 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
     values, index = numpy.empty(left, rows.dtype), numpy.empty(left, numpy.int64)
     if index.size:
         flat, out, places = rows.reshape(-1), values.reshape(-1), index.reshape(-1)
-        kth_of_rows(
+        (_compiled or _load()).kth_of_rows(
             flat,
             flat.view(signed),
             keys,
@@ -130,9 +140,11 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
         )
     if dim != input.ndim - 1:  # the dims behind `dim` are in its place
         values, index = [numpy.moveaxis(one, dim, -1) if one.ndim > 1 else one for one in (values, index)]
-    shape = [1 if place == dim else length for place, length in enumerate(input.shape) if keepdim or place != dim]
-    values, index = [numpy.ascontiguousarray(one).reshape(shape) for one in (values, index)]
-    return values.astype(input.dtype, copy=False), index
+        values, index = numpy.ascontiguousarray(values), numpy.ascontiguousarray(index)
+    if keepdim:
+        shape = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
+        values, index = values.reshape(shape), index.reshape(shape)
+    return values if values.dtype is input.dtype else values.astype(input.dtype), index
 
 
 def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:
@@ -153,18 +165,17 @@ def _small_order(rows: Any, descending: bool) -> Any:
 
 def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
     """(values or nothing, indices) of the sorted rows."""
-    from dynograd.kernels.sorting_numba import order_of_rows
-
     index = buffers.empty(rows.shape, numpy.int64)
     values = buffers.empty(rows.shape if with_values else (0,), rows.dtype)
     if rows.size:
         size = rows.shape[-1]
         signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
-        order_of_rows(
+        (_compiled or _load()).order_of_rows(
             flat,
             flat.view(signed),
             keys,
+            _PLACES if size < _MOST_PLACES else _WIDE_PLACES,
             size,
             highest,
             infinity,

@@ -30,13 +30,14 @@ def _key(bits, highest, infinity, turned):
 
 
 @chunked
-def order_of_rows(x, bits, keys, n, highest, infinity, turned, values, places, start, stop):
+def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, values, places, start, stop):
     """places[row] = the indices that sort the rows of n, and values[row] the numbers in that order (unless `values` is empty).
 
-    `bits` is `x` as signed integers, `keys` an empty array of the unsigned dtype. Items are rows.
+    `bits` is `x` as signed integers, `keys` an empty array of the unsigned dtype, `own_places` one of a dtype that
+    numbers up to n fit in. Items are rows.
     """
     own, spare = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
-    index, other = np.empty(n, np.int32), np.empty(n, np.int32)
+    index, other = np.empty(n, own_places.dtype), np.empty(n, own_places.dtype)
     counts = np.empty(256, np.int64)
     for row in range(start, stop):
         begin = row * n
@@ -162,11 +163,19 @@ def top_of_rows(x, bits, keys, n, k, highest, infinity, turned, values, places, 
                 if not hits:
                     first = end
                     continue
+            worst = x[begin + index[0]]
             for i in range(first, end):
+                value = x[np.uint64(begin + i)]
+                if turned:
+                    if not (value > worst or value != value):
+                        continue
+                elif not (value < worst or worst != worst):
+                    continue
                 key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
                 if key < best[0]:
                     best[0], index[0] = key, i
                     _sift(best, index, k)
+                    worst = x[begin + index[0]]
             first = end
         for left in range(k - 1, -1, -1):
             places[row * k + left] = index[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from dynograd.arrays import Array
@@ -66,13 +67,24 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     >>> dynograd.nn.functional.pad(tensor([1, 2, 3]), (1, 2), mode="reflect")
     tensor([2, 1, 2, 3, 2, 1])
     """
-    shape = tuple(input.shape)
     try:
-        widths = [width.__index__() for width in pad]
+        widths = tuple([width.__index__() for width in pad])
     except (TypeError, AttributeError):
         raise TypeError(f"pad: pad must be a sequence of ints, got {pad!r}.") from None
+    shape = tuple(input.shape)
+    sides = _sides(shape, widths, mode)
+    if mode == "constant":
+        return pad_constant(input, sides, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f"pad: Padding mode {mode!r} doesn't take in value argument, got value={value}.")
+    return _mirrored(input, shape, sides, mode)
+
+
+@lru_cache(maxsize=256)
+def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[tuple[int, int], ...]:
+    """(before, after) for each dim, checked."""
     if len(widths) % 2:
-        raise ShapeError(f"pad: Padding length must be divisible by 2, got {len(widths)} widths: {tuple(widths)}.")
+        raise ShapeError(f"pad: Padding length must be divisible by 2, got {len(widths)} widths: {widths}.")
     if len(widths) // 2 > len(shape):
         raise ShapeError(
             f"pad: Padding length should be less than or equal to two times the input dimension but got padding length {len(widths)} "
@@ -87,13 +99,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     left = [size + before + after for size, (before, after) in zip(shape, sides, strict=True)]
     if min(left, default=0) < 0:
         raise ShapeError(
-            f"pad: The input size {shape}, plus padding {tuple(widths)}, resulted in a negative output size, {tuple(left)}, which is invalid."
+            f"pad: The input size {shape}, plus padding {widths}, resulted in a negative output size, {tuple(left)}, which is invalid."
         )
-    if mode == "constant":
-        return pad_constant(input, sides, 0 if value is None else value)
-    if value is not None and value != 0:
-        raise ValueError(f"pad: Padding mode {mode!r} doesn't take in value argument, got value={value}.")
-    return _mirrored(input, shape, sides, mode)
+    return sides
 
 
 def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Any:

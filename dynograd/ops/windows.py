@@ -5,6 +5,7 @@ Each takes a batch (N, C, *sizes) or a single example (C, *sizes), and numbers o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -286,12 +287,7 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    check_rank(who, rank, input)
-    taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
-    steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
-    padding, dilation = per_dim(who, "padding", padding, rank, 0), per_dim(who, "dilation", dilation, rank, 1)
-    _check_windows(who, input, taps, steps, padding, dilation, ceil_mode)
-    window = (taps, steps, padding, dilation, bool(ceil_mode))
+    window = _window(who, rank, input, (kernel_size, stride, padding, dilation, bool(ceil_mode)))
     return tuple(largest(input, window)) if return_indices else largest_values(input, window)
 
 
@@ -308,13 +304,10 @@ def _avg_pool(
 ) -> Any:
     check_rank(who, rank, input)
     check_floating(who, input)
-    taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
-    steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
-    padding = per_dim(who, "padding", padding, rank, 0)
     if divisor == 0:
         raise RuntimeError(f"{who}: divisor must be not zero. Leave divisor_override out for the size of the window.")
-    _check_windows(who, input, taps, steps, padding, (1,) * rank, ceil_mode)
-    return average(input, (taps, steps, padding, bool(ceil_mode), bool(count_include_pad), divisor))
+    taps, steps, pads, _, ceil = _window(who, rank, input, (kernel_size, stride, padding, 1, bool(ceil_mode)))
+    return average(input, (taps, steps, pads, ceil, bool(count_include_pad), divisor))
 
 
 def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
@@ -357,18 +350,50 @@ def _lp_pool(who: str, rank: int, input: Any, norm_type: float, kernel_size: Any
 
 
 def check_rank(who: str, rank: int, input: Any) -> None:
-    if len(input.shape) not in (rank + 1, rank + 2):
+    shape = input if type(input) is tuple else input.shape
+    if len(shape) not in (rank + 1, rank + 2):
         raise ShapeError(
-            f"{who}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor, but got input of shape {tuple(input.shape)}. Use unsqueeze to "
+            f"{who}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor, but got input of shape {tuple(shape)}. Use unsqueeze to "
             f"add a channel or batch dim."
         )
 
 
+def _window(who: str, rank: int, input: Any, given: tuple) -> tuple:
+    """(kernel, stride, padding, dilation, ceil_mode) with a number for each dim, checked. Remembered for numbers and tuples of them."""
+    shape = tuple(input.shape)
+    for one in given:
+        kind = type(one)
+        if (
+            kind is not int
+            and one is not None
+            and kind is not bool
+            and (kind is not tuple or set(map(type, one)) != _INTS)
+        ):
+            return _checked_window(who, rank, shape, given)
+    return _known_window(who, rank, shape, given)
+
+
+_INTS = {int}
+
+
+def _checked_window(who: str, rank: int, shape: tuple[int, ...], given: tuple) -> tuple:
+    kernel_size, stride, padding, dilation, ceil_mode = given
+    check_rank(who, rank, shape)
+    taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
+    steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
+    padding, dilation = per_dim(who, "padding", padding, rank, 0), per_dim(who, "dilation", dilation, rank, 1)
+    _check_windows(who, shape, taps, steps, padding, dilation, ceil_mode)
+    return taps, steps, padding, dilation, ceil_mode
+
+
+_known_window = lru_cache(maxsize=256)(_checked_window)
+
+
 def _check_windows(
-    who: str, input: Any, taps: tuple, steps: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+    who: str, shape: tuple, taps: tuple, steps: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> None:
     rank = len(taps)
-    own = input.shape[len(input.shape) - rank :]
+    own = shape[len(shape) - rank :]
     sizes = []
     for size, k, s, p, d in zip(own, taps, steps, padding, dilation, strict=True):
         if 2 * p > d * (k - 1) + 1:
@@ -378,6 +403,6 @@ def _check_windows(
         sizes.append(kernel("poolings", "pooled_size", 0)(size, k, s, p, d, ceil_mode))
     if min(sizes) < 1:
         raise ShapeError(
-            f"{who}: Given input size: {tuple(input.shape)}. Calculated output size: {tuple(sizes)} in the last {rank} dims. Output size is "
+            f"{who}: Given input size: {shape}. Calculated output size: {tuple(sizes)} in the last {rank} dims. Output size is "
             f"too small. Use a smaller kernel_size, or padding."
         )
