@@ -62,7 +62,8 @@ def min_along(input: Any, dim: int, keepdim: bool) -> Any:
 
 
 def _compiles(wide: Any) -> bool:
-    return wide.size >= LARGE and wide.dtype.char in _COMPILED
+    """Places down columns are int32 there."""
+    return wide.size >= LARGE and wide.dtype.char in _COMPILED and max(wide.shape) < 1 << 31
 
 
 def _along(wide: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels.copies_cpu import copied, copy_into, zeros
-from dynograd.kernels.scatters_cpu import add_slices, limits, take, true_places
+from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places
 
 __all__ = [
     "basic_fill",
@@ -68,6 +68,13 @@ def index_forward(x, indices, template):
             return take(x.reshape(index.size, *x.shape[index.ndim :]), true_places(index), 0)
     elif x.flags.c_contiguous and indices[0].size * len(x.shape) >= LARGE and _all_arrays(indices, template):
         shape = x.shape[: len(template)]
+        ordered = [indices[entry] for entry in template]
+        if x.ndim == len(template) and all(
+            [one.shape == indices[0].shape and one.dtype == _INT64 and one.flags.c_contiguous for one in ordered]
+        ):
+            places = joined_places([one.reshape(-1) for one in ordered], shape)
+            if places is not None:
+                return picked(x.reshape(-1), places.reshape(indices[0].shape), 0)
         _check(indices, shape)
         return take(x.reshape(-1, *x.shape[len(template) :]), _rows(shape, indices, template), 0)
     result = x[key_of(indices, template)]

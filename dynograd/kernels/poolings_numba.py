@@ -32,6 +32,9 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
     depth, height, width, out_depth, out_height, out_width = sizes
     kind = places.dtype.type
     k0, k1, k2, s0, s1, s2, p0, p1, p2, d0, d1, d2 = windows
+    half, odd = width // 2, width - width // 2
+    apart = s2 == 2 and width >= 32
+    halves = np.empty(width if apart else 0, x.dtype)
     for p in range(start, stop):
         plane = p * depth * height * width
         for od in range(out_depth):
@@ -42,26 +45,20 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                 h_begin = h_first if h_first >= 0 else h_first + (-h_first + d1 - 1) // d1 * d1
                 corner = (d_begin * height + h_begin) * width
                 for ow in range(out_width):
-                    first = ow * s2 - p2
                     values[np.uint64(into + ow)] = lowest
-                    places[np.uint64(into + ow)] = corner + (
-                        first if first >= 0 else first + (-first + d2 - 1) // d2 * d2
-                    )
+                    places[np.uint64(into + ow)] = kind(corner + ow * s2 - p2)
+                for ow in range(min(out_width, (p2 + s2 - 1) // s2)):  # these windows begin outside
+                    first = ow * s2 - p2
+                    places[np.uint64(into + ow)] = corner + first + (-first + d2 - 1) // d2 * d2
                 for d in range(d_begin, min(depth, d_first + k0 * d0), d0):
                     for h in range(h_begin, min(height, h_first + k1 * d1), d1):
                         line = (d * height + h) * width
-                        if k2 == 2 and s2 == 2 and p2 == 0 and d2 == 1 and 2 * out_width <= width:
-                            for ow in range(out_width):  # pairs side by side: loads without gaps
-                                place = line + 2 * ow
-                                best, held = values[np.uint64(into + ow)], places[np.uint64(into + ow)]
-                                value, other = x[np.uint64(plane + place)], x[np.uint64(plane + place + 1)]
-                                better = (value > best) | (value != value)
-                                best = value if better else best
-                                held = kind(place) if better else held
-                                better = (other > best) | (other != other)
-                                values[np.uint64(into + ow)] = other if better else best
-                                places[np.uint64(into + ow)] = kind(place + 1) if better else held
-                            continue
+                        if apart:  # even and odd places: the vector code then reads neighbours
+                            for w in range(half):
+                                halves[np.uint64(w)] = x[np.uint64(plane + line + 2 * w)]
+                                halves[np.uint64(odd + w)] = x[np.uint64(plane + line + 2 * w + 1)]
+                            if width % 2:
+                                halves[half] = x[plane + line + width - 1]
                         for k in range(k2):
                             shift = k * d2 - p2
                             low = 0 if shift >= 0 else (-shift + s2 - 1) // s2
@@ -75,14 +72,14 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                                     values[np.uint64(into + ow)] = value if better else best
                                     held = places[np.uint64(into + ow)]
                                     places[np.uint64(into + ow)] = kind(place) if better else held
-                            elif s2 == 2:
+                            elif apart:
+                                come = shift // 2 + (odd if shift % 2 else 0)
                                 for ow in range(low, high):
-                                    place = at + 2 * ow
-                                    value, best = x[np.uint64(plane + place)], values[np.uint64(into + ow)]
+                                    value, best = halves[np.uint64(come + ow)], values[np.uint64(into + ow)]
                                     better = (value > best) | (value != value)
                                     values[np.uint64(into + ow)] = value if better else best
                                     held = places[np.uint64(into + ow)]
-                                    places[np.uint64(into + ow)] = kind(place) if better else held
+                                    places[np.uint64(into + ow)] = kind(at + 2 * ow) if better else held
                             else:
                                 for ow in range(low, high):
                                     place = at + ow * s2

@@ -19,7 +19,9 @@ __all__ = [
     "add_slices",
     "gather",
     "gather_backward",
+    "joined_places",
     "limits",
+    "picked",
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -57,13 +59,30 @@ def take(x, index, dim):
     low, high = limits(index)
     if low < -size or high >= size:
         raise IndexError(f"index {low if low < -size else high} is out of bounds for axis {dim} with size {size}")
+    return picked(x, index, dim)
+
+
+def picked(x, index, dim):
+    """`take` where every index is known to be in `dim`."""
     from dynograd.kernels.scatters_numba import pick_slices
 
+    size, outer, inner = x.shape[dim], prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
     out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
     flat = _vector(index)
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
-    pick_slices(given, flat, made, count=outer * flat.size, work=elements)
+    pick_slices(given, flat, made, count=outer * flat.size, work=made.size)
     return out
+
+
+def joined_places(indices, shape):
+    """Where elements lie, row-major over `shape`, from int64 vectors with their place along each dim; None if one is outside."""
+    from dynograd.kernels.scatters_numba import join_places
+
+    out = buffers.empty((indices[0].size,), np.int64)
+    outside = np.zeros(-(-out.size // _BLOCK), np.int64)
+    for number, (index, size) in enumerate(zip(indices, shape, strict=True)):
+        join_places(index, size, number == 0, out, outside, count=outside.size, work=2 * out.size)
+    return None if outside.any() else out
 
 
 def add_slices(out, dim, index, src):

@@ -16,6 +16,7 @@ __all__ = [
     "add_slices",
     "bounds",
     "count_true",
+    "join_places",
     "pick_along",
     "pick_slices",
     "true_places",
@@ -38,27 +39,46 @@ def bounds(index, found, start, stop):
 
 
 @chunked(noalias=True)
+def join_places(index, size, first, out, outside, start, stop):
+    """out = out * size + index (just index when `first`); outside[i] is not 0 where the i-th 4096 hold a number outside -size .. size."""
+    keep = 0 if first else size
+    for i in range(start, stop):
+        wrong = np.int64(0)
+        for m in range(i * BLOCK, min(index.size, (i + 1) * BLOCK)):
+            place = index[np.uint64(m)]
+            place += size & (place >> 63)
+            wrong |= place | (size - 1 - place)  # one of them is negative
+            out[np.uint64(m)] = (0 if first else out[np.uint64(m)]) * keep + place
+        if wrong < 0:
+            outside[i] = 1
+
+
+@chunked(noalias=True)
 def pick_slices(x, index, out, start, stop):
     """out[a, m] = x[a, index[m]]; items are (a, m)."""
     count, size, inner = index.size, x.shape[1], x.shape[2]
     flat, target = x.reshape(-1), out.reshape(-1)
-    a, m = start // count, start % count
-    for item in range(start, stop):
-        place = index[np.uint64(m)]
-        place += a * size + (size if place < 0 else 0)
+    item = start
+    while item < stop:
+        a = item // count
+        last = min(stop, (a + 1) * count)
+        origin, before = a * size, a * count
         if inner == 1:
-            target[np.uint64(item)] = flat[np.uint64(place)]
+            for into in range(item, last):
+                place = index[np.uint64(into - before)]
+                target[np.uint64(into)] = flat[np.uint64(origin + place + (size & (place >> 63)))]
         else:
-            into, of, c = item * inner, place * inner, 0
-            while c + LINE <= inner:
-                copy_line(target, into + c, flat, of + c)
-                c += LINE
-            while c < inner:
-                target[np.uint64(into + c)] = flat[np.uint64(of + c)]
-                c += 1
-        m += 1
-        if m == count:
-            m, a = 0, a + 1
+            for m in range(item - before, last - before):
+                place = index[np.uint64(m)]
+                of, c = (origin + place + (size & (place >> 63))) * inner, 0
+                into = (before + m) * inner
+                while c + LINE <= inner:
+                    copy_line(target, into + c, flat, of + c)
+                    c += LINE
+                while c < inner:
+                    target[np.uint64(into + c)] = flat[np.uint64(of + c)]
+                    c += 1
+        item = last
 
 
 @chunked(noalias=True)

@@ -55,7 +55,7 @@ def test_sums_and_extremes(shape, dim, layout, keepdim, thread_count):
     assert norm.shape == products.shape == wide.sum(**options).shape and norm.dtype == products.dtype == np.float32
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, pytest.param(np.int32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("shape", "dim"), [case for case in CASES if not isinstance(case[1], tuple)])
 def test_places_of_extremes(shape, dim, dtype, thread_count):
     x = (draw(shape) * 30).round().astype(dtype)  # many equals: the first counts

@@ -27,6 +27,11 @@ def draw(*shape, dtype=np.float32):
     return random.normal(size=shape).astype(dtype)
 
 
+def slow(*dtypes):
+    """Each compiles kernels of its own."""
+    return [pytest.param(dtype, marks=pytest.mark.slow) for dtype in dtypes]
+
+
 def on_threads(monkeypatch, function):
     """The results of `function` on one thread, equal to those on two."""
     monkeypatch.setattr(threads, "GRAIN", 1 << 9)
@@ -41,7 +46,7 @@ def on_threads(monkeypatch, function):
     return found[0] if len(found[0]) > 1 else found[0][0]
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, *slow(np.float16, np.complex128)])
 @pytest.mark.parametrize(
     "view",
     [
@@ -63,10 +68,10 @@ def test_copies_of_any_strides(view, dtype, monkeypatch):
 
 def test_filled_memory(monkeypatch):
     assert not on_threads(monkeypatch, lambda: copies_cpu.zeros((700, 1001), np.float32)).any()
-    assert (paddings_cpu.pad_constant(draw(400, 900), [(1, 2), (-3, 4)], 7.0)[0] == 7).all()
+    assert (paddings_cpu.pad_constant(draw(400, 900), ((1, 2), (-3, 4)), 7.0)[0] == 7).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.float16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, *slow(np.int32, np.float16)])
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_picked_and_added_slices(dim, dtype, monkeypatch):
     x = random.integers(-9, 9, (50, 40, 70)).astype(dtype)
@@ -78,6 +83,18 @@ def test_picked_and_added_slices(dim, dtype, monkeypatch):
     np.add.at(wanted, (*template[:-1], index), g)
     found = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [index], template, x.shape))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("size", [100, 40000])
+def test_elements_named_along_every_dim(size, monkeypatch):
+    x = draw(50, 40, 70)
+    indices = [random.integers(-side, side, (2, size // 2)) for side in x.shape]
+    found = on_threads(monkeypatch, lambda: indexing_cpu.index_forward(x, indices, (0, 1, 2)))
+    np.testing.assert_array_equal(found, x[tuple(indices)])
+    for wrong in (40, -41):
+        indices[1][1, 7] = wrong
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 1 with size 40"):
+            indexing_cpu.index_forward(x, indices, (0, 1, 2))
 
 
 def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
@@ -157,7 +174,7 @@ def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.float16, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, *slow(np.int32, np.uint8, np.float16)])
 @pytest.mark.parametrize("shape", [(50, 7), (40, 100), (9, 3000), (70000,)])
 def test_sorting_and_selecting(shape, dtype, descending, monkeypatch):
     x = (draw(*shape) * 20).round().clip(0 if dtype in (np.uint8, np.bool_) else None, None).astype(dtype)
@@ -184,6 +201,43 @@ def test_sorting_and_selecting(shape, dtype, descending, monkeypatch):
             counts = np.count_nonzero(~np.isnan(wide), -1, keepdims=True)
             middle = np.take_along_axis(np.take_along_axis(wide, order, -1), (counts - 1) // 2, -1)[..., 0]
             np.testing.assert_array_equal(values, middle)
+
+
+@pytest.mark.slow
+def test_rows_and_planes_too_long_for_int32_places(monkeypatch):
+    x = draw(3, 5, 40, 600)
+    windows = ((3, 3), (2, 2), (1, 1), (1, 1), False)
+    pairs = ((2, 2), (2, 2), (0, 0), (1, 1), False)
+    last = x.transpose(0, 3, 1, 2)
+    wanted = [poolings_cpu.max_pool_places(*one) for one in ((x, *windows), (x, *pairs), (last, *windows))]
+    ordered = sorting_cpu.sort(x, 3, False)
+    poolings_cpu._max_windows.cache_clear()
+    monkeypatch.setattr(poolings_cpu, "_MOST_PLACES", 1)
+    monkeypatch.setattr(sorting_cpu, "_MOST_PLACES", 1)
+    found = [poolings_cpu.max_pool_places(*one) for one in ((x, *windows), (x, *pairs), (last, *windows))]
+    poolings_cpu._max_windows.cache_clear()
+    for one, other in zip([*found, sorting_cpu.sort(x, 3, False)], [*wanted, ordered], strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+        assert one[1].dtype == np.int64
+    assert wanted[0][1].dtype == np.int32
+
+
+@pytest.mark.parametrize(("kernel", "padding", "dilation"), [(2, 0, 1), (3, 1, 1), (4, 2, 3), (5, 1, 2)])
+@pytest.mark.parametrize("width", [31, 32, 47, 300])
+def test_every_second_window_of_lines(width, kernel, padding, dilation, monkeypatch):
+    if width + 2 * padding <= dilation * (kernel - 1):
+        return
+    x = draw(200, width)
+    x[3, 7], x[5] = np.nan, -np.inf
+    values, places = on_threads(
+        monkeypatch, lambda: poolings_cpu.max_pool_places(x, (kernel,), (2,), (padding,), (dilation,), False)
+    )
+    for window in range(values.shape[1]):
+        taps = np.arange(kernel) * dilation + 2 * window - padding
+        taps = taps[(taps >= 0) & (taps < width)]
+        np.testing.assert_array_equal(values[:, window], x[:, taps].max(1))
+        np.testing.assert_array_equal(places[:, window], taps[x[:, taps].argmax(1)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
@@ -250,7 +304,7 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
             on_threads(monkeypatch, lambda d=diagonal: triangles_cpu.triu(x, d)), np.triu(x, diagonal)
         )
     for mode, name in (("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")):
-        found = on_threads(monkeypatch, lambda m=mode: paddings_cpu.pad_mirrored(x, [(3, 4), (2, 5)], m))
+        found = on_threads(monkeypatch, lambda m=mode: paddings_cpu.pad_mirrored(x, ((3, 4), (2, 5)), m))
         np.testing.assert_array_equal(found, np.pad(x, [(3, 4), (2, 5)], mode=name))
     for dim in (0, 1):
         g = draw(*[2 * n if d == dim else n for d, n in enumerate(x.shape)])
