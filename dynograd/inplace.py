@@ -13,13 +13,18 @@ import weakref
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS, with_history
 from dynograd.interpreter.fusion import into_of
-from dynograd.interpreter.promotion import number_array
+from dynograd.interpreter.promotion import number_array, scalars32, scalars64, whole_of
+from dynograd.interpreter.shared import F32, F64, I64
+from dynograd.kernels import ufuncs
+from dynograd.kernels.loops_cpu import ONE_PASS
+from dynograd.kernels.ufuncs import COMPOSED
 from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.conversions import copied
@@ -317,13 +322,21 @@ def inplace_form(entry: Op, name: str) -> Any:
     """The method `name_` of an op: computes the functional form and writes it into the tensor."""
     function = entry.function
     who = name + "_"
-    direct = _direct_form(registry.get(name), entry)
+    op = registry.get(name)
+    direct = _direct_form(op, entry)
+    quick: Any = None
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
-            if direct(self.array, args, kwargs):
-                _stamp(self)
+            nonlocal quick
+            if quick is None:
+                quick = _quick_form(op, self.array)
+            array = self.array
+            if quick(array, args, kwargs) or direct(array, args, kwargs):
+                meta = self._meta
+                if meta is None or not meta.silent:
+                    stamp(array)
                 return self
         if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
             # tangents are computed with the old values, which their history must keep
@@ -334,6 +347,96 @@ def inplace_form(entry: Op, name: str) -> Any:
     method.__name__ = method.__qualname__ = who
     method.__doc__ = f"In-place form of `{name}`."
     return method
+
+
+def _quick_form(op: Any, like: Any) -> Any:
+    """`quick(array, args, kwargs)`: what `direct` does with small arrays of one shape and numbers; False leaves it to `direct`."""
+    fast, least, _ = into_of(op, like)
+    if fast is not None and len(op.array_names) == 2 and not op.static_names:
+        return _quick_pair(op, fast, least)
+    functions = ufuncs.FLAT.get(op.name)
+    return _never if functions is None else _quick_flat(op, functions)
+
+
+def _quick_pair(op: Any, fast: Any, least: int) -> Any:
+    whole = op.name in ("add", "sub", "mul")
+
+    def quick(array: Any, args: Any, kwargs: Any) -> bool:
+        kind = array.dtype
+        if len(args) != 1 or kwargs or type(array) is not ndarray:
+            return False
+        (other,) = args
+        if kind is F32 or kind is F64:
+            if array.size >= least:
+                return False
+            if type(other) in TENSORS:
+                operand = other.array
+                if operand.dtype is not kind or operand.shape != array.shape or (other._requires_grad and MODES.grad):
+                    return False
+            elif type(other) is float or type(other) is int:
+                operand = (scalars32 if kind is F32 else scalars64).get(other)
+                if operand is None:
+                    operand = number_array(other, kind)
+            else:
+                return False
+        elif whole and kind is I64 and type(other) is int:
+            operand = whole_of(other)
+        else:
+            return False
+        try:  # noqa: SIM105  (a context manager takes 0.3 us)
+            fast(array, operand, out=array)
+        except arrays.FLOATING_WARNINGS:  # raised when everything is written
+            pass
+        return True
+
+    return quick
+
+
+def _quick_flat(op: Any, functions: Any) -> Any:
+    """Of the ops that have a function with numbers at the end (`ufuncs.FLAT`)."""
+    count = len(op.array_names) - 1 - (op.name == "lerp")
+    numbers = functions.count - 1 - count
+    statics = _STATICS.get(op.name, ())
+    last = statics[-1][0] if len(statics) == 1 else ""
+
+    def quick(array: Any, args: Any, kwargs: Any) -> bool:
+        kind = array.dtype
+        if not (COMPOSED <= array.size < ONE_PASS) or not (kind is F32 or kind is F64) or type(array) is not ndarray:
+            return False
+        if kwargs:
+            if len(kwargs) > 1 or last not in kwargs:
+                return False
+            args = (*args, kwargs[last])
+        elif last and len(args) == count:
+            args = (*args, statics[-1][1])
+        if len(args) != count + numbers:
+            return False
+        shape = array.shape
+        operands = []
+        for one in args[:count]:
+            if type(one) not in TENSORS or (one._requires_grad and MODES.grad):
+                return False
+            other = one.array
+            if other.dtype is not kind or other.shape != shape:
+                return False
+            operands.append(other)
+        known = scalars32 if kind is F32 else scalars64
+        for one in args[count:]:
+            if type(one) is not float and type(one) is not int:
+                return False
+            found = known.get(one)
+            operands.append(number_array(one, kind) if found is None else found)
+        try:  # noqa: SIM105
+            functions[kind.char](array, *operands, out=array)
+        except arrays.FLOATING_WARNINGS:
+            pass
+        return True
+
+    return quick
+
+
+def _never(array: Any, args: Any, kwargs: Any) -> bool:
+    return False
 
 
 def _direct_form(op: Op | None, face: Op) -> Any:

@@ -35,8 +35,16 @@ _REGIONS = 64
 
 def stamp(array: Any, line: str | None = None) -> None:
     """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
-    owner = arrays.base_of(array)
-    entry = _stamps.get(id(owner))
+    if array.base is None:
+        owner, entry = array, _stamps.get(id(array))
+        if entry is not None and not entry.regions:  # the common case
+            now = last_write[0] = next_seq()
+            entry.count += 1
+            entry.whole = (now, line or caller())
+            return
+    else:
+        owner = arrays.base_of(array)
+        entry = _stamps.get(id(owner))
     if entry is None:
         entry = _new_entry(owner)
     now = next_seq()

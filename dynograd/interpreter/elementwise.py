@@ -10,8 +10,17 @@ import numpy
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
-from dynograd.interpreter.promotion import broadcast_failure, describe, scalar_of, scalars32, scalars64, slow_of
+from dynograd.interpreter.promotion import (
+    broadcast_failure,
+    describe,
+    scalar_of,
+    scalars32,
+    scalars64,
+    slow_of,
+    whole_of,
+)
 from dynograd.interpreter.shared import (
+    I64,
     arguments_text,
     edge_text,
     quietly_lines,
@@ -88,6 +97,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         scalars32=scalars32,
         scalars64=scalars64,
         BOOL=numpy.dtype(bool),
+        I64=I64,
+        whole=whole_of,
         broadcast_failure=broadcast_failure,
         **names_for_all(),
     )
@@ -122,7 +133,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     values = operands[1:] if op.promote == "select" else operands
     same = " and ".join(f"{name}_array.dtype is kind" for name in values[1:])
     kinds = {
-        "arithmetic": "(kind is F32 or kind is F64)",
+        "arithmetic": "(kind is F32 or kind is F64 or kind is I64)",
         "float": "(kind is F32 or kind is F64)",
         "compare": "kind.num < 13",
         "integer": "kind.kind in 'biu'",
@@ -156,6 +167,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
             *_call_lines(call, passed, least, "            ", without=f"{two}_array"),
             *(_failure_lines(call) if len(others) > 1 else []),
             f"            adapt = {len(others) > 1}",
+            *(_whole_lines(op, two, one, call) if len(operands) == 2 else []),
             "        else:",
             f"            {two}_array = {two}",
             f"            {slow}",
@@ -215,6 +227,18 @@ def _call_lines(operands: str, passed: str, least: int, indent: str, without: st
         f"{indent}    out = fast({call}) if {small} else large({call})",
         f"{indent}except FLOATING_WARNINGS:",
         f"{indent}    out = quietly(fast, {call})",
+    ]
+
+
+def _whole_lines(op: Op, two: str, one: str, call: str) -> list[str]:
+    """An int beside a tensor of int64."""
+    if op.promote not in ("arithmetic", "compare") or op.static_names:
+        return []
+    return [
+        f"        elif kind is I64 and type({two}) is int and type({one}_array) is ndarray:",
+        f"            {two}_array = whole({two})",
+        *quietly_lines(f"out = fast({call})", "            "),
+        "            adapt = False",
     ]
 
 

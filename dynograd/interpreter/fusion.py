@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import ndarray, quietly
 from dynograd.interpreter.shared import F32, F64
 from dynograd.kernels import formulas, kernel, loops_cpu, ufuncs
 from dynograd.kernels.batch_invariance import batch_invariant
@@ -67,10 +67,15 @@ def large_of(op: Op, fast: Any) -> Any:
     loop = _forward(op.name)
     count = len(op.array_names)
     native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3
+    flat = op.name in ufuncs.FLAT
 
     def large(*arguments: Any) -> Any:
         operands = arguments[:count]
         kind = operands[-1].dtype
+        if flat and operands[0].size < loops_cpu.ONE_PASS:  # one pass too, and sooner begun
+            shape = operands[0].shape
+            if all([one.shape == shape or not one.ndim for one in operands]):
+                return fast(*arguments)
         if batch_invariant():  # the kernel for small arrays takes any size
             return fast(*arguments)
         if kind is F32 or (kind is F64 and not native):
@@ -93,18 +98,23 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
     fast = kernel("elementwise", op.name, like)
     least = least_size(op, fast)
     loop = _forward(op.name)
-    native = isinstance(fast, numpy.ufunc)
+    native = isinstance(fast, numpy.ufunc) and not op.static_names
 
     def compute(operands: list[Any], statics: tuple) -> bool:
-        kind = operands[0].dtype
-        if not least or not (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
+        target = operands[0]
+        kind = target.dtype
+        if target.size >= least > 0 and (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
+            if loop(operands, statics, target) is not None:  # type: ignore[misc]
+                return True
+        if native or not (kind is F32 or kind is F64):
             return False
-        return loop(operands, statics, operands[0]) is not None  # type: ignore[misc]
+        found = quietly(fast, *operands, *statics)
+        if found.shape != target.shape or found.dtype != kind:
+            return False
+        numpy.copyto(target, found)
+        return True
 
-    if native and not op.static_names:
-        return fast, least or sys.maxsize, compute
-    # several passes of NumPy and a copy back: a loop pays sooner
-    return None, min(least, loops_cpu.COMPOSED_TRANSCENDENTAL) if least else sys.maxsize, compute
+    return fast if native else None, (least or sys.maxsize) if native else 0, compute
 
 
 def backward_of(op: Op) -> Any:

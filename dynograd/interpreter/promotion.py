@@ -16,6 +16,7 @@ from dynograd.shapes import broadcast_error, broadcast_shapes
 
 scalars32: dict[Any, Any] = {}
 scalars64: dict[Any, Any] = {}
+wholes: dict[int, Any] = {}
 
 
 def scalar_of(number: Any, kind: Any) -> Any:
@@ -29,6 +30,21 @@ def scalar_of(number: Any, kind: Any) -> Any:
     if number and len(known) < 256:  # 0.0 and -0.0 are one key
         known[number] = made
     return made
+
+
+def whole_of(number: int) -> Any:
+    """A Python int as a 0-d int64 array; repeated ones are remembered.
+
+    Raises:
+        OverflowError: it does not fit.
+    """
+    found = wholes.get(number)
+    if found is None:
+        found = numpy.array(number, numpy.int64)
+        found.flags.writeable = False
+        if len(wholes) < 256:
+            wholes[number] = found
+    return found
 
 
 def number_array(number: Any, kind: Any) -> Any:

@@ -11,7 +11,7 @@ from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()
 NUMBERS = {int, float}
-F32, F64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
+F32, F64, I64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64), numpy.dtype(numpy.int64)
 node_classes: dict[str, type[Node]] = {}
 tensor_class: list[Any] = [None]
 

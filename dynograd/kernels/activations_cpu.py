@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.ufuncs import SMALL, compiled, gate, select
+from dynograd.kernels.ufuncs import COMPOSED, FLAT, SMALL, compiled, select
 
 __all__ = [
     "elu",
@@ -40,9 +40,10 @@ _CUBE = 0.044715
 
 
 def relu(input: Any) -> Any:
-    if input.size < SMALL or input.dtype.kind != "f":
-        return numpy.maximum(input, _ZEROS.get(input.dtype.char, 0))
-    return gate(input, input)
+    zero = _ZEROS.get(input.dtype.char, 0)
+    if input.size < COMPOSED or type(zero) is int:
+        return numpy.maximum(input, zero)
+    return FLAT["relu"][input.dtype.char](input)
 
 
 def between(input: Any, low: Any, high: Any) -> Any:

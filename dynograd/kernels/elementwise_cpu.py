@@ -11,7 +11,7 @@ import numpy
 
 from dynograd.kernels.activations_cpu import *  # noqa: F403
 from dynograd.kernels.special_functions_cpu import *  # noqa: F403
-from dynograd.kernels.ufuncs import SMALL, select
+from dynograd.kernels.ufuncs import COMPOSED, FLAT, SMALL, number, select
 from dynograd.kernels.ufuncs import gate as gate
 
 add = numpy.add
@@ -169,11 +169,19 @@ def rsqrt(input: Any) -> Any:
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
+        function = FLAT["addcmul"][char := input.dtype.char]
+        if function is not None:
+            return function(input, tensor1, tensor2, number(value, char))
     scaled = tensor1 * tensor2 if value == 1 else _number(value, input) * tensor1 * tensor2
     return input + scaled
 
 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
+        function = FLAT["addcdiv"][char := input.dtype.char]
+        if function is not None:
+            return function(input, tensor1, tensor2, number(value, char))
     scaled = tensor1 / tensor2 if value == 1 else _number(value, input) * tensor1 / tensor2
     return input + scaled
 
@@ -184,6 +192,11 @@ def _number(value: Any, like: Any) -> Any:
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
+    if weight.ndim == 0:
+        if input.size >= COMPOSED and input.shape == end.shape:
+            function = FLAT["lerp"][input.dtype.char]
+            if function is not None:
+                return function(input, end, weight)
     way = end - input
     if weight.ndim == 0:
         if numpy.abs(weight) < 0.5:
@@ -255,6 +268,11 @@ def sinc(input: Any) -> Any:
 
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
+    if input.size >= COMPOSED:
+        function = FLAT["clamp"][char := input.dtype.char]
+        if function is not None:
+            low = -numpy.inf if min is None else min
+            return function(input, number(low, char), number(numpy.inf if max is None else max, char))
     if input.size < SMALL:
         found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
         return found if max is None else numpy.minimum(found, _bound(max, input.dtype))

@@ -106,8 +106,13 @@ def _body(trees: list[Tree], dtype: str, truths: set[str], indent: str, target: 
 _LOOP = types.void(types.CPointer(types.voidptr), types.CPointer(types.intp), types.CPointer(types.intp), types.voidptr)
 
 
-def ufunc(name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: str) -> Any:
-    """A NumPy ufunc that computes `tree`: `kinds` and `result` are the dtypes of its one loop as letters (`"?ff"` and `"f"`)."""
+def ufunc(
+    name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: str, numbers: tuple[str, ...] = ()
+) -> Any:
+    """A NumPy ufunc that computes `tree`: `kinds` and `result` are the dtypes of its one loop as letters (`"?ff"` and `"f"`).
+
+    Its vector code is for arrays without gaps; for the operands `numbers` it is for 0-d arrays. The result may be the first operand.
+    """
     letters = kinds + result
     sizes = [np.dtype(letter).itemsize for letter in letters]
     names = [np.dtype(letter).name.replace("bool", "bool_") for letter in letters]
@@ -115,14 +120,28 @@ def ufunc(name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: 
     arrays = [*(f"x{index}" for index in range(len(operands))), "o"]
     renamed = {text: formulas.name(f"v_{text}") for text in operands}
     truths = {f"v_{text}" for text, kind in zip(operands, kinds, strict=True) if kind == "?"}
-    lines = [f"def {name}(args, dims, steps, data):\n    n = dims[0]\n"]
-    unit = " and ".join(f"steps[{index}] == {size}" for index, size in enumerate(sizes))
-    lines.append(f"    if {unit}:\n")
-    lines += [f"        {one} = carray(args[{index}], (n,), np.{names[index]})\n" for index, one in enumerate(arrays)]
-    lines.append("        for i in range(n):\n")
-    lines += [f"            v_{text} = x{index}[i]\n" for index, text in enumerate(operands)]
     body = [formulas.substitute(tree, renamed)]
-    lines.append(_body(body, dtype, truths, "            ", "o[i]"))
+    steps = [0 if text in numbers else size for text, size in zip((*operands, ""), sizes, strict=True)]
+    lines = [f"def {name}(args, dims, steps, data):\n    n = dims[0]\n"]
+    lines.append(f"    if {' and '.join(f'steps[{index}] == {step}' for index, step in enumerate(steps))}:\n")
+    for index, one in enumerate(arrays):
+        lines.append(f"        {one} = carray(args[{index}], ({'n' if steps[index] else '1'},), np.{names[index]})\n")
+    for index, text in enumerate(operands):
+        if text in numbers:
+            lines.append(f"        v_{text} = x{index}[0]\n")
+    rows = [(f"v_{text}", f"x{index}[i]") for index, text in enumerate(operands) if text not in numbers]
+
+    def loop(loads: list[tuple[str, str]], indent: str) -> list[str]:
+        found = [f"{indent}for i in range(n):\n", *[f"{indent}    {text} = {load}\n" for text, load in loads]]
+        return [*found, _body(body, dtype, truths, f"{indent}    ", "o[i]")]
+
+    if (
+        kinds[0] == result and operands[0] not in numbers
+    ):  # told apart, or the compiler takes care of overlaps by scalar code
+        lines.append("        if x0.ctypes.data == o.ctypes.data:\n")
+        lines += loop([(rows[0][0], "o[i]"), *rows[1:]], "            ")
+        lines.append("            return\n")
+    lines += loop(rows, "        ")
     lines.append("        return\n    for i in range(n):\n")
     lines += [
         f"        {one} = carray(address(args[{index}], i * steps[{index}]), (1,), np.{names[index]})\n"
@@ -135,9 +154,9 @@ def ufunc(name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: 
         return _by_vectorize(name, tree, operands, names, dtype, truths)
     from numba.np.ufunc import _internal
 
-    numbers = [np.dtype(letter).num for letter in letters]
+    codes = [np.dtype(letter).num for letter in letters]
     return _internal.fromfunc(
-        name, "", [function.address], [numbers], len(operands), 1, [None], [function], _internal.PyUFunc_None
+        name, "", [function.address], [codes], len(operands), 1, [None], [function], _internal.PyUFunc_None
     )
 
 

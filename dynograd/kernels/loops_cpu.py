@@ -399,8 +399,10 @@ def _powers(trees: tuple[Tree, ...]) -> list[Tree]:
     return found
 
 
-def ufunc(name: str, text: str, operands: str, kinds: str, result: str) -> Any:
+def ufunc(name: str, text: str, operands: str, kinds: str, result: str, numbers: str = "") -> Any:
     """The NumPy ufunc of a formula for one combination of dtypes (`generator_numba.ufunc`); loads Numba."""
     from dynograd.kernels import generator_numba
 
-    return generator_numba.ufunc(name, formulas.parse(text), tuple(operands.split()), kinds, result)
+    return generator_numba.ufunc(
+        name, formulas.parse(text), tuple(operands.split()), kinds, result, tuple(numbers.split())
+    )

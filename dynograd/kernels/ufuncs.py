@@ -8,10 +8,12 @@ import numpy
 
 from dynograd.kernels import loops_cpu
 
-__all__ = ["VECTORISED", "compiled", "gate", "select"]
+__all__ = ["COMPOSED", "FLAT", "SMALL", "VECTORISED", "compiled", "gate", "number", "select"]
 
-# Below this size NumPy's own functions do: a small program should not have to load Numba for a mask.
+# Below these sizes NumPy's own functions do: a small program should not have to load Numba for a mask.
 SMALL = 2048
+# The same where a compiled function takes half of the time at 1000 elements: NumPy needs several passes, or branches.
+COMPOSED = 512
 
 _TAIL = "0.7978845608028654 * (other + 0.044715 * other * other * other)"
 _FORMULAS: dict[str, tuple[str, str]] = {
@@ -40,10 +42,21 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "lgamma": ("input", "lgamma(input)"),
     "digamma": ("input", "digamma(input)"),
     "polygamma": ("n input", "polygamma(input, n)"),
+    "relu": ("input", "input <= 0 ? 0 : input"),
+    "clamp": ("input min max", "min(max(input, min), max)"),
+    "addcmul": ("input tensor1 tensor2 value", "input + value * tensor1 * tensor2"),
+    "addcdiv": ("input tensor1 tensor2 value", "input + value * tensor1 / tensor2"),
+    "lerp": (
+        "input end weight",
+        "abs(weight) < 0.5 ? input + weight * (end - input) : end - (end - input) * (1 - weight)",
+    ),
 }
+# The operands that are 0-d arrays; the others are of one shape.
+_NUMBERS = {"relu": "", "clamp": "min max", "addcmul": "value", "addcdiv": "value", "lerp": "weight"}
 # Those whose one loop is vector code: as good as a function of NumPy's on medium arrays.
 VECTORISED = frozenset("sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf".split())
 _found: dict[tuple[str, str], Any] = {}
+_numbers: dict[tuple[Any, str], Any] = {}
 
 
 def compiled(name: str, kinds: str) -> Any:
@@ -52,9 +65,35 @@ def compiled(name: str, kinds: str) -> Any:
     if made is None:
         operands, text = _FORMULAS[name]
         made = _found[name, kinds] = loops_cpu.ufunc(
-            f"{name}_{kinds.replace('?', 'b')}", text, operands, kinds, kinds[-1]
+            f"{name}_{kinds.replace('?', 'b')}", text, operands, kinds, kinds[-1], _NUMBERS.get(name, "")
         )
     return made
+
+
+class _ByType(dict):
+    """The compiled function of a formula by the letter of the dtype; None for dtypes that are not float32 or float64."""
+
+    __slots__ = ("count", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.count = name, len(_FORMULAS[name][0].split())
+
+    def __missing__(self, char: str) -> Any:
+        made = self[char] = compiled(self.name, char * self.count) if char in ("f", "d") else None
+        return made
+
+
+FLAT = {name: _ByType(name) for name in _NUMBERS}
+
+
+def number(value: Any, char: str) -> Any:
+    """A 0-d array; repeated numbers are remembered."""
+    found = _numbers.get((value, char))
+    if found is None:
+        found = numpy.asarray(value).astype(char)
+        if value and len(_numbers) < 256:  # 0.0 and -0.0 are one key
+            _numbers[value, char] = found
+    return found
 
 
 def select(condition: Any, input: Any, other: Any) -> Any:
@@ -62,11 +101,16 @@ def select(condition: Any, input: Any, other: Any) -> Any:
 
     NumPy branches for each element; this moves bits without a branch, so the result does not depend on which one runs.
     """
-    if (condition.size < SMALL and input.size < SMALL and other.size < SMALL) or input.dtype.itemsize > 8:
+    if (condition.size < COMPOSED and input.size < COMPOSED and other.size < COMPOSED) or input.dtype.itemsize > 8:
         return numpy.where(condition, input, other)
-    shape = numpy.broadcast(condition, input, other).shape
+    letter = input.dtype.char
+    if condition.shape != input.shape or input.shape != other.shape:
+        shape = numpy.broadcast(condition, input, other).shape
+        condition, input, other = _spread(condition, shape), _spread(input, shape), _spread(other, shape)
+    if letter == "f" or letter == "d":
+        return compiled("select", f"?{letter}{letter}")(condition, input, other)
     letter = numpy.dtype(f"u{input.dtype.itemsize}").char
-    bits = [_spread(condition, shape), _spread(input, shape).view(letter), _spread(other, shape).view(letter)]
+    bits = (condition, input.view(letter), other.view(letter))
     return compiled("select", f"?{letter}{letter}")(*bits).view(input.dtype)
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -232,14 +233,28 @@ def test_strided_inputs_and_nan():
     assert np.isnan(out[0, :, 0, 0]).all() and not np.isnan(out[1]).any()
 
 
+FEATURES = llvmlite.binding.get_host_cpu_features()
+WIDE = FEATURES.get("avx512vl", False)
+HERE = FEATURES.flatten()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("features", ["+avx,+avx2,+fma", ""], ids=["avx2", "generic"])
-def test_other_processors(features, tmp_path):
-    """The tiles of processors with fewer and narrower registers, in a process that compiles for such a one."""
+@pytest.mark.parametrize(
+    "name, features, size",
+    [
+        ("haswell", "+avx,+avx2,+fma", 32),
+        ("generic", "", 16),
+        pytest.param(
+            "skylake-avx512", HERE, 64, marks=pytest.mark.skipif(not WIDE, reason="this processor has no AVX-512")
+        ),
+    ],
+)
+def test_other_processors(name, features, size, tmp_path):
+    """The tiles of processors with other registers, in a process that compiles for such a one."""
     program = (
         "from tests.kernels.test_convolutions_cpu import *\n"
         "from dynograd.kernels import tiles_numba\n"
-        f"assert tiles_numba.BYTES == {32 if features else 16}, tiles_numba.BYTES\n"
+        f"assert tiles_numba.BYTES == {size}, tiles_numba.BYTES\n"
         "for case in ('2d all at once', 'one channel to six', 'whole vectors, stride 2', '3d', 'depthwise, six each'):\n"
         "    for dtype in (np.float32, np.float64):\n"
         "        test_convolution_and_gradients(case, dtype, 'row-major')\n"
@@ -247,7 +262,7 @@ def test_other_processors(features, tmp_path):
         "print('well')\n"
     )
     environment = os.environ | {
-        "NUMBA_CPU_NAME": "haswell" if features else "generic",
+        "NUMBA_CPU_NAME": name,
         "NUMBA_CPU_FEATURES": features,
         "DYNOGRAD_CACHE_DIR": str(tmp_path),
     }

@@ -37,16 +37,17 @@ def test_runs_in_one_part_without_addresses(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("features", "wanted"),
+    ("name", "features", "wanted"),
     [
-        ({"avx512vl": True, "avx": True}, (32, 32)),
-        ({"avx": True}, (32, 16)),
-        ({"neon": True}, (16, 16)),
-        ({}, (16, 16)),
+        ("znver4", {"avx512vl": True, "avx": True}, (32, 32)),
+        ("znver5", {"avx512vl": True, "avx": True}, (64, 32)),
+        ("haswell", {"avx": True}, (32, 16)),
+        ("apple-m1", {"neon": True}, (16, 16)),
+        ("generic", {}, (16, 16)),
     ],
 )
-def test_registers_of_processors(features, wanted):
-    assert tiles_numba.vector_bytes(features) == wanted
+def test_registers_of_processors(name, features, wanted):
+    assert tiles_numba.vector_bytes(name, features) == wanted
 
 
 @pytest.mark.parametrize("tiles", [tiles_numba.PRODUCT_TILES, tiles_numba.DOT_TILES])
