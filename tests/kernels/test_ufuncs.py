@@ -1,0 +1,125 @@
+"""Compiled functions with numbers at the end, in-place forms that use them, and int64 tensors beside Python ints."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.kernels import elementwise_cpu, ufuncs
+from dynograd.kernels.loops_cpu import ONE_PASS
+
+SPECIAL = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e30, -1e30]
+
+
+def values(size: int, seed: int, kind: str = "float32") -> numpy.ndarray:
+    made = numpy.random.default_rng(seed).standard_normal(size).astype(kind)
+    made[: len(SPECIAL)] = SPECIAL[:size]
+    return made
+
+
+def lerp(x, end, weight):
+    return x + weight * (end - x) if abs(weight) < 0.5 else end - (end - x) * (1 - weight)
+
+
+# name, how many arrays, numbers after them, keyword of the last number, what it is
+ROWS = [
+    ("relu", 1, (), "", lambda x: numpy.where(x <= 0, 0, x)),
+    ("clamp", 1, (-0.5, 0.75), "", lambda x, low, high: numpy.minimum(numpy.maximum(x, low), high)),
+    ("clamp", 1, (0.75, -0.5), "", lambda x, low, high: numpy.minimum(numpy.maximum(x, low), high)),
+    ("lerp", 2, (0.3,), "", lerp),
+    ("lerp", 2, (0.7,), "", lerp),
+    ("addcmul", 3, (), "", lambda x, a, b: x + a * b),
+    ("addcmul", 3, (0.5,), "value", lambda x, a, b, value: x + value * a * b),
+    ("addcdiv", 3, (-2.0,), "value", lambda x, a, b, value: x + value * a / b),
+]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("size", [7, ufuncs.COMPOSED - 1, ufuncs.COMPOSED, 3000, ONE_PASS + 5])
+@pytest.mark.parametrize(("name", "count", "numbers", "keyword", "reference"), ROWS)
+def test_functions_and_in_place_forms_agree(name, count, numbers, keyword, reference, size, kind):
+    arrays = [values(size, seed, kind) for seed in range(count)]
+    with numpy.errstate(all="ignore"):
+        wanted = reference(*[one.astype("float64") for one in arrays], *numbers).astype(kind)
+    args, kwargs = (numbers, {}) if not keyword else ((), dict(zip([keyword], numbers)))
+    first, *rest = [dynograd.tensor(one) for one in arrays]
+    found = getattr(dynograd, name)(first, *rest, *args, **kwargs)
+    numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    written = first.clone()
+    address = written.data_ptr()
+    same = getattr(written, f"{name}_")(*rest, *args, **kwargs)
+    assert same is written and written.data_ptr() == address
+    numpy.testing.assert_array_equal(written.numpy(), found.numpy())
+    assert written._version == 1
+
+
+def test_functions_take_arrays_with_gaps_and_overlaps():
+    base = values(4000, 0)
+    function = ufuncs.FLAT["lerp"]["f"]
+    weight = numpy.array(0.25, "float32")
+    shifted = base.copy()
+    with numpy.errstate(all="ignore"):
+        wanted = lerp(base[:-1].astype("float64"), base[1:].astype("float64"), 0.25)
+        function(shifted[:-1], shifted[1:], weight, out=shifted[1:])
+        numpy.testing.assert_allclose(shifted[1:], wanted.astype("float32"), rtol=1e-5, atol=1e-6)
+        found = function(base[::2], base[1::2], weight)
+        numpy.testing.assert_array_equal(found, function(base[::2].copy(), base[1::2].copy(), weight))
+
+
+def test_in_place_forms_leave_other_shapes_and_types_to_the_general_way():
+    x = dynograd.ones(30, 40)
+    assert x.addcmul_(dynograd.ones(40), dynograd.ones(30, 1)).sum().item() == 2400
+    assert x.lerp_(dynograd.zeros(30, 40), dynograd.full((30, 40), 0.5)).sum().item() == 1200
+    half = dynograd.ones(1000, dtype=dynograd.float16)
+    assert half.relu_().dtype is dynograd.float16 and half.clamp_(0, 0.5).sum().item() == 500
+    assert dynograd.full((600,), 3.0).clamp_(max=2).sum().item() == 1200
+    with pytest.raises(dynograd.errors.ShapeError, match="doesn't match the broadcast shape"):
+        dynograd.ones(600).add_(dynograd.ones(2, 600))
+    with pytest.raises(TypeError):
+        dynograd.ones(600).addcmul_(dynograd.ones(600), dynograd.ones(600), scale=2)
+
+
+def test_minus_zero_is_a_number_of_its_own():
+    zeros = dynograd.full((600,), -0.0)
+    assert numpy.signbit(zeros.addcmul(zeros + 1, zeros + 1, value=-0.0).numpy()).all()
+    assert not numpy.signbit(zeros.addcmul(zeros + 1, zeros + 1, value=0.0).numpy()).any()
+
+
+@pytest.mark.parametrize("size", [0, 1, 600, ONE_PASS])
+def test_int64_tensors_beside_ints(size):
+    array = numpy.arange(size, dtype="int64")
+    x = dynograd.tensor(array)
+    for found, wanted in [
+        (x + 1, array + 1),
+        (1 - x, 1 - array),
+        (x * 3, array * 3),
+        (x + x, array + array),
+        (x == 3, array == 3),
+        (2 < x, 2 < array),
+        (dynograd.maximum(x, x * 0 + 2), numpy.maximum(array, 2)),
+    ]:
+        assert found.numpy().dtype == wanted.dtype
+        numpy.testing.assert_array_equal(found.numpy(), wanted)
+    assert (x + True).dtype is dynograd.int64 and (x + 0.5).dtype is dynograd.float32
+    assert x.clone().add_(2).mul_(3).sub_(1).tolist() == ((array + 2) * 3 - 1).tolist()
+    with pytest.raises(OverflowError):
+        x + 2**63
+    with pytest.raises(dynograd.errors.DtypeError):
+        x.clone().add_(0.5)
+
+
+def test_results_of_int64_and_an_int_are_tensors_without_dims_too():
+    counter = dynograd.tensor(0)
+    counter.add_(1)
+    counter += 2
+    assert counter.item() == 3 and (counter + 1).shape == () and (counter + 1).item() == 4
+
+
+def test_select_moves_the_bits_of_every_dtype():
+    mask = numpy.arange(1500) % 3 == 0
+    for letter in "fdeqihbBD?":
+        one, two = numpy.ones(1500, letter), numpy.zeros(1500, letter)
+        found = elementwise_cpu.where(mask, one, two)
+        assert found.dtype == letter
+        numpy.testing.assert_array_equal(found, numpy.where(mask, one, two))
