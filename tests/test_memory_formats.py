@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 import dynograd as dg
@@ -112,3 +113,30 @@ def test_names():
 def test_errors(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_sums_of_large_gradients_keep_the_layout():
+    from dynograd.kernels import gradients_cpu
+
+    for one_last in (False, True):
+        for other_last in (False, True):
+            one, other = (np.random.rand(4, 32, 32, 32).astype(np.float32) for _ in range(2))
+            wanted = one + other
+            if one_last:
+                one = np.ascontiguousarray(one.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+            if other_last:
+                other = np.ascontiguousarray(other.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+            found = gradients_cpu.add(one, other)
+            assert np.array_equal(found, wanted)
+            assert found.strides == one.strides
+            gradients_cpu.add_into(one, other)
+            assert np.array_equal(one, wanted)
+
+
+def test_a_row_major_gradient_is_brought_into_the_layout_of_the_activations():
+    x = dg.randn(4, 32, 32, 32).contiguous(memory_format=dg.channels_last).requires_grad_()
+    y = dg.relu(x)
+    g = dg.randn(4, 32, 32, 32)
+    (found,) = dg.autograd.grad(y, x, g)
+    assert found.is_contiguous(memory_format=dg.channels_last)
+    assert dg.equal(found, dg.where(x > 0, g, dg.zeros(())))

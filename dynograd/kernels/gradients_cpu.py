@@ -17,9 +17,14 @@ _KINDS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 
 
 def add(one: Any, other: Any) -> Any:
-    """one + other, as a new array."""
+    """one + other, as a new array that lies in memory as `one` does (channels-last images stay so)."""
     if one.size < LARGE or one.shape != other.shape or one.dtype != other.dtype:
         return one + other
+    if not one.flags.c_contiguous:
+        order = sorted(range(one.ndim), key=lambda axis: -one.strides[axis])
+        moved = one.transpose(order)
+        if moved.flags.c_contiguous:
+            return add(moved, other.transpose(order)).transpose([order.index(axis) for axis in range(one.ndim)])
     made = buffers.empty_like(one)
     if not _added(one, other, made):
         numpy.add(one, other, made)
@@ -37,7 +42,10 @@ def _added(one: Any, other: Any, out: Any) -> bool:
     if kind not in _KINDS or other.dtype != kind or one.shape != other.shape:
         return False
     if not (one.flags.c_contiguous and other.flags.c_contiguous):
-        return False
+        order = sorted(range(one.ndim), key=lambda axis: -one.strides[axis])
+        one, other, out = one.transpose(order), other.transpose(order), out.transpose(order)
+        if not (one.flags.c_contiguous and other.flags.c_contiguous and out.flags.c_contiguous):
+            return False
     from dynograd.kernels.gradients_numba import add_flat
 
     add_flat(one.reshape(-1), other.reshape(-1), out.reshape(-1), count=one.size, work=one.size)

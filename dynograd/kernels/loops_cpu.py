@@ -204,7 +204,7 @@ class Loop:
         if plan is None:
             if len(self._plans) > 500:
                 self._plans.clear()
-            plan = self._plans[key] = _Plan(operands, out)
+            plan = self._plans[key] = _Plan(operands, out, self.operands[0] == "g")
         if out is None:
             results = [_new(plan.moved, plan.size, result or kind) for result in self._results]
             arguments = [one.ravel() for one in results]
@@ -230,10 +230,12 @@ class _Plan:
 
     __slots__ = ("back", "columns", "forms", "inner", "kinds", "moved", "order", "result_is_flat", "size", "times")
 
-    def __init__(self, operands: Any, out: Any) -> None:
+    def __init__(self, operands: Any, out: Any, backward: bool) -> None:
         shape = numpy.broadcast_shapes(*[x.shape for x in operands])
         self.size = size = math.prod(shape)
-        self.order = _order(operands if out is None else (out,), shape)
+        # Gradients lie in memory as what was saved does: a gradient of another layout is brought into it here, once.
+        leading = [*operands[1:], operands[0]] if backward else operands
+        self.order = _order(leading if out is None else (out,), shape)
         self.moved = tuple(shape[axis] for axis in self.order)
         plain = self.order == tuple(range(len(shape)))
         self.back = None if plain else tuple(int(axis) for axis in numpy.argsort(self.order))
