@@ -16,6 +16,8 @@ __all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "zeros"]
 # Below 256 KiB NumPy's copies (of transposes too: all is in the cache) are done before compiled code pays for its call.
 SMALLEST = 1 << 18
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
+_PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once
 _copyto = numpy.copyto
 
 
@@ -87,12 +89,12 @@ def _copy(target: Any, source: Any) -> None:
     if len(dims) == 1 and last[2] == 1 and target.nbytes < 4 * SMALLEST:
         _copyto(target, source)
         return
-    if len(dims) == 1 and last[0] > 4096:  # one long row: cut it, so that there are parts
+    if len(dims) == 1 and last[0] > 2 * _PIECE:  # one long row: cut it, so that there are parts
         size, t, s = last
-        whole = size // 2048
-        _run(copies_numba, None, target, source, [(whole, 2048 * t, 2048 * s), (2048, t, s)], 0, 0)
-        if size % 2048:
-            _run(copies_numba, None, target, source, [(size % 2048, t, s)], whole * 2048 * t, whole * 2048 * s)
+        whole = size // _PIECE
+        _run(copies_numba, None, target, source, [(whole, _PIECE * t, _PIECE * s), (_PIECE, t, s)], 0, 0)
+        if size % _PIECE:
+            _run(copies_numba, None, target, source, [(size % _PIECE, t, s)], whole * _PIECE * t, whole * _PIECE * s)
         return
     _run(copies_numba, turned, target, source, dims, 0, 0)
 
@@ -124,9 +126,12 @@ def _run(kernels: Any, turned: Any, target: Any, source: Any, dims: list, t_at: 
         )
     else:
         tiles = n0 * n1 * -(-n2 // 32)
-        kernels.copy_turned(
-            into, t_first + t_at, t0, t1, t2, of, s_first + s_at, s0, s1, s3, n1, n2, n3, count=tiles, work=2 * work
-        )
+        shape = (into, t_first + t_at, t0, t1, t2, of, s_first + s_at, s0, s1, s3, n1, n2, n3)
+        like = _FLOATS.get(into.itemsize)
+        if like is None:
+            kernels.copy_turned(*shape, count=tiles, work=2 * work)
+        else:
+            kernels.copy_turned_lines(like, *shape, count=tiles, work=2 * work)
 
 
 def _merged(shape: Any, targets: Any, sources: Any) -> list[tuple[int, int, int]]:

@@ -6,9 +6,10 @@ Positions go through np.uint64 because Numba counts negative ones from the end: 
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked
-from dynograd.kernels.lines_numba import LINE, copy_line
+from dynograd.kernels.lines_numba import LINE, copy_line, copy_run
+from dynograd.kernels.tiles_numba import BYTES, transpose_lines
 
-__all__ = ["copy_rows", "copy_triangle", "copy_turned", "fill"]
+__all__ = ["copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
 
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
 
@@ -29,13 +30,16 @@ def copy_rows(target, t_at, t0, t1, t2, source, s_at, s0, s1, s2, s3, n1, n2, n3
     of = s_at + start // n2 // n1 * s0 + b * s1 + c * s2
     for _ in range(start, stop):
         if s3 == 1:
-            whole = 0
-            if n3 < 8 * LINE:
-                while whole + LINE <= n3:
-                    copy_line(target, into + whole, source, of + whole)
-                    whole += LINE
-            for d in range(whole, n3):
-                target[np.uint64(into + d)] = source[np.uint64(of + d)]
+            if n3 >= 32 * LINE:
+                copy_run(target, into, source, of, n3)
+            else:
+                whole = 0
+                if n3 < 8 * LINE:
+                    while whole + LINE <= n3:
+                        copy_line(target, into + whole, source, of + whole)
+                        whole += LINE
+                for d in range(whole, n3):
+                    target[np.uint64(into + d)] = source[np.uint64(of + d)]
         elif s3 == 0:
             value = source[np.uint64(of)]
             for d in range(n3):
@@ -85,6 +89,45 @@ def copy_turned(target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, n1, n2, n3, 
                 else:
                     for d in range(rows):
                         target[np.uint64(begin + d)] = block[np.uint64(d * (TILE + 1) + c)]
+
+
+@chunked(noalias=True)
+def copy_turned_lines(like, target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, n1, n2, n3, start, stop):
+    """`copy_turned` for elements of 4 or 8 bytes, whose squares are turned in registers. `like` is an empty array of floats as large."""
+    block = np.empty(TILE * TILE, target.dtype)
+    size = target.itemsize
+    lanes = BYTES // size
+    held, first = np.int64(block.ctypes.data), np.int64(source.ctypes.data)
+    tiles = (n2 + TILE - 1) // TILE
+    for item in range(start, stop):
+        rest, c0 = item // tiles, item % tiles * TILE
+        a, b = rest // n1, rest % n1
+        into = t_at + a * t0 + b * t1 + c0 * t2
+        of = s_at + a * s0 + b * s1 + c0
+        columns = min(TILE, n2 - c0)
+        for d0 in range(0, n3, TILE):
+            rows = min(TILE, n3 - d0)
+            if columns < lanes or rows < lanes:
+                for c in range(columns):
+                    for d in range(d0, d0 + rows):
+                        target[np.uint64(into + c * t2 + d)] = source[np.uint64(of + c + d * s3)]
+                continue
+            for j in range(0, rows, lanes):
+                d = min(j, rows - lanes)
+                for i in range(0, columns, lanes):
+                    c = min(i, columns - lanes)
+                    come = first + (of + c + (d0 + d) * s3) * size
+                    transpose_lines(like, held + (c * TILE + d) * size, TILE * size, come, s3 * size)
+            if rows == TILE:
+                for c in range(columns):
+                    to = into + c * t2 + d0
+                    copy_line(target, to, block, c * TILE)
+                    copy_line(target, to + LINE, block, c * TILE + LINE)
+            else:
+                for c in range(columns):
+                    to = into + c * t2 + d0
+                    for d in range(rows):
+                        target[np.uint64(to + d)] = block[np.uint64(c * TILE + d)]
 
 
 @chunked(noalias=True)

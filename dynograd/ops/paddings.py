@@ -112,6 +112,12 @@ def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> An
             tuple([(max(0, before), max(0, after)) for before, after in sides]),
         )
         shape = tuple(input.shape)
+    _check_borders(shape, sides, mode)
+    return pad_mirrored(input, sides, mode)
+
+
+@lru_cache(maxsize=256)
+def _check_borders(shape: tuple[int, ...], sides: tuple[tuple[int, int], ...], mode: str) -> None:
     for dim, (size, pair) in enumerate(zip(shape, sides, strict=True)):
         widest = max(pair)
         if mode == "reflect" and widest >= max(size, 1):
@@ -127,4 +133,3 @@ def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> An
             raise ShapeError(
                 f"pad: expected a dimension that is not empty for mode {mode!r}, got size 0 at dimension {dim} of {shape}."
             )
-    return pad_mirrored(input, sides, mode)
