@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.copies_cpu import SMALLEST, copy_into
 
 __all__ = ["cat", "stack"]
@@ -38,9 +39,11 @@ def cat(arrays, dim):
 
 def stack(arrays, dim):
     """Arrays of one shape beside each other along a new dim."""
-    if not dim:
-        return cat([array[None] for array in arrays], 0)
     shape = arrays[0].shape
+    if not dim:
+        if not shape or (len(arrays) <= 8 and arrays[0].nbytes < SMALLEST // 8):
+            return np.array(arrays)  # 0.6 us for two small arrays, joining takes 1.3
+        return in_shape(cat(arrays, 0), (len(arrays), *shape))
     if dim == len(shape) and arrays[0].nbytes * len(arrays) >= SMALLEST:
         out = buffers.empty((*shape, len(arrays)), arrays[0].dtype)
         return np.stack(arrays, dim, out=out)

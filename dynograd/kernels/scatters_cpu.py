@@ -35,6 +35,7 @@ __all__ = [
 COMPILED_SIZE = 2048
 COMPILED_SIZE_OF_ADDING = 256
 _LARGE_INDEX = 1 << 15
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
 _BLOCK = 4096
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
@@ -56,6 +57,8 @@ def take(x, index, dim):
     elements = outer * inner * index.size
     if elements < (COMPILED_SIZE if inner == 1 else _LARGE_ROWS) or not size or x.itemsize > 8:
         return x.take(index, dim)
+    if index.size < _LARGE_INDEX and index.dtype is _INT64 and _max(index.view(_UINT64), None) < size:
+        return picked(x, index, dim)  # a negative number is huge without its sign
     low, high = limits(index)
     if low < -size or high >= size:
         raise IndexError(f"index {low if low < -size else high} is out of bounds for axis {dim} with size {size}")
