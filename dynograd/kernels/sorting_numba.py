@@ -10,8 +10,8 @@ from dynograd.kernels.compiling_numba import chunked, compiled
 __all__ = ["kth_of_rows", "order_of_rows", "top_of_rows"]
 
 _SHORT = 24  # rows up to this long are sorted by insertion
+_RUN = 16  # sorted by counting, for each, how many are smaller: no branches
 _MERGED = 512  # and up to this long by merging sorted runs; longer ones digit by digit
-_NO_PLACE = np.int64(-1)
 
 
 @compiled(inline=True)
@@ -39,8 +39,21 @@ def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, value
     own, spare = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
     index, other = np.empty(n, own_places.dtype), np.empty(n, own_places.dtype)
     counts = np.empty(256, np.int64)
+    joined = keys.itemsize == 4 and _SHORT < n <= _MERGED
+    words, others = np.empty(n if joined else 0, np.uint64), np.empty(n if joined else 0, np.uint64)
     for row in range(start, stop):
         begin = row * n
+        if joined:  # key and place in one word: one comparison, and equals keep their order
+            for i in range(n):
+                key = np.uint64(keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned)))
+                words[np.uint64(i)] = (key << np.uint64(32)) | np.uint64(i)
+            ordered = _order_words(words, others, n)
+            for i in range(n):
+                places[np.uint64(begin + i)] = np.int64(ordered[np.uint64(i)] & np.uint64(0xFFFFFFFF))
+            if values.size:
+                for i in range(begin, begin + n):
+                    values[np.uint64(i)] = x[np.uint64(begin + places[np.uint64(i)])]
+            continue
         for i in range(n):
             own[np.uint64(i)] = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned))
             index[np.uint64(i)] = i
@@ -60,6 +73,44 @@ def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, value
         if values.size:
             for i in range(begin, begin + n):
                 values[np.uint64(i)] = x[np.uint64(begin + places[np.uint64(i)])]
+
+
+@compiled
+def _order_words(words, spare, n):
+    """Sorts distinct words by merging sorted runs; the one of the two arrays that has the result."""
+    for begin in range(0, n, _RUN):
+        count = min(_RUN, n - begin)
+        for i in range(begin, begin + count):
+            word, rank = words[np.uint64(i)], 0
+            if count == _RUN:
+                for k in range(_RUN):
+                    rank += words[np.uint64(begin + k)] < word
+            else:
+                for k in range(count):
+                    rank += words[np.uint64(begin + k)] < word
+            spare[np.uint64(begin + rank)] = word
+    words, spare = spare, words
+    run = _RUN
+    while run < n:
+        for begin in range(0, n, 2 * run):
+            left, right, k = begin, min(n, begin + run), begin
+            middle, end = right, min(n, begin + 2 * run)
+            while left < middle and right < end:
+                one, two = words[np.uint64(left)], words[np.uint64(right)]
+                first = one < two
+                spare[np.uint64(k)] = one if first else two
+                left += first
+                right += not first
+                k += 1
+            while left < middle:
+                spare[np.uint64(k)] = words[np.uint64(left)]
+                left, k = left + 1, k + 1
+            while right < end:
+                spare[np.uint64(k)] = words[np.uint64(right)]
+                right, k = right + 1, k + 1
+        words, spare = spare, words
+        run *= 2
+    return words
 
 
 @compiled

@@ -175,7 +175,7 @@ def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, *slow(np.int32, np.uint8, np.float16)])
-@pytest.mark.parametrize("shape", [(50, 7), (40, 100), (9, 3000), (70000,)])
+@pytest.mark.parametrize("shape", [(50, 7), (40, 100), (20, 501), (9, 3000), (70000,)])
 def test_sorting_and_selecting(shape, dtype, descending, monkeypatch):
     x = (draw(*shape) * 20).round().clip(0 if dtype in (np.uint8, np.bool_) else None, None).astype(dtype)
     if np.issubdtype(dtype, np.floating):
