@@ -422,7 +422,7 @@ def _quick_flat(op: Any, functions: Any) -> Any:
             operands.append(other)
         known = scalars32 if kind is F32 else scalars64
         for one in args[count:]:
-            if type(one) is not float and type(one) is not int:
+            if (type(one) is not float and type(one) is not int) or one != one:
                 return False
             found = known.get(one)
             operands.append(number_array(one, kind) if found is None else found)

@@ -53,7 +53,7 @@ def _forward(name: str) -> Loop | None:
 def least_size(op: Op, fast: Any) -> int:
     """The number of elements from which `large_of(op)` is the faster one; 0 when there is none."""
     loop = _forward(op.name)
-    if loop is None or not loop.supports(F32):
+    if loop is None or not (loop.supports(F32) or loop.supports(F64)):
         return 0
     return loops_cpu.least_size(loop, isinstance(fast, numpy.ufunc) or op.name in ufuncs.VECTORISED)
 
@@ -66,7 +66,8 @@ def large_of(op: Op, fast: Any) -> Any:
     """The op on large arrays, `large(operands..., statics...)`: its loop, or the kernel `fast` where no loop fits."""
     loop = _forward(op.name)
     count = len(op.array_names)
-    native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3
+    native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3 and not loops_cpu.uses_libm(loop)
+    quotients = loop is not None and loop.checked
     flat = op.name in ufuncs.FLAT
 
     def large(*arguments: Any) -> Any:
@@ -77,6 +78,8 @@ def large_of(op: Op, fast: Any) -> Any:
             if all([one.shape == shape or not one.ndim for one in operands]):
                 return fast(*arguments)
         if batch_invariant():  # the kernel for small arrays takes any size
+            return fast(*arguments)
+        if quotients and kind is F32 and not loops_cpu.quotients_fit(operands):
             return fast(*arguments)
         if kind is F32 or (kind is F64 and not native):
             try:
@@ -103,7 +106,9 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
     def compute(operands: list[Any], statics: tuple) -> bool:
         target = operands[0]
         kind = target.dtype
-        if target.size >= least > 0 and (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
+        if loop is not None and loop.checked:
+            pass
+        elif target.size >= least > 0 and (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
             if loop(operands, statics, target) is not None:  # type: ignore[misc]
                 return True
         if native or not (kind is F32 or kind is F64):

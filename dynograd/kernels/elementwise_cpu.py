@@ -268,7 +268,7 @@ def sinc(input: Any) -> Any:
 
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
-    if input.size >= COMPOSED:
+    if input.size >= COMPOSED and min == min and max == max:
         function = FLAT["clamp"][char := input.dtype.char]
         if function is not None:
             low = -numpy.inf if min is None else min

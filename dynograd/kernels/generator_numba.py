@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from dynograd.kernels import formulas, math_numba, special_numba
+from dynograd.kernels import formulas, math_numba, quotients_numba, special_numba
 from dynograd.kernels.compiling_numba import REASSOCIATED, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.formulas import Tree
 
@@ -27,9 +27,11 @@ __all__ = ["row_kernel", "ufunc"]
 
 _NAMES: dict[str, Any] = {name: getattr(math_numba, name) for name in math_numba.__all__}
 _NAMES |= {name: getattr(special_numba, name) for name in special_numba.__all__}
+_NAMES |= {name: getattr(quotients_numba, name) for name in quotients_numba.__all__}
+_NAMES |= {"sin": np.sin, "cos": np.cos}
 _NAMES |= {"np": np, "carray": carray, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 _NAMES |= {"copysign": np.copysign}
-_KEY = _stamp_of(math_numba.exp) + _stamp_of(special_numba.lgamma)
+_KEY = _stamp_of(math_numba.exp) + _stamp_of(special_numba.lgamma) + _stamp_of(quotients_numba.mod)
 
 
 def row_kernel(

@@ -16,12 +16,12 @@ from dynograd.arrays import buffers
 from dynograd.kernels import formulas, threads
 from dynograd.kernels.formulas import Tree
 
-__all__ = ["Loop", "least_size", "ufunc"]
+__all__ = ["Loop", "least_size", "quotients_fit", "ufunc", "uses_libm"]
 
 # Elements from which a generated kernel beats NumPy (measured, Zen 4, 2 threads). What NumPy does in one pass at memory speed
-# gains only by kept pages and threads; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
+# gains only by threads, whose start and the planning cost 9 us; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
 # pay for planning and calling (3 us) at 16k, more of them sooner, exponentials among several passes at once.
-ONE_PASS = 1 << 17
+ONE_PASS = 3 << 16
 TWO_PASSES = 1 << 14
 TRANSCENDENTAL = 1 << 14
 COMPOSED = 1 << 12
@@ -40,6 +40,10 @@ _SIMPLE = frozenset(
 )
 _VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf sigmoid".split())
 _SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
+# Of float64 by libm, in parts on all threads: NumPy has no vector code for them either.
+_BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())
+# Of float32 where `quotients_fit`.
+_QUOTIENTS = frozenset("mod fmod floor_divide".split())
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
 _FLOATS = ("float32", "float64")
 _EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
@@ -64,6 +68,7 @@ class Loop:
         "_special",
         "_supported",
         "_typed",
+        "checked",
         "cost",
         "functions",
         "name",
@@ -82,10 +87,12 @@ class Loop:
         truths: frozenset[str] = frozenset(),
     ) -> None:
         self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
-        self.trees = tuple(formulas.simplify(tree) for tree in trees)
+        self.trees = tuple(_with_choices(formulas.simplify(tree), statics) for tree in trees)
         self.functions = formulas.functions_in(*self.trees)
         costly = len(self.functions & _VECTOR)
         self.cost = 1 + formulas.operations(*self.trees) // 4 + 3 * costly + 40 * len(self.functions & _SCALAR)
+        self.cost += 10 * len(self.functions & _BY_LIBM)
+        self.checked = len(self.trees) == 1 and self.trees[0].head in _QUOTIENTS
         self._typed = next(index for index, text in enumerate(operands) if text not in truths)
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._results = tuple(_BOOL if formulas.is_truth(tree, truths) else None for tree in self.trees)
@@ -103,7 +110,12 @@ class Loop:
         found = self._supported.get(kind.char)
         if found is None:
             if kind.name in _FLOATS:
-                found = self.functions <= _SIMPLE | _VECTOR | _SCALAR or self._special is not None
+                known = _SIMPLE | _VECTOR | _SCALAR
+                if kind.name == "float64":
+                    known |= _BY_LIBM
+                elif self.checked:
+                    known |= _QUOTIENTS
+                found = self.functions <= known or self._special is not None
             else:
                 found = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
             self._supported[kind.char] = found
@@ -141,6 +153,8 @@ class Loop:
             statics = tuple(
                 [bound if value is None else float(value) for value, bound in zip(statics, self._bounds, strict=True)]
             )
+            if any([value != value for value in statics]):  # choices between NaN and a number would take the number
+                return None
         shape = operands[0].shape
         for x in operands:
             if x.shape != shape or not x.flags.carray:
@@ -371,13 +385,31 @@ def _writeable(x: Any) -> Any:
 
 def least_size(loop: Loop, native: bool) -> int:
     """The number of elements from which the loop is faster than NumPy; `native`: NumPy has a function for it."""
-    costly = loop.functions & (_VECTOR | _SCALAR)
+    costly = loop.functions & (_VECTOR | _SCALAR | _BY_LIBM)
     if native:
         return TRANSCENDENTAL if costly else ONE_PASS
     if costly:
         return COMPOSED_TRANSCENDENTAL
     passes = formulas.operations(*loop.trees)
     return ONE_PASS if passes < 2 else TWO_PASSES if passes < 3 else COMPOSED
+
+
+def quotients_fit(operands: Any) -> bool:
+    """Whether float32 quotients are below 2**28, where `quotients_numba` is exact. False where there are NaN or infinities."""
+    input, other = operands
+    if not input.size or not other.size:
+        return True
+    low = other.min()
+    if low <= 0:
+        highest = other.max()
+        low = -highest if highest < 0 else numpy.abs(other).min()
+    high = max(input.max(), -input.min())
+    return bool(float(high) < float(low) * 2.0**28)
+
+
+def uses_libm(loop: Loop) -> bool:
+    """Whether its float64 code is as good as NumPy's on one thread."""
+    return bool(loop.functions & _BY_LIBM)
 
 
 def _new(shape: tuple[int, ...], size: int, kind: Any) -> Any:
@@ -387,6 +419,19 @@ def _new(shape: tuple[int, ...], size: int, kind: Any) -> Any:
 def _overlaps(operands: Any, out: Any) -> bool:
     """Whether an operand shares memory with `out` otherwise than by being it."""
     return any([x is not out and numpy.may_share_memory(x, out) for x in operands])
+
+
+def _with_choices(tree: Tree, statics: tuple[str, ...]) -> Tree:
+    """The tree with maxima and minima of something and a number as choices: one comparison instead of two for NaN."""
+    if tree.head in ("name", "number"):
+        return tree
+    parts = [_with_choices(part, statics) for part in tree.parts]
+    if tree.head in ("max", "min"):
+        left, right = parts
+        if right.head == "number" or (right.head == "name" and right.parts[0] in statics):
+            beyond = formulas.call("<=", left, right) if tree.head == "max" else formulas.call("<=", right, left)
+            return formulas.call("select", beyond, right, left)
+    return formulas.call(tree.head, *parts)
 
 
 def _powers(trees: tuple[Tree, ...]) -> list[Tree]:

@@ -43,7 +43,10 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "digamma": ("input", "digamma(input)"),
     "polygamma": ("n input", "polygamma(input, n)"),
     "relu": ("input", "input <= 0 ? 0 : input"),
-    "clamp": ("input min max", "min(max(input, min), max)"),
+    "clamp": (
+        "input min max",
+        "max <= (input <= min ? min : input) ? max : (input <= min ? min : input)",
+    ),  # no NaN bounds
     "addcmul": ("input tensor1 tensor2 value", "input + value * tensor1 * tensor2"),
     "addcdiv": ("input tensor1 tensor2 value", "input + value * tensor1 / tensor2"),
     "lerp": (

@@ -123,3 +123,45 @@ def test_select_moves_the_bits_of_every_dtype():
         found = elementwise_cpu.where(mask, one, two)
         assert found.dtype == letter
         numpy.testing.assert_array_equal(found, numpy.where(mask, one, two))
+
+
+@pytest.mark.parametrize("size", [7, 600, ONE_PASS])
+@pytest.mark.parametrize("bounds", [(numpy.nan, 1.0), (-1.0, numpy.nan), (numpy.nan, None)])
+def test_nan_bounds_make_everything_nan(size, bounds):
+    x = dynograd.ones(size)
+    assert x.clamp(*bounds).isnan().all() and x.clamp_(*bounds).isnan().all()
+
+
+QUOTIENTS = [("fmod", numpy.fmod), ("remainder", numpy.remainder), ("floor_divide", numpy.floor_divide)]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1000, 20000, ONE_PASS])
+@pytest.mark.parametrize(("name", "reference"), QUOTIENTS)
+def test_remainders_are_exact(name, reference, size, kind):
+    random = numpy.random.default_rng(0)
+    x, y = (random.standard_normal(size) * 100).astype(kind), random.standard_normal(size).astype(kind)
+    y[abs(y) < 0.01] = 3
+    x[:500] = numpy.round(x[:500])
+    y[:400] = numpy.round(random.standard_normal(400) * 5) * 2 + 1
+    x[400:450] = y[400:450] * 5
+    x[450:452] = 0.0, -0.0
+    for other in (y, abs(y), -abs(y), numpy.full_like(y, 0.1), numpy.full_like(y, 3)):
+        wanted = reference(x, other)
+        found = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(other)).numpy()
+        numpy.testing.assert_array_equal(found, wanted)
+        numpy.testing.assert_array_equal(numpy.signbit(found), numpy.signbit(wanted))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "odd", [(1e30, 3), (numpy.inf, 2), (numpy.nan, 1), (1, 0), (-1, numpy.inf), (1, -numpy.inf), (5, 1e-40)]
+)
+@pytest.mark.parametrize(("name", "reference"), QUOTIENTS)
+def test_remainders_of_large_quotients_and_infinities(name, reference, odd, kind):
+    x, y = numpy.full(20000, 7, kind), numpy.full(20000, -2, kind)
+    x[77], y[77] = odd
+    with numpy.errstate(all="ignore"):
+        wanted = reference(x, y)
+    found = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(y)).numpy()
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-6)
