@@ -9,6 +9,7 @@ from dynograd import arrays
 from dynograd.autograd.engine import run_backward
 from dynograd.errors import GradientError
 from dynograd.interpreter import TENSORS
+from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["backward", "grad"]
@@ -43,7 +44,7 @@ def backward(
     found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
     for one, g in zip(chosen, found, strict=True):
         if g is not None:
-            given = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+            given = g if isinstance(g, Tensor) else wrap(_copied(g))
             one._grad = given if one._grad is None else one._grad + given
 
 
@@ -109,7 +110,12 @@ def _others(outputs: Any, seeds: Any) -> bool:
 def _own(g: Any) -> Any:
     """A gradient that is a stretched view or a number, as an array of its own."""
     g = arrays.as_result(g)
-    return g if arrays.owns_memory(g) else arrays.copy(g)
+    return g if arrays.owns_memory(g) else _copied(g)
+
+
+def _copied(g: Any) -> Any:
+    g = arrays.as_result(g)
+    return kernel("copies", "copied", g)(g)
 
 
 def _target(who: str, one: Any) -> Any:

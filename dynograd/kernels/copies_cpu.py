@@ -49,7 +49,10 @@ def copied(array: Any) -> Any:
     if array.nbytes < SMALLEST:
         return numpy.array(array, order="C")
     made = buffers.empty(array.shape, array.dtype)
-    copy_into(made, array)
+    if not any(array.strides):  # one element everywhere: the gradient of a sum
+        fill(made, array.flat[0])
+    else:
+        copy_into(made, array)
     return made
 
 
