@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray, quietly
+from dynograd.arrays import buffers, ndarray, quietly
 from dynograd.interpreter.shared import F32, F64
 from dynograd.kernels import formulas, kernel, loops_cpu, ufuncs
 from dynograd.kernels.batch_invariance import batch_invariant
@@ -54,10 +54,12 @@ def least_size(op: Op, fast: Any) -> int:
     """The number of elements from which `large_of(op)` is the faster one; 0 when there is none."""
     loop = _forward(op.name)
     if loop is None or not (loop.supports(F32) or loop.supports(F64)):
-        return 0
+        return _KEPT if isinstance(fast, numpy.ufunc) and not op.static_names else 0
     return loops_cpu.least_size(loop, isinstance(fast, numpy.ufunc) or op.name in ufuncs.VECTORISED)
 
 
+# Elements from which NumPy's own functions write into kept memory (float32: where `buffers` begins to keep it).
+_KEPT = 1 << 16
 # NumPy gives zeros for nothing; negative places want a division, as their kernel does it.
 _WITHOUT_LOOP = frozenset({"zeroed", "round_decimals"})
 
@@ -65,7 +67,10 @@ _WITHOUT_LOOP = frozenset({"zeroed", "round_decimals"})
 def large_of(op: Op, fast: Any) -> Any:
     """The op on large arrays, `large(operands..., statics...)`: its loop, or the kernel `fast` where no loop fits."""
     loop = _forward(op.name)
+    if loop is None or not (loop.supports(F32) or loop.supports(F64)):
+        return _kept(fast)
     count = len(op.array_names)
+    plain = _kept(fast) if isinstance(fast, numpy.ufunc) else fast
     native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3 and not loops_cpu.uses_libm(loop)
     quotients = loop is not None and loop.checked
     flat = op.name in ufuncs.FLAT
@@ -88,9 +93,27 @@ def large_of(op: Op, fast: Any) -> Any:
                 found = None
             if found is not None:
                 return found[0]
-        return fast(*arguments)
+        return plain(*arguments)
 
     return large
+
+
+def _kept(function: Any) -> Any:
+    """A NumPy function that writes large results into kept memory."""
+    kinds: dict[Any, Any] = {}
+
+    def kept(*operands: Any) -> Any:
+        first = operands[0]
+        shape, kind = first.shape, first.dtype
+        for one in operands:
+            if one.dtype is not kind or (one.shape != shape and one.ndim) or not one.flags.c_contiguous:
+                return function(*operands)
+        result = kinds.get(kind)
+        if result is None:
+            result = kinds[kind] = function(*[numpy.ones((), kind) for _ in operands]).dtype
+        return function(*operands, out=buffers.empty(shape, result))
+
+    return kept
 
 
 def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
@@ -106,7 +129,7 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
     def compute(operands: list[Any], statics: tuple) -> bool:
         target = operands[0]
         kind = target.dtype
-        if loop is not None and loop.checked:
+        if loop is None or loop.checked:
             pass
         elif target.size >= least > 0 and (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
             if loop(operands, statics, target) is not None:  # type: ignore[misc]

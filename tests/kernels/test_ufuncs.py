@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import dynograd
+from dynograd.arrays import buffers
 from dynograd.kernels import elementwise_cpu, ufuncs
 from dynograd.kernels.loops_cpu import ONE_PASS
 
@@ -176,3 +177,34 @@ def test_gradients_of_large_sums_are_arrays_of_their_own(kind):
     assert found.dtype is kind and found.is_contiguous() and (found == 2.5).all()
     found[0, 0] = 1
     assert found[0, 1].item() == 2.5
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool"])
+@pytest.mark.parametrize("name", ["tan", "atan2", "bitwise_and", "eq", "logical_not", "sinh", "add"])
+def test_large_results_of_numpy_functions_lie_in_kept_memory(name, kind):
+    array = (numpy.arange(300_000) % 7 - 3).astype(kind)
+    if name == "bitwise_and" and kind[0] == "f":
+        pytest.skip("integers only")
+    one = name in ("tan", "logical_not", "sinh")
+    for x in (array, array.reshape(600, 500).T, array[::2]):
+        x = dynograd.tensor(x) if x.base is None else dynograd.from_numpy(x)
+        found = getattr(dynograd, name)(*([x] if one else [x, x]))
+        base = (
+            x.numpy().astype(found.numpy().dtype) if kind == "bool" and name in ("tan", "atan2", "sinh") else x.numpy()
+        )
+        function = {"tan": numpy.tan, "atan2": numpy.arctan2, "bitwise_and": numpy.bitwise_and, "eq": numpy.equal,
+                    "logical_not": numpy.logical_not, "sinh": numpy.sinh, "add": numpy.add}[name]  # fmt: skip
+        numpy.testing.assert_allclose(found.numpy(), function(*([base] if one else [base, base])), rtol=1e-6)
+    if kind == "float64" and name in ("tan", "atan2", "add"):
+        big = dynograd.tensor(array)
+        assert buffers.is_leased(getattr(dynograd, name)(*([big] if one else [big, big])).array)
+
+
+@pytest.mark.parametrize("name", ["tan", "atan", "sinh", "sin", "floor", "remainder"])
+def test_in_place_forms_of_large_arrays(name):
+    array = values(70_000, 0)
+    array[:10] = 1
+    other = (dynograd.tensor(numpy.full(70_000, 0.75, "float32")),) if name == "remainder" else ()
+    wanted = getattr(dynograd, name)(dynograd.tensor(array), *other)
+    found = getattr(dynograd.tensor(array), f"{name}_")(*other)
+    numpy.testing.assert_array_equal(found.numpy(), wanted.numpy())

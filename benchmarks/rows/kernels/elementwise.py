@@ -47,6 +47,34 @@ def bias_gelu(torch, rows, columns):
     return Kernel(lambda x, b: gelu(x + b), draw(torch, (rows, columns), (columns,)))
 
 
+@kernel("bias_gelu_fused", TABLE, small=(4, 5))
+def bias_gelu_fused(torch, rows, columns):
+    """By the one function where the library has it; PyTorch has not, eagerly."""
+    gelu = torch.nn.functional.gelu
+    fused = getattr(torch.nn.functional, "bias_gelu", lambda x, b: gelu(x + b))
+    return Kernel(fused, draw(torch, (rows, columns), (columns,)))
+
+
+@kernel("dropout_add_fused", TABLE, small=(4, 5))
+def dropout_add_fused(torch, rows, columns):
+    """residual + dropout(x, 0.1) by the one function where the library has it."""
+    dropout = torch.nn.functional.dropout
+    fused = getattr(
+        torch.nn.functional, "dropout_add", lambda x, residual, p, training: residual + dropout(x, p, training)
+    )
+    x, residual = draw(torch, (rows, columns), (rows, columns))
+    size = 4 * rows * columns
+    return Kernel(lambda x, residual: fused(x, residual, 0.1, True), (x, residual), backward_moved=6 * size + size // 4)
+
+
+@kernel("swiglu_fused", TABLE, small=(4, 5))
+def swiglu_fused(torch, rows, columns):
+    """silu(gate) * x by the one function where the library has it."""
+    silu = torch.nn.functional.silu
+    fused = getattr(torch.nn.functional, "swiglu", lambda gate, x: silu(gate) * x)
+    return Kernel(fused, draw(torch, (rows, columns), (rows, columns)))
+
+
 @kernel("dropout_add", TABLE, small=(4, 5))
 def dropout_add(torch, rows, columns):
     """residual + dropout(x, 0.1). The libraries draw different masks; with so many elements the fingerprints agree all the same."""
