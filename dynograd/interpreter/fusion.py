@@ -129,10 +129,12 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
     def compute(operands: list[Any], statics: tuple) -> bool:
         target = operands[0]
         kind = target.dtype
-        if loop is None or loop.checked:
-            pass
-        elif target.size >= least > 0 and (kind is F32 or (kind is F64 and not (native and loop.cost > 3))):  # type: ignore[union-attr]
-            if loop(operands, statics, target) is not None:  # type: ignore[misc]
+        if loop is not None and target.size >= least > 0:
+            if kind is F32:
+                fits = not loop.checked or loops_cpu.quotients_fit(operands)
+            else:
+                fits = kind is F64 and not (native and loop.cost > 3 and not loops_cpu.uses_libm(loop))
+            if fits and loop(operands, statics, target) is not None:
                 return True
         if native or not (kind is F32 or kind is F64):
             return False
