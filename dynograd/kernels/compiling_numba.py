@@ -282,7 +282,14 @@ def _code_of(function: Callable[..., Any]) -> str:
 
 _one_at_a_time: threading.Lock | None = None
 _ready = False
-_masks = threading.local()
+_most = 1
+
+
+class _Masks(threading.local):
+    count = 0  # what this Python thread has told Numba
+
+
+_masks = _Masks()
 
 
 def _prepare_pool() -> None:
@@ -291,15 +298,18 @@ def _prepare_pool() -> None:
     Numba's own pool (`workqueue`, where neither OpenMP nor TBB is installed) ends the program when two threads enter it; they
     then take turns.
     """
-    global _ready, _one_at_a_time
+    global _ready, _most, _one_at_a_time
     if not _ready:
         from numba.np.ufunc import parallel
 
         parallel._launch_threads()
         if parallel.threading_layer() == "workqueue":
             _one_at_a_time = threading.Lock()
+        _most = numba.config.NUMBA_NUM_THREADS
         _ready = True
-    wanted = min(threads.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
-    if getattr(_masks, "count", 0) != wanted:
+    wanted = threads.get_num_threads()
+    if wanted > _most:
+        wanted = _most
+    if _masks.count != wanted:
         numba.set_num_threads(wanted)
         _masks.count = wanted
