@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels.batch_invariance import batch_invariant
 
 __all__ = ["LARGE", "arg_extreme", "in_memory_order", "reduced", "suits"]
 
@@ -26,8 +27,12 @@ _UNSIGNED = {4: numpy.dtype(numpy.uint32), 8: numpy.dtype(numpy.uint64)}
 
 
 def suits(input: Any, dim: Any) -> bool:
-    """Whether a reduction over `dim` pays for a compiled kernel: large, and in one piece of memory in some order of its dims."""
-    if input.size < 2 * LARGE and (input.size < LARGE or (input.ndim > 1 and dim in _FIRST)):
+    """Whether a reduction over `dim` pays for a compiled kernel: large, and in one piece of memory in some order of its dims.
+
+    In batch-invariant mode small ones go there too: how many rows there are must not decide how one is summed.
+    """
+    small = input.size < 2 * LARGE and (input.size < LARGE or (input.ndim > 1 and dim in _FIRST))
+    if small and not (batch_invariant() and input.size):
         return False
     return dim != () and (input.flags.c_contiguous or in_memory_order(input) is not None)
 
@@ -103,7 +108,7 @@ def _rows_step(join: str, term: str, x: Any, outer: int, n: int, kind: Any) -> A
         reductions_numba.rows(join, term)(x, n, block, blocks, out, count=outer * blocks, work=x.size // 2)
     if blocks == 1:
         return out
-    if out.size < LARGE:
+    if out.size < LARGE or batch_invariant():
         return _UFUNCS[join].reduce(out.reshape(outer, blocks), 1)
     return _rows_step(join, "same", out, outer, blocks, kind)
 

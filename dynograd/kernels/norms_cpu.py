@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.blocks_cpu import LARGE, reduced, suits
+from dynograd.kernels.blocks_cpu import reduced, suits
 from dynograd.kernels.reductions_cpu import widened
 
 _TERMS: dict[float, str] = {0: "nonzero", 1: "size", 2: "square"}
@@ -17,7 +17,7 @@ _REAL = {"F": numpy.dtype(numpy.float32), "D": numpy.dtype(numpy.float64)}
 
 def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
     wide = widened(input)
-    if wide.dtype.kind == "f" and p in (0, 1, 2) and wide.size >= LARGE and suits(wide, dim):
+    if wide.dtype.kind == "f" and p in (0, 1, 2) and suits(wide, dim):
         found = reduced("sum", _TERMS[p], wide, dim, keepdim, wide.dtype)
         if p == 2:
             found = numpy.sqrt(found)

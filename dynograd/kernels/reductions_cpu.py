@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.blocks_cpu import LARGE, reduced, suits
 from dynograd.kernels.copies_cpu import contiguous
 
@@ -50,7 +51,7 @@ def with_kept(reduced: Any, dim: Any, keepdim: bool) -> Any:
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
-    if input.size < LARGE and kind.kind == "f" and kind.num != _HALF:
+    if input.size < LARGE and kind.kind == "f" and kind.num != _HALF and not batch_invariant():
         return _add_reduce(input, dim, None, None, keepdim)
     if kind.num == _HALF or kind.kind == "V":
         return total(input.astype(numpy.float32), dim, keepdim).astype(kind)
@@ -63,7 +64,7 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
 
 def total(input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of floating numbers. NumPy's own is slow along contiguous memory, and down few columns."""
-    if input.size < LARGE or input.dtype.kind != "f" or not suits(input, dim):
+    if input.dtype.kind != "f" or not suits(input, dim):
         return _add_reduce(input, dim, None, None, keepdim)
     return reduced("sum", "same", input, dim, keepdim, input.dtype)
 
@@ -107,7 +108,10 @@ def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     if kind.num == _HALF or kind.kind == "V":
         found = total(input.astype(numpy.float32), dim, keepdim)
         return (found / count).astype(kind) if count else numpy.full(found.shape, numpy.nan, kind)
-    found = _add_reduce(input, dim, None, None, keepdim) if input.size < LARGE else total(input, dim, keepdim)
+    if input.size < LARGE and not batch_invariant():
+        found = _add_reduce(input, dim, None, None, keepdim)
+    else:
+        found = total(input, dim, keepdim)
     return found / count if count else numpy.full(found.shape, numpy.nan, kind)
 
 
@@ -150,7 +154,7 @@ def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
     if is_half(kind):
         return _multiply_reduce(input.astype(numpy.float32), dim, None, None, keepdim).astype(kind)
-    if kind.kind == "f" and input.size >= LARGE and suits(input, dim):
+    if kind.kind == "f" and suits(input, dim):
         return reduced("prod", "same", input, dim, keepdim, kind)
     return _multiply_reduce(input, dim, numpy.int64 if kind.kind in "iub" else None, None, keepdim)
 

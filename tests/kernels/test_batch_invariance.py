@@ -61,7 +61,47 @@ class Matmul(nn.Module):
         return x @ self.weight
 
 
+class First(nn.Module):
+    """The first result of a recurrent layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+class Means(nn.Module):
+    """Sums over dims of an example: the last, one in the middle, several; a long one goes in blocks."""
+
+    def forward(self, x):
+        long = x.repeat(1, 1, 300).flatten(1)
+        parts = [x.mean(-1), x.mean(1), x.amax(1), x.sum((1, 2))[:, None], x.norm(dim=2), long.mean(1)[:, None]]
+        return dynograd.cat(parts, 1)
+
+
+def pictures():
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 1), nn.GroupNorm(4, 32)),
+        *(
+            nn.MaxPool2d(2),
+            nn.Conv2d(32, 32, 5, stride=2, groups=32),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        ),
+    )
+
+
 LAYERS = {
+    "conv": (pictures, (3, 20, 20)),
+    "conv1d": (lambda: nn.Sequential(nn.Conv1d(8, 24, 5), nn.GELU(), nn.ConvTranspose1d(24, 8, 3, stride=2)), (8, 50)),
+    "lstm": (lambda: First(nn.LSTM(24, 40, num_layers=2, bidirectional=True, batch_first=True)), (9, 24)),
+    "gru": (lambda: First(nn.GRU(24, 40, batch_first=True)), (9, 24)),
+    "rnn": (lambda: First(nn.RNN(24, 40, batch_first=True)), (9, 24)),
+    "rms-norm": (lambda: nn.Sequential(nn.Linear(32, 32), nn.RMSNorm(32), nn.LogSoftmax(-1)), (5, 32)),
+    "means": (Means, (7, 32)),
     "linear": (lambda: nn.Linear(32, 45), (32,)),
     "linear-rows": (lambda: nn.Linear(32, 300), (5, 32)),
     "mlp": (lambda: nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 10), nn.Softmax(-1)), (32,)),
