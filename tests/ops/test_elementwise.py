@@ -23,7 +23,7 @@ STATICS = {
     "exponent": 3, "nan": 0.5, "posinf": 3.0, "neginf": -3.0, "n": 1, "min": -0.5, "max": 0.7, "value": 0.5,
     "min_val": -0.5, "max_val": 0.7, "lambd": 0.5,
 }  # fmt: skip
-LARGE = 140_000
+LARGE = 200_000  # above loops_cpu.ONE_PASS
 
 
 def large_ops():
@@ -40,6 +40,8 @@ def differentiable_ops():
 
 def operands_of(op, shapes, dtype="float32"):
     generator = numpy.random.default_rng(5)
+    if op.promote == "integer":
+        return [generator.integers(0, 9, shape) for shape in shapes]
     low, high = DOMAINS.get(op.name, (0.2, 3.0) if op.name in POSITIVE else (-2.0, 2.0))
     found = [generator.uniform(low, high, shape).astype(numpy.float32).astype(dtype) for shape in shapes]
     if op.promote == "select":
@@ -52,14 +54,14 @@ def shapes_of(op, form):
     if form == "flat":
         return [(LARGE,)] * count
     if form == "rows":
-        return [(700, 200), (200,), (700, 1)][:count]
-    return [(200,), (700, 200), ()][:count]
+        return [(1000, 200), (200,), (1000, 1)][:count]
+    return [(200,), (1000, 200), ()][:count]
 
 
 def reference_of(op, operands, statics):
     """The op in float64, in pieces too small for generated kernels."""
     shape = numpy.broadcast_shapes(*[x.shape for x in operands])
-    full = [numpy.broadcast_to(x if x.dtype == bool else x.astype("f8"), shape).reshape(-1) for x in operands]
+    full = [numpy.broadcast_to(x if x.dtype.kind in "bi" else x.astype("f8"), shape).reshape(-1) for x in operands]
     pieces = [
         op.function(*[dg.tensor(x[at : at + 500].copy()) for x in full], *statics).numpy()
         for at in range(0, full[0].size, 500)
@@ -79,7 +81,7 @@ def test_forward(name, form):
     op = registry[name]
     statics = [STATICS[one] for one in op.static_names]
     if form == "transposed":
-        operands = [x.T for x in operands_of(op, [(200, 700)] * len(op.array_names))]
+        operands = [x.T for x in operands_of(op, [(200, 1000)] * len(op.array_names))]
     else:
         operands = operands_of(op, shapes_of(op, form))
     found = {}
