@@ -30,7 +30,7 @@ class FreshRow:
     unit: str
     row: str = ""
     cold: bool = False
-    """Whether Numba's cache of compiled kernels starts empty."""
+    """Whether the cache of compiled kernels starts empty."""
     group: str = "fresh"
 
 
@@ -40,6 +40,7 @@ FRESH = {
         FreshRow("import", "import", "s"),
         FreshRow("first.mlp", "first", "s", "mlp"),
         FreshRow("first.sentiment", "first", "s", "sentiment"),
+        FreshRow("first.mlp.cold", "first", "s", "mlp", cold=True),
         FreshRow("first.sentiment.cold", "first", "s", "sentiment", cold=True),
         FreshRow("memory.mlp", "peak", "MiB", "mlp"),
         FreshRow("memory.sentiment", "peak", "MiB", "sentiment"),
@@ -60,7 +61,7 @@ def measure(row: FreshRow, library: str, threads: int, steps: int) -> dict[str, 
     arguments = ["-m", "benchmarks.fresh", row.kind, library, row.row, str(steps), str(threads)]
     with tempfile.TemporaryDirectory() as folder:
         start = time.time()
-        text = output_of(arguments, threads, **({"NUMBA_CACHE_DIR": folder} if row.cold else {}))
+        text = output_of(arguments, threads, **({"DYNOGRAD_CACHE_DIR": folder} if row.cold else {}))
     reading = json.loads(text.splitlines()[-1])
     return {"value": reading["finished"] - start} if row.kind == "first" else reading
 
