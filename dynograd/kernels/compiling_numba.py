@@ -12,7 +12,6 @@ import inspect
 import linecache
 import pickle
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -23,7 +22,7 @@ import numpy
 from numba import njit
 from numba.core import dispatcher
 
-from dynograd.kernels import blas, kernel_cache, threads
+from dynograd.kernels import blas, drivers_numba, kernel_cache, threads
 
 __all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
 
@@ -99,53 +98,57 @@ class Chunked:
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("_driver", "_needs_blas", "name", "serial")
+    __slots__ = ("_addresses", "_needs_blas", "_table", "name", "serial")
 
     def __init__(self, function: Callable[..., None], *, noalias: bool, exact: bool, blas: bool, key: str) -> None:
         self.name = function.__name__
         self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
         self._needs_blas = blas
-        self._driver: Any = None
+        self._addresses: dict[int, int] = {}
+        self._table = drivers_numba.table_of({})
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
         """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
         if not parts:
             parts = 1 if work < _TWO_GRAINS else threads.parts(work)
+        if parts > count:
+            parts = count
         if self._needs_blas:
             with blas.one_thread:
                 self._run(arguments, count, parts)
-        elif parts == 1:
+        elif parts <= 1:
             self.serial(*arguments, 0, count)
         else:
             self._run(arguments, count, parts)
 
     def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
-        if parts > count:
-            parts = count
-        if parts <= 1:
+        num_threads = drivers_numba.pool_threads() if parts > 1 else 0
+        if num_threads <= 1:
             self.serial(*arguments, 0, count)
             return
-        _prepare_pool()
-        driver = self._driver or self._make_driver(len(arguments))
-        if _one_at_a_time is None:
-            driver(*arguments, count, parts)
+        launch = drivers_numba.launcher(len(arguments), compile_source)
+        if num_threads > parts:
+            num_threads = parts
+        turn = drivers_numba.turns
+        if turn is None:
+            found = launch(self._table, *arguments, count, parts, num_threads)
         else:
-            with _one_at_a_time:
-                driver(*arguments, count, parts)
+            with turn:
+                found = launch(self._table, *arguments, count, parts, num_threads)
+        if not found:
+            if self._learn(arguments):
+                self._run(arguments, count, parts)
+            else:
+                self.serial(*arguments, 0, count)
 
-    def _make_driver(self, arity: int) -> Any:
-        names = ", ".join(f"a{index}" for index in range(arity))
-        source = (
-            f"def {self.name}_driver({names}, count, parts):\n"
-            f"    for part in prange(parts):\n"
-            f"        body({names}, count * part // parts, count * (part + 1) // parts)\n"
-        )
-        body = self.serial
-        stamp = f"{_stamp_of(body.py_func)} {body.dynograd_key}"
-        self._driver = compile_source(
-            source, f"{self.name}_driver", {"body": body, "prange": numba.prange}, parallel=True, key=stamp
-        )
-        return self._driver
+    def _learn(self, arguments: tuple[Any, ...]) -> bool:
+        """Adds the kernel's machine code for these arguments' types to the table."""
+        kinds = tuple(numba.typeof(argument) for argument in arguments)
+        address = drivers_numba.address_of(self.serial, (*kinds, numba.int64, numba.int64))
+        if address:
+            self._addresses[drivers_numba.slot_of(kinds)] = address
+            self._table = drivers_numba.table_of(dict(self._addresses))
+        return bool(address)
 
     def __repr__(self) -> str:
         return f"<chunked kernel {self.name}>"
@@ -276,40 +279,3 @@ def _code_of(function: Callable[..., Any]) -> str:
     code = function.__code__
     constants = [constant for constant in code.co_consts if not inspect.iscode(constant)]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
-
-
-# --- the pool ----------------------------------------------------------------------------------------------------------------
-
-_one_at_a_time: threading.Lock | None = None
-_ready = False
-_most = 1
-
-
-class _Masks(threading.local):
-    count = 0  # what this Python thread has told Numba
-
-
-_masks = _Masks()
-
-
-def _prepare_pool() -> None:
-    """Starts Numba's pool when it is first needed, and tells it how many threads this Python thread wants.
-
-    Numba's own pool (`workqueue`, where neither OpenMP nor TBB is installed) ends the program when two threads enter it; they
-    then take turns.
-    """
-    global _ready, _most, _one_at_a_time
-    if not _ready:
-        from numba.np.ufunc import parallel
-
-        parallel._launch_threads()
-        if parallel.threading_layer() == "workqueue":
-            _one_at_a_time = threading.Lock()
-        _most = numba.config.NUMBA_NUM_THREADS
-        _ready = True
-    wanted = threads.get_num_threads()
-    if wanted > _most:
-        wanted = _most
-    if _masks.count != wanted:
-        numba.set_num_threads(wanted)
-        _masks.count = wanted

@@ -11,7 +11,6 @@ import numpy as np
 from dynograd.kernels import convolutions_plans as plans
 from dynograd.kernels import tiles_numba
 from dynograd.kernels.compiling_numba import chunked, compiled
-from dynograd.kernels.drivers_numba import driven
 from dynograd.kernels.planes_numba import address_of, cover, lay_out, pair, take_out
 from dynograd.kernels.tiles_numba import BYTES, copy_strided, plain, transpose_lines
 
@@ -65,7 +64,7 @@ _SLICES, _THICKNESS, _COLUMN, _SHARES, _TOGETHER = (
 _PACE_N, _PACE_C, _PACE_A, _PACE_B, _PACE_ITEM = plans.PACE_N, plans.PACE_C, plans.PACE_A, plans.PACE_B, plans.PACE_ITEM
 
 
-@driven(_KEY)
+@chunked(key=_KEY)
 def correlate(bias, x, packed, out, tables, start, stop):
     """Items (images and lines of outputs) of a plan: sums of products of the planes of x with packed weights, plus bias, to out.
 
@@ -236,7 +235,7 @@ def pack_weights(w, packed, steps, groups, outer, inner, phases, taps, rows, sta
             taps_at += count
 
 
-@driven(_KEY)
+@chunked(key=_KEY)
 def planes(like, out, x, pitch, tables, start, stop):
     """Planes of items as `correlate` lays them out for itself, for arrays that are read many times: item i at out + i * pitch."""
     plain()
@@ -252,7 +251,7 @@ def planes(like, out, x, pitch, tables, start, stop):
         )
 
 
-@driven(_KEY)
+@chunked(key=_KEY)
 def correlate_weights(partial, x, g, _, tables, start, stop):
     """Items (parts of the batch x groups x slices of input channels) of the gradient of the weight, each into its own `partial`.
 

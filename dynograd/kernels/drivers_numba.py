@@ -1,100 +1,159 @@
-"""Kernels with many small parts in their machine code, run in parts on all threads by one driver that is compiled once.
+"""Runs a compiled kernel in parts on all threads, calling its machine code by address.
 
-A `chunked` kernel is compiled again, whole, as part of its driver. A `driven` one is called by its address, so that only the
-kernel itself is compiled: half the time of a cold start. All driven kernels have the arguments (like, a, b, c, tables, start,
-stop): an array of the elements' dtype, three integers (addresses, usually), and a flat int64 array. Importing this loads Numba.
+The parts and a serial call are the same machine code, so their bits agree, and nothing of the kernel is compiled twice. A
+launcher is compiled per list of argument types; kernels share them. It hands Numba's thread pool a worker that calls the kernel
+at an address: two internals of Numba (`numba_parallel_for`, a compiled function's address), pinned by
+`tests/kernels/test_drivers_numba.py`; where they are missing, kernels run in one part. Importing this loads Numba.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding
 import numba
+import numpy
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dynograd.kernels import compiling_numba, threads
-from dynograd.kernels.compiling_numba import compile_source, compiled
+from dynograd.kernels import threads
 
-__all__ = ["Driven", "driven"]
+__all__ = ["address_of", "launcher", "pool_threads", "slot_of"]
 
-
-def driven(key: str) -> Callable[[Callable[..., None]], Driven]:
-    """Makes a kernel `f(like, a, b, c, tables, start, stop)` into a `Driven`; `key` as for `compiled`."""
-    return lambda function: Driven(function, key)
+_WORD = ir.IntType(64)
+_BYTES = ir.IntType(8).as_pointer()
 
 
-class Driven:
-    """A kernel over `count` items, called as a `Chunked` is: `kernel(like, a, b, c, tables, count=rows, work=products)`."""
+def slot_of(kinds: tuple[Any, ...]) -> int:
+    """A number for a list of argument types, the same in every process."""
+    return int.from_bytes(hashlib.sha256(str(kinds).encode()).digest()[:8], "little") >> 2
 
-    __slots__ = ("_addresses", "name", "serial")
 
-    def __init__(self, function: Callable[..., None], key: str) -> None:
-        self.name = function.__name__
-        self.serial = compiled(function, key=key)
-        self._addresses: dict[str, int] = {}
+def address_of(function: Any, kinds: tuple[Any, ...]) -> int:
+    """Where the machine code of a compiled function for these argument types lies; 0 where this Numba does not tell."""
+    try:
+        function.compile(kinds)
+        made = function.overloads[kinds]
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+    except (AttributeError, KeyError):
+        return 0
 
-    def __call__(
-        self, like: Any, a: int, b: int, c: int, tables: Any, *, count: int, work: int, parts: int = 0
-    ) -> None:
-        parts = min(parts or threads.parts(work), count)
-        address = self._address(like, tables) if parts > 1 else 0
-        if not address:
-            self.serial(like, a, b, c, tables, 0, count)
-            return
-        compiling_numba._prepare_pool()
-        turn = compiling_numba._one_at_a_time
-        if turn is None:
-            _drive(like, address, a, b, c, tables, count, parts)
-        else:
-            with turn:
-                _drive(like, address, a, b, c, tables, count, parts)
 
-    def _address(self, like: Any, tables: Any) -> int:
-        """Of the machine code for `like`'s dtype; 0 where this Numba does not tell it, and the kernel runs in one part."""
-        found = self._addresses.get(like.dtype.char)
-        if found is None:
-            whole = types.int64
-            signature = (numba.typeof(like), whole, whole, whole, numba.typeof(tables), whole, whole)
-            try:
-                self.serial.compile(signature)
-                made = self.serial.overloads[signature]
-                found = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-            except (AttributeError, KeyError):
-                found = 0
-            self._addresses[like.dtype.char] = found
-        return found
+def launcher(arity: int, compile_source: Callable[..., Any]) -> Any:
+    """`launch(table, *arguments, count, parts, num_threads)`: False where the table lacks the arguments' types.
 
-    def __repr__(self) -> str:
-        return f"<driven kernel {self.name}>"
+    `table` is an int64 array of pairs: `slot_of` the arguments' types, the address of the kernel compiled for them.
+    """
+    launch = _launchers.get(arity)
+    if launch is None:
+        names = ", ".join(f"a{index}" for index in range(arity))
+        source = (
+            f"def launch(table, {names}, count, parts, num_threads):\n"
+            f"    slot = slot_of_types(({names},))\n"
+            "    for place in range(0, table.size, 2):\n"
+            "        if table[place] == slot:\n"
+            f"            run(table[place + 1], ({names},), count, parts, num_threads)\n"
+            "            return True\n"
+            "    return False\n"
+        )
+        launch = compile_source(source, "launch", {"slot_of_types": _slot_of_types, "run": _run}, key=_own_text())
+        _launchers[arity] = launch
+    return launch
+
+
+_launchers: dict[int, Any] = {}
+
+
+def _own_text() -> str:
+    """What the machine code of launchers is made from, besides their own text."""
+    return inspect.getsource(sys.modules[__name__])
 
 
 @intrinsic
-def _call(context, address, arguments):
-    """Calls the machine code of a kernel without result, as Numba itself calls it; `arguments` is a tuple."""
-    kinds = tuple(arguments)
+def _slot_of_types(context, arguments):
+    slot = slot_of(tuple(arguments))
+    return types.int64(arguments), lambda context, builder, signature, values: _WORD(slot)
+
+
+@intrinsic
+def _run(context, address, arguments, count, parts, num_threads):
+    """Calls the kernel at `address` for each part of 0..count in the pool; `arguments` is a tuple."""
+    kinds = (*arguments, types.int64, types.int64)
 
     def generate(context, builder, signature, values):
-        function = context.call_conv.get_function_type(types.none, kinds)
-        pointer = builder.inttoptr(values[0], function.as_pointer())
-        context.call_conv.call_function(
-            builder, pointer, types.none, kinds, cgutils.unpack_tuple(builder, values[1], len(kinds))
+        address, packed, count, parts, num_threads = values
+        own = cgutils.unpack_tuple(builder, packed, len(kinds) - 2)
+        values = [address, count, parts, *own]
+        block_type = ir.LiteralStructType([value.type for value in values])
+        block = cgutils.alloca_once(builder, block_type)
+        for index, value in enumerate(values):
+            builder.store(value, cgutils.gep_inbounds(builder, block, 0, index))
+        worker = _worker(context, builder, block_type, kinds)
+        run_type = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)
+        run = cgutils.get_or_insert_function(builder.module, run_type, "numba_parallel_for")
+        args, dims, steps = (
+            cgutils.alloca_once_value(builder, value) for value in (ir.Constant(_BYTES, None), parts, _WORD(1))
         )
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+        pointers = (worker, args, dims, steps, block)
+        builder.call(run, [*(builder.bitcast(one, _BYTES) for one in pointers), _WORD(1), _WORD(1), num_threads])
+        return ir.Constant(_BYTES, None)
 
-    return types.void(types.int64, arguments), generate
+    whole = types.int64
+    return types.void(whole, arguments, whole, whole, whole), generate
 
 
-_drive = compile_source(
-    """def drive(like, address, a, b, c, tables, count, parts):
-    for part in prange(parts):
-        call(address, (like, a, b, c, tables, count * part // parts, count * (part + 1) // parts))
-""",
-    "drive",
-    {"call": _call, "prange": numba.prange},
-    parallel=True,
-    key="1",
+def _worker(context: Any, outer: Any, block_type: Any, kinds: tuple[Any, ...]) -> Any:
+    """The function that the pool calls: args[0] counts up from 0 by steps[0] = 1, dims[0] parts are to be done."""
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), _BYTES])
+    worker = ir.Function(outer.module, kind, name=outer.module.get_unique_name("worker"))
+    worker.linkage = "internal"
+    builder = ir.IRBuilder(worker.append_basic_block("entry"))
+    args, dims, _, data = worker.args
+    block = builder.bitcast(data, block_type.as_pointer())
+    address, count, parts, *own = (
+        builder.load(cgutils.gep_inbounds(builder, block, 0, index)) for index in range(len(kinds) + 1)
+    )
+    pointer = builder.inttoptr(address, context.call_conv.get_function_type(types.none, kinds).as_pointer())
+    first = builder.ptrtoint(builder.load(args), _WORD)
+    with cgutils.for_range(builder, builder.load(dims)) as loop:
+        part = builder.add(first, loop.index)
+        start = builder.sdiv(builder.mul(count, part), parts)
+        stop = builder.sdiv(builder.mul(count, builder.add(part, _WORD(1))), parts)
+        context.call_conv.call_function(builder, pointer, types.none, kinds, [*own, start, stop])
+    builder.ret_void()
+    return worker
+
+
+# --- the pool ----------------------------------------------------------------------------------------------------------------
+
+turns: threading.Lock | None = (
+    None  # held around a launch where Numba's pool ends the program when two threads enter it
 )
+_most = 0
+
+
+def pool_threads() -> int:
+    """How many threads a launch may use now; starts Numba's pool when it is first asked. 0: this Numba has no pool for us."""
+    global _most, turns
+    if not _most:
+        from numba.np.ufunc import parallel
+
+        parallel._launch_threads()
+        if parallel.threading_layer() == "workqueue":  # neither OpenMP nor TBB
+            turns = threading.Lock()
+        known = llvmlite.binding.address_of_symbol("numba_parallel_for")
+        _most = numba.config.NUMBA_NUM_THREADS if known else -1
+    wanted = threads.get_num_threads()
+    return max(0, wanted if wanted < _most else _most)
+
+
+def table_of(pairs: dict[int, int]) -> Any:
+    """The flat form of a kernel's addresses by slot."""
+    return numpy.array([number for pair in pairs.items() for number in pair], numpy.int64)

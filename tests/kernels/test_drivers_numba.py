@@ -1,39 +1,90 @@
-"""Driven kernels: called by address, in parts on all threads, as one driver for all of them."""
+"""Kernels called by address, in parts on all threads; registers of processors."""
 
+import numba
 import numpy as np
 import pytest
 
 from dynograd.kernels import drivers_numba, threads, tiles_numba
+from dynograd.kernels.compiling_numba import Chunked, chunked
 
 
-@drivers_numba.driven("test")
-def doubled(like, start_value, step, unused, tables, start, stop):
+@chunked(key="test")
+def doubled(like, start_value, step, tables, start, stop):
     for item in range(start, stop):
         tables[item] = 2 * tables[item] + start_value + step * like[0]
 
 
+@chunked(noalias=True)
+def normalized(x, scale, y, start, stop):
+    """Reassociated sums and a division: code that compiles differently where it is inlined."""
+    for r in range(start, stop):
+        row, result = x[r], y[r]
+        total = np.float32(0)
+        for c in range(row.size):
+            total += row[c] * row[c]
+        for c in range(row.size):
+            result[c] = row[c] / total * np.float32(scale) + row[c] / np.float32(3)
+
+
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", 2)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_parts_are_the_whole(dtype, parts, monkeypatch):
-    monkeypatch.setattr(threads, "_threads", 2)
+def test_parts_are_the_whole(dtype, parts):
     tables = np.arange(101)
-    doubled(np.ones(1, dtype), 5, 3, 0, tables, count=100, work=0, parts=parts)
+    doubled(np.ones(1, dtype), 5, 3, tables, count=100, work=0, parts=parts)
     np.testing.assert_array_equal(tables[:100], 2 * np.arange(100) + 8)
     assert tables[100] == 100
-    assert repr(doubled) == "<driven kernel doubled>"
+    assert repr(doubled) == "<chunked kernel doubled>"
 
 
-def test_numba_tells_addresses():
-    """Without them every driven kernel runs in one part: right, but slow."""
-    assert doubled._address(np.ones(1, np.float32), np.arange(3)) > 0
+@pytest.mark.parametrize("layout", ["C", "A"])
+def test_parts_have_the_bits_of_the_whole(layout):
+    """By construction: they are the same machine code."""
+    x = np.random.default_rng(0).uniform(0.5, 1, (64, 80)).astype(np.float32)
+    x = x if layout == "C" else x[:, ::2]
+    serial, parallel = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
+    normalized(x, 1.5, serial, count=64, work=0)
+    normalized(x, 1.5, parallel, count=64, work=0, parts=5)
+    np.testing.assert_array_equal(serial, parallel)
 
 
-def test_runs_in_one_part_without_addresses(monkeypatch):
-    kernel = drivers_numba.Driven(doubled.serial.py_func, "test")
-    monkeypatch.setattr(
-        type(kernel.serial), "compile", lambda *_: (_ for _ in ()).throw(AttributeError()), raising=True
-    )
-    assert kernel._address(np.ones(1, np.float32), np.arange(3)) == 0
+def test_kernels_share_launchers():
+    """One compilation per list of types, not per kernel."""
+    first, second = (Chunked(doubled.serial.py_func, noalias=False, exact=False, blas=False, key=key) for key in "ab")
+    arguments = (np.ones(1, np.float32), 1, 1, np.arange(8))
+    first(*arguments, count=8, work=0, parts=2)
+    launch = drivers_numba._launchers[4]
+    compiled_before = len(launch.signatures)
+    second(*arguments, count=8, work=0, parts=2)
+    assert len(launch.signatures) == compiled_before
+    assert first._addresses.keys() == second._addresses.keys() and first._addresses != second._addresses
+
+
+def test_numba_has_what_launching_needs():
+    """Without these every kernel runs in one part: right, but slow."""
+    kinds = tuple(numba.typeof(one) for one in (np.ones(1, np.float32), 1, 1, np.arange(3), 0, 3))
+    assert drivers_numba.address_of(doubled.serial, kinds) > 0
+    assert drivers_numba.pool_threads() == min(2, numba.config.NUMBA_NUM_THREADS)
+
+
+@pytest.mark.parametrize("missing", ["address", "pool"])
+def test_runs_in_one_part_without_the_internals(missing, monkeypatch):
+    kernel = Chunked(doubled.serial.py_func, noalias=False, exact=False, blas=False, key="test")
+    if missing == "address":
+        monkeypatch.setattr(drivers_numba, "address_of", lambda *_: 0)
+    else:
+        monkeypatch.setattr(drivers_numba, "_most", -1)
+    tables = np.arange(10)
+    kernel(np.ones(1), 0, 0, tables, count=10, work=0, parts=2)
+    np.testing.assert_array_equal(tables, 2 * np.arange(10))
+
+
+def test_address_of_something_else_is_none():
+    assert drivers_numba.address_of(len, ()) == 0
 
 
 @pytest.mark.parametrize(
