@@ -18,6 +18,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import convolutions_columns as columns
 from dynograd.kernels import convolutions_plans as plans
 from dynograd.kernels import threads
+from dynograd.kernels.convolutions_weight_plans import weight_plan
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
@@ -72,7 +73,7 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
 
     size, lanes, _ = _tiles(x.dtype)
     windows = _windows(weight_shape[2:], stride, padding, dilation)
-    plan = plans.weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
+    plan = weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
     partial = buffers.zeros((plan.partial,), x.dtype)
     laid = g
     if plan.lay_out:

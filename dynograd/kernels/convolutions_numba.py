@@ -8,7 +8,7 @@ Every output is summed in one order, whatever the batch and the number of thread
 
 import numpy as np
 
-from dynograd.kernels import convolutions_plans as plans
+from dynograd.kernels import convolutions_tables as head
 from dynograd.kernels import tiles_numba
 from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.planes_numba import address_of, cover, lay_out, pair, take_out
@@ -23,46 +23,6 @@ _product_6, _product_4, _product_2, _product_1 = (tiles_numba.product_tile(rows)
 _dot_6 = tiles_numba.dot_tile(6) if 6 in tiles_numba.DOT_TILES else tiles_numba.dot_tile(4)
 _dot_4, _dot_2, _dot_1 = (tiles_numba.dot_tile(rows) for rows in (4, 2, 1))
 
-# Places in the tables of `convolutions_plans`, as constants of the machine code.
-_BATCH, _GROUP, _BLOCKS, _ROWS, _FIRST, _LAST = (
-    plans.BATCH,
-    plans.GROUP,
-    plans.BLOCKS,
-    plans.ROWS,
-    plans.FIRST,
-    plans.LAST,
-)
-_GROUPS, _INNER, _OUTER, _ROOM, _SCRATCH = plans.GROUPS, plans.INNER, plans.OUTER, plans.ROOM, plans.SCRATCH
-_VECTORS, _DIRECT, _IMAGE, _PLANE = plans.VECTORS, plans.DIRECT, plans.IMAGE, plans.PLANE
-_STEP_A, _STEP_B, _SPAN = plans.STEP_A, plans.STEP_B, plans.SPAN
-_X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans.X_W
-_SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
-_LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
-_JUMP_A, _JUMP_B, _SPLIT, _DEPTH = plans.JUMP_A, plans.JUMP_B, plans.SPLIT, plans.DEPTH
-_CHUNK = plans.CHUNK
-_TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
-_OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
-_TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
-_LOW_A, _COUNT_A, _AT_A = plans.LOW_A, plans.COUNT_A, plans.AT_A
-_LOW_B, _COUNT_B, _AT_B = plans.LOW_B, plans.COUNT_B, plans.AT_B
-_LOW_W, _COUNT_W, _AT_W = plans.LOW_W, plans.COUNT_W, plans.AT_W
-_PHASES_AT, _PHASES, _STEPS_AT, _PARTS_AT, _PARTS = (
-    plans.PHASES_AT,
-    plans.PHASES,
-    plans.STEPS_AT,
-    plans.PARTS_AT,
-    plans.PARTS,
-)
-_ROWS_AT, _HEIGHTS, _OFFSETS_AT, _OFFSETS = plans.ROWS_AT, plans.HEIGHTS, plans.OFFSETS_AT, plans.OFFSETS
-_SLICES, _THICKNESS, _COLUMN, _SHARES, _TOGETHER = (
-    plans.SLICES,
-    plans.THICKNESS,
-    plans.COLUMN,
-    plans.SHARES,
-    plans.TOGETHER,
-)
-_PACE_N, _PACE_C, _PACE_A, _PACE_B, _PACE_ITEM = plans.PACE_N, plans.PACE_C, plans.PACE_A, plans.PACE_B, plans.PACE_ITEM
-
 
 @chunked(key=_KEY)
 def correlate(bias, x, packed, out, tables, start, stop):
@@ -75,35 +35,46 @@ def correlate(bias, x, packed, out, tables, start, stop):
     plain()
     size = bias.itemsize
     geometry = tables
-    phases = tables[tables[_PHASES_AT] : tables[_PHASES_AT] + 13 * tables[_PHASES]].reshape((tables[_PHASES], 13))
-    rows = tables[tables[_ROWS_AT] : tables[_ROWS_AT] + 2 * tables[_HEIGHTS]].reshape((tables[_HEIGHTS], 2))
-    parts = tables[tables[_PARTS_AT] : tables[_PARTS_AT] + 4 * tables[_PARTS]].reshape((tables[_PARTS], 4))
-    steps = address_of(tables) + tables[_STEPS_AT] * 8
-    direct, groups, outer, depth = geometry[_DIRECT], geometry[_GROUPS], geometry[_OUTER], geometry[_DEPTH]
-    room = np.zeros(geometry[_ROOM], bias.dtype)
-    scratch = np.empty(geometry[_SCRATCH], bias.dtype)
-    places, targets = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
+    phases = tables[tables[head.PHASES_AT] : tables[head.PHASES_AT] + 13 * tables[head.PHASES]].reshape(
+        (tables[head.PHASES], 13)
+    )
+    rows = tables[tables[head.ROWS_AT] : tables[head.ROWS_AT] + 2 * tables[head.HEIGHTS]].reshape(
+        (tables[head.HEIGHTS], 2)
+    )
+    parts = tables[tables[head.PARTS_AT] : tables[head.PARTS_AT] + 4 * tables[head.PARTS]].reshape(
+        (tables[head.PARTS], 4)
+    )
+    steps = address_of(tables) + tables[head.STEPS_AT] * 8
+    direct, groups, outer, depth = (
+        geometry[head.DIRECT],
+        geometry[head.GROUPS],
+        geometry[head.OUTER],
+        geometry[head.DEPTH],
+    )
+    room = np.zeros(geometry[head.ROOM], bias.dtype)
+    scratch = np.empty(geometry[head.SCRATCH], bias.dtype)
+    places, targets = np.empty(geometry[head.VECTORS] + 16, np.int64), np.empty(geometry[head.VECTORS] + 16, np.int64)
     count, known = 0, (0, 0, 0)
     for item in range(start, stop):
-        n = item // geometry[_BLOCKS] * geometry[_GROUP]
-        images = min(geometry[_GROUP], geometry[_BATCH] - n)
-        first = geometry[_FIRST] + item % geometry[_BLOCKS] * geometry[_ROWS]
-        last = min(first + geometry[_ROWS], geometry[_LAST])
+        n = item // geometry[head.BLOCKS] * geometry[head.GROUP]
+        images = min(geometry[head.GROUP], geometry[head.BATCH] - n)
+        first = geometry[head.FIRST] + item % geometry[head.BLOCKS] * geometry[head.ROWS]
+        last = min(first + geometry[head.ROWS], geometry[head.LAST])
         for group in range(groups):
-            for inner in range(0, geometry[_INNER], depth):
-                channels = min(depth, geometry[_INNER] - inner)
-                source = x + n * geometry[_X_N] + (group * geometry[_INNER] + inner) * geometry[_X_C]
+            for inner in range(0, geometry[head.INNER], depth):
+                channels = min(depth, geometry[head.INNER] - inner)
+                source = x + n * geometry[head.X_N] + (group * geometry[head.INNER] + inner) * geometry[head.X_C]
                 if direct:
-                    base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
+                    base = source + first * geometry[head.JUMP_A] * geometry[head.STEP_A]
                 else:
                     base = address_of(room)
                     lay_out(bias, base, source, images, channels, first, last, geometry, parts)
                 for index in range(phases.shape[0]):
                     phase = phases[index]
-                    begin, end = max(first, phase[_LOW_A]), min(last, phase[_LOW_A] + phase[_COUNT_A])
-                    if begin >= end or phase[_COUNT_B] <= 0 or phase[_COUNT_W] <= 0:
+                    begin, end = max(first, phase[head.LOW_A]), min(last, phase[head.LOW_A] + phase[head.COUNT_A])
+                    if begin >= end or phase[head.COUNT_B] <= 0 or phase[head.COUNT_W] <= 0:
                         continue
-                    straight = phase[_MODE] == 1
+                    straight = phase[head.MODE] == 1
                     if (
                         phases.shape[0] > 1
                         or images != known[0]
@@ -112,27 +83,31 @@ def correlate(bias, x, packed, out, tables, start, stop):
                     ):
                         count = cover(places, targets, images, begin, end, first, phase, geometry, straight, size)
                         known = (images, end - begin, begin - first)
-                    taps = phase[_TAPS] * channels
-                    steps_at = steps + phase[_TAPS_AT] * 8
-                    result = out + n * geometry[_OUT_N] + group * outer * geometry[_OUT_C]
-                    result += (phase[_AT_A] + (begin - phase[_LOW_A]) * geometry[_TAKE_A]) * geometry[_OUT_A]
-                    step = geometry[_OUT_C] if straight else images * geometry[_SPAN]
+                    taps = phase[head.TAPS] * channels
+                    steps_at = steps + phase[head.TAPS_AT] * 8
+                    result = out + n * geometry[head.OUT_N] + group * outer * geometry[head.OUT_C]
+                    result += (phase[head.AT_A] + (begin - phase[head.LOW_A]) * geometry[head.TAKE_A]) * geometry[
+                        head.OUT_A
+                    ]
+                    step = geometry[head.OUT_C] if straight else images * geometry[head.SPAN]
                     # few taps: tiles of all channels over a few vectors of x, which stay in the first-level cache
-                    chunk = geometry[_CHUNK] if straight else count
+                    chunk = geometry[head.CHUNK] if straight else count
                     for v in range(0, count, chunk):
                         many = min(chunk, count - v)
                         places_at, targets_at = address_of(places) + 8 * v, address_of(targets) + 8 * v
                         for block in range(rows.shape[0]):
                             channel, height = rows[block, 0], rows[block, 1]
-                            weights = packed + phase[_WEIGHTS_AT] * size
+                            weights = packed + phase[head.WEIGHTS_AT] * size
                             weights += (
-                                ((group * outer + channel) * geometry[_INNER] + inner * height) * phase[_TAPS] * size
+                                ((group * outer + channel) * geometry[head.INNER] + inner * height)
+                                * phase[head.TAPS]
+                                * size
                             )
                             target = address_of(scratch)
                             if straight:
                                 target = result + channel * step
-                            elif depth < geometry[_INNER]:
-                                target += (index * outer + channel) * geometry[_GROUP] * geometry[_SPAN]
+                            elif depth < geometry[head.INNER]:
+                                target += (index * outer + channel) * geometry[head.GROUP] * geometry[head.SPAN]
                             biases = address_of(bias) + (group * outer + channel) * size
                             if taps > 0:
                                 start_at = biases if inner == 0 else 0
@@ -153,7 +128,7 @@ def correlate(bias, x, packed, out, tables, start, stop):
                             else:
                                 for row in range(height):
                                     copy_strided(bias, target + row * step, size, biases + row * size, 0, step // size)
-                            if not straight and inner + channels == geometry[_INNER]:
+                            if not straight and inner + channels == geometry[head.INNER]:
                                 take_out(
                                     bias, target, step, result, channel, height, images, begin, end, phase, geometry
                                 )
@@ -199,8 +174,8 @@ def pack_weights(w, packed, steps, groups, outer, inner, phases, taps, rows, sta
         channel, height = rows[block, 0], rows[block, 1]
         taps_at = 0
         for index in range(phases.shape[0]):
-            count = phases[index, _TAPS]
-            target = phases[index, _WEIGHTS_AT] + (group * outer + channel) * count * inner
+            count = phases[index, head.TAPS]
+            target = phases[index, head.WEIGHTS_AT] + (group * outer + channel) * count * inner
             begin = group * group_step + channel * outer_step
             first = taps[taps_at] if count else 0
             turn = 1 if count > 1 and taps[taps_at + 1] > first else -1
@@ -240,14 +215,24 @@ def planes(like, out, x, pitch, tables, start, stop):
     """Planes of items as `correlate` lays them out for itself, for arrays that are read many times: item i at out + i * pitch."""
     plain()
     geometry = tables
-    parts = tables[tables[_PARTS_AT] : tables[_PARTS_AT] + 4 * tables[_PARTS]].reshape((tables[_PARTS], 4))
+    parts = tables[tables[head.PARTS_AT] : tables[head.PARTS_AT] + 4 * tables[head.PARTS]].reshape(
+        (tables[head.PARTS], 4)
+    )
     for item in range(start, stop):
-        n = item // geometry[_BLOCKS] * geometry[_GROUP]
-        images = min(geometry[_GROUP], geometry[_BATCH] - n)
-        first = item % geometry[_BLOCKS] * geometry[_ROWS]
-        last = min(first + geometry[_ROWS], geometry[_LAST])
+        n = item // geometry[head.BLOCKS] * geometry[head.GROUP]
+        images = min(geometry[head.GROUP], geometry[head.BATCH] - n)
+        first = item % geometry[head.BLOCKS] * geometry[head.ROWS]
+        last = min(first + geometry[head.ROWS], geometry[head.LAST])
         lay_out(
-            like, out + item * pitch, x + n * geometry[_X_N], images, geometry[_INNER], first, last, geometry, parts
+            like,
+            out + item * pitch,
+            x + n * geometry[head.X_N],
+            images,
+            geometry[head.INNER],
+            first,
+            last,
+            geometry,
+            parts,
         )
 
 
@@ -263,38 +248,54 @@ def correlate_weights(partial, x, g, _, tables, start, stop):
     size = partial.itemsize
     lanes = BYTES // size
     geometry = tables
-    phase = tables[tables[_PHASES_AT] : tables[_PHASES_AT] + 13]
-    rows = tables[tables[_ROWS_AT] : tables[_ROWS_AT] + 2 * tables[_HEIGHTS]].reshape((tables[_HEIGHTS], 2))
-    parts = tables[tables[_PARTS_AT] : tables[_PARTS_AT] + 4 * tables[_PARTS]].reshape((tables[_PARTS], 4))
-    taps = tables[tables[_OFFSETS_AT] : tables[_OFFSETS_AT] + tables[_OFFSETS]]
-    direct, outer = tables[_DIRECT], tables[_OUTER]
-    number, thickness, columns, shares = tables[_SLICES], tables[_THICKNESS], tables[_COLUMN], tables[_SHARES]
-    together, pace = tables[_TOGETHER], tables[_PACE_N : _PACE_ITEM + 1]
-    room = np.zeros(geometry[_ROOM], partial.dtype)
-    g_places, x_places = np.empty(geometry[_VECTORS] + 16, np.int64), np.empty(geometry[_VECTORS] + 16, np.int64)
-    masks = np.empty(geometry[_VECTORS] * lanes, partial.dtype)
+    phase = tables[tables[head.PHASES_AT] : tables[head.PHASES_AT] + 13]
+    rows = tables[tables[head.ROWS_AT] : tables[head.ROWS_AT] + 2 * tables[head.HEIGHTS]].reshape(
+        (tables[head.HEIGHTS], 2)
+    )
+    parts = tables[tables[head.PARTS_AT] : tables[head.PARTS_AT] + 4 * tables[head.PARTS]].reshape(
+        (tables[head.PARTS], 4)
+    )
+    taps = tables[tables[head.OFFSETS_AT] : tables[head.OFFSETS_AT] + tables[head.OFFSETS]]
+    direct, outer = tables[head.DIRECT], tables[head.OUTER]
+    number, thickness, columns, shares = (
+        tables[head.SLICES],
+        tables[head.THICKNESS],
+        tables[head.COLUMN],
+        tables[head.SHARES],
+    )
+    together, pace = tables[head.TOGETHER], tables[head.PACE_N : head.PACE_ITEM + 1]
+    room = np.zeros(geometry[head.ROOM], partial.dtype)
+    g_places, x_places = (
+        np.empty(geometry[head.VECTORS] + 16, np.int64),
+        np.empty(geometry[head.VECTORS] + 16, np.int64),
+    )
+    masks = np.empty(geometry[head.VECTORS] * lanes, partial.dtype)
     offsets = np.empty(columns + 16, np.int64)
     full, count, known = 0, 0, (0, 0)
-    pieces = (geometry[_BATCH] + geometry[_GROUP] - 1) // geometry[_GROUP] * geometry[_BLOCKS]
+    pieces = (geometry[head.BATCH] + geometry[head.GROUP] - 1) // geometry[head.GROUP] * geometry[head.BLOCKS]
     for item in range(start, stop):
-        share, group, piece = item // number // geometry[_GROUPS], item // number % geometry[_GROUPS], item % number
+        share, group, piece = (
+            item // number // geometry[head.GROUPS],
+            item // number % geometry[head.GROUPS],
+            item % number,
+        )
         channel = piece * thickness
-        channels = min(thickness, geometry[_INNER] - channel)
+        channels = min(thickness, geometry[head.INNER] - channel)
         used = channels * taps.size
         for c in range(channels):
             for t in range(taps.size):
-                offsets[c * taps.size + t] = c * geometry[_PLANE] + taps[t]
+                offsets[c * taps.size + t] = c * geometry[head.PLANE] + taps[t]
         for extra in range(8):
             offsets[used + extra] = offsets[used - 1]
         result = address_of(partial) + item * outer * columns * size
         for index in range(pieces * share // shares, pieces * (share + 1) // shares):
-            n = index // geometry[_BLOCKS] * geometry[_GROUP]
-            images = min(geometry[_GROUP], geometry[_BATCH] - n)
-            first = geometry[_FIRST] + index % geometry[_BLOCKS] * geometry[_ROWS]
-            last = min(first + geometry[_ROWS], geometry[_LAST])
-            source = x + n * geometry[_X_N] + (group * geometry[_INNER] + channel) * geometry[_X_C]
+            n = index // geometry[head.BLOCKS] * geometry[head.GROUP]
+            images = min(geometry[head.GROUP], geometry[head.BATCH] - n)
+            first = geometry[head.FIRST] + index % geometry[head.BLOCKS] * geometry[head.ROWS]
+            last = min(first + geometry[head.ROWS], geometry[head.LAST])
+            source = x + n * geometry[head.X_N] + (group * geometry[head.INNER] + channel) * geometry[head.X_C]
             if direct:
-                base = source + first * geometry[_JUMP_A] * geometry[_STEP_A]
+                base = source + first * geometry[head.JUMP_A] * geometry[head.STEP_A]
             else:
                 base = address_of(room)
                 lay_out(partial, base, source, images, channels, first, last, geometry, parts)

@@ -5,7 +5,7 @@ Functions for compiled kernels; `geometry` is the head of a plan's tables.
 
 import numpy as np
 
-from dynograd.kernels import convolutions_plans as plans
+from dynograd.kernels import convolutions_tables as head
 from dynograd.kernels.compiling_numba import compiled
 from dynograd.kernels.tiles_numba import (
     BYTES,
@@ -18,46 +18,6 @@ from dynograd.kernels.tiles_numba import (
 )
 
 __all__ = ["address_of", "cover", "lay_out", "pair", "take_out"]
-
-# Places in the tables of `convolutions_plans`, as constants of the machine code.
-_BATCH, _GROUP, _BLOCKS, _ROWS, _FIRST, _LAST = (
-    plans.BATCH,
-    plans.GROUP,
-    plans.BLOCKS,
-    plans.ROWS,
-    plans.FIRST,
-    plans.LAST,
-)
-_GROUPS, _INNER, _OUTER, _ROOM, _SCRATCH = plans.GROUPS, plans.INNER, plans.OUTER, plans.ROOM, plans.SCRATCH
-_VECTORS, _DIRECT, _IMAGE, _PLANE = plans.VECTORS, plans.DIRECT, plans.IMAGE, plans.PLANE
-_STEP_A, _STEP_B, _SPAN = plans.STEP_A, plans.STEP_B, plans.SPAN
-_X_N, _X_C, _X_A, _X_B, _X_W = plans.X_N, plans.X_C, plans.X_A, plans.X_B, plans.X_W
-_SIZE_A, _SIZE_B, _PAD_A, _PAD_B = plans.SIZE_A, plans.SIZE_B, plans.PAD_A, plans.PAD_B
-_LINE_A, _LINE_B, _REACH_A, _LINES_B = plans.LINE_A, plans.LINE_B, plans.REACH_A, plans.LINES_B
-_JUMP_A, _JUMP_B, _SPLIT, _DEPTH = plans.JUMP_A, plans.JUMP_B, plans.SPLIT, plans.DEPTH
-_LOOSE = plans.LOOSE
-_TAKE_A, _TAKE_B, _TAKE_W = plans.TAKE_A, plans.TAKE_B, plans.TAKE_W
-_OUT_N, _OUT_C, _OUT_A, _OUT_B, _OUT_W = plans.OUT_N, plans.OUT_C, plans.OUT_A, plans.OUT_B, plans.OUT_W
-_TAPS, _TAPS_AT, _WEIGHTS_AT, _MODE = plans.TAPS, plans.TAPS_AT, plans.WEIGHTS_AT, plans.MODE
-_LOW_A, _COUNT_A, _AT_A = plans.LOW_A, plans.COUNT_A, plans.AT_A
-_LOW_B, _COUNT_B, _AT_B = plans.LOW_B, plans.COUNT_B, plans.AT_B
-_LOW_W, _COUNT_W, _AT_W = plans.LOW_W, plans.COUNT_W, plans.AT_W
-_PHASES_AT, _PHASES, _STEPS_AT, _PARTS_AT, _PARTS = (
-    plans.PHASES_AT,
-    plans.PHASES,
-    plans.STEPS_AT,
-    plans.PARTS_AT,
-    plans.PARTS,
-)
-_ROWS_AT, _HEIGHTS, _OFFSETS_AT, _OFFSETS = plans.ROWS_AT, plans.HEIGHTS, plans.OFFSETS_AT, plans.OFFSETS
-_SLICES, _THICKNESS, _COLUMN, _SHARES, _TOGETHER = (
-    plans.SLICES,
-    plans.THICKNESS,
-    plans.COLUMN,
-    plans.SHARES,
-    plans.TOGETHER,
-)
-_PACE_N, _PACE_C, _PACE_A, _PACE_B, _PACE_ITEM = plans.PACE_N, plans.PACE_C, plans.PACE_A, plans.PACE_B, plans.PACE_ITEM
 
 
 @compiled(inline=True)
@@ -75,33 +35,33 @@ def cover(places, targets, images, begin, end, first, phase, geometry, straight,
     """
     plain()
     lanes = BYTES // size
-    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
-    width = phase[_COUNT_W]
-    origin = (begin - first) * step_a + phase[_LOW_B] * step_b + phase[_LOW_W] * size
-    span = (end - begin - 1) * step_a + (phase[_COUNT_B] - 1) * step_b + width * size
+    step_a, step_b = geometry[head.JUMP_A] * geometry[head.STEP_A], geometry[head.JUMP_B] * geometry[head.STEP_B]
+    width = phase[head.COUNT_W]
+    origin = (begin - first) * step_a + phase[head.LOW_B] * step_b + phase[head.LOW_W] * size
+    span = (end - begin - 1) * step_a + (phase[head.COUNT_B] - 1) * step_b + width * size
     v = 0
     for image in range(images):
         covered = 0
         for a in range(end - begin):
-            for b in range(phase[_COUNT_B]):
+            for b in range(phase[head.COUNT_B]):
                 line = a * step_a + b * step_b
                 if straight:
-                    result = image * geometry[_OUT_N] + a * geometry[_TAKE_A] * geometry[_OUT_A]
-                    result += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B] + phase[_AT_W] * geometry[
-                        _OUT_W
-                    ]
+                    result = image * geometry[head.OUT_N] + a * geometry[head.TAKE_A] * geometry[head.OUT_A]
+                    result += (phase[head.AT_B] + b * geometry[head.TAKE_B]) * geometry[head.OUT_B] + phase[
+                        head.AT_W
+                    ] * geometry[head.OUT_W]
                     for j in range(0, width, lanes):
                         along = min(j, width - lanes) * size
-                        places[v] = image * geometry[_IMAGE] + origin + line + along
+                        places[v] = image * geometry[head.IMAGE] + origin + line + along
                         targets[v] = result + along
                         v += 1
                 else:
                     at = max(line, covered)
                     while at < line + width * size:
-                        if geometry[_DIRECT]:  # no vector may reach beyond x
+                        if geometry[head.DIRECT]:  # no vector may reach beyond x
                             at = min(at, span - BYTES)
-                        places[v] = image * geometry[_IMAGE] + origin + at
-                        targets[v] = image * geometry[_SPAN] + at
+                        places[v] = image * geometry[head.IMAGE] + origin + at
+                        targets[v] = image * geometry[head.SPAN] + at
                         v += 1
                         at += BYTES
                     covered = max(at, covered)
@@ -118,31 +78,36 @@ def lay_out(like, room, source, images, channels, first, last, geometry, parts):
     """
     plain()
     size = like.itemsize
-    jump = geometry[_LINE_A]
-    count = (last - first - 1) * geometry[_JUMP_A] + geometry[_REACH_A]
-    begin = first * geometry[_JUMP_A] * jump - geometry[_PAD_A]
+    jump = geometry[head.LINE_A]
+    count = (last - first - 1) * geometry[head.JUMP_A] + geometry[head.REACH_A]
+    begin = first * geometry[head.JUMP_A] * jump - geometry[head.PAD_A]
     low = min(max(0, (jump - 1 - begin) // jump), count)  # lines of x that exist
-    high = max(low, min(count, (geometry[_SIZE_A] - begin + jump - 1) // jump))
-    if geometry[_BLOCKS] > 1:  # where other items had lines
+    high = max(low, min(count, (geometry[head.SIZE_A] - begin + jump - 1) // jump))
+    if geometry[head.BLOCKS] > 1:  # where other items had lines
         for image in range(images):
             for c in range(channels):
-                plane = room + image * geometry[_IMAGE] + c * geometry[_PLANE]
+                plane = room + image * geometry[head.IMAGE] + c * geometry[head.PLANE]
                 for part in range(parts.shape[0]):
                     to = plane + parts[part, 0] * size
-                    zero_line(like, to, low * geometry[_STEP_A] // size)
-                    zero_line(like, to + high * geometry[_STEP_A], (count - high) * geometry[_STEP_A] // size)
-    turn = geometry[_X_W] != size and geometry[_X_C] == size and channels >= BYTES // size
+                    zero_line(like, to, low * geometry[head.STEP_A] // size)
+                    zero_line(like, to + high * geometry[head.STEP_A], (count - high) * geometry[head.STEP_A] // size)
+    turn = geometry[head.X_W] != size and geometry[head.X_C] == size and channels >= BYTES // size
     for image in range(images):
-        for b in range(geometry[_LINES_B]):
-            at_b = b * geometry[_LINE_B] - geometry[_PAD_B]
-            if not 0 <= at_b < geometry[_SIZE_B]:
+        for b in range(geometry[head.LINES_B]):
+            at_b = b * geometry[head.LINE_B] - geometry[head.PAD_B]
+            if not 0 <= at_b < geometry[head.SIZE_B]:
                 continue  # zero from the start
-            come = source + image * geometry[_X_N] + (begin + low * jump) * geometry[_X_A] + at_b * geometry[_X_B]
-            to = room + image * geometry[_IMAGE] + low * geometry[_STEP_A] + b * geometry[_STEP_B]
+            come = (
+                source
+                + image * geometry[head.X_N]
+                + (begin + low * jump) * geometry[head.X_A]
+                + at_b * geometry[head.X_B]
+            )
+            to = room + image * geometry[head.IMAGE] + low * geometry[head.STEP_A] + b * geometry[head.STEP_B]
             for part in range(parts.shape[0]):
                 width = parts[part, 2]
                 target = to + (parts[part, 0] + parts[part, 1]) * size
-                origin = come + parts[part, 3] * geometry[_X_W]
+                origin = come + parts[part, 3] * geometry[head.X_W]
                 if turn and width >= BYTES // size:
                     _turn(like, target, origin, high - low, channels, width, geometry)
                 else:
@@ -154,17 +119,17 @@ def _lay_out_planes(like, target, origin, lines, channels, width, geometry):
     """One part of the lines of some planes, from arrays with any strides."""
     plain()
     size = like.itemsize
-    jump, step = geometry[_LINE_A] * geometry[_X_A], geometry[_X_W] * geometry[_SPLIT]
+    jump, step = geometry[head.LINE_A] * geometry[head.X_A], geometry[head.X_W] * geometry[head.SPLIT]
     for c in range(channels):
-        to, come = target + c * geometry[_PLANE], origin + c * geometry[_X_C]
+        to, come = target + c * geometry[head.PLANE], origin + c * geometry[head.X_C]
         if step == size:
-            copy_lines(like, to, geometry[_STEP_A], come, jump, lines, width)
+            copy_lines(like, to, geometry[head.STEP_A], come, jump, lines, width)
         elif step == 2 * size and width >= BYTES // size:
             for a in range(lines):
-                copy_halves(like, to + a * geometry[_STEP_A], come + a * jump, width)
+                copy_halves(like, to + a * geometry[head.STEP_A], come + a * jump, width)
         else:
             for a in range(lines):
-                copy_strided(like, to + a * geometry[_STEP_A], size, come + a * jump, step, width)
+                copy_strided(like, to + a * geometry[head.STEP_A], size, come + a * jump, step, width)
 
 
 @compiled
@@ -173,15 +138,15 @@ def _turn(like, target, origin, lines, channels, width, geometry):
     plain()
     size = like.itemsize
     lanes = BYTES // size
-    jump, step = geometry[_LINE_A] * geometry[_X_A], geometry[_X_W] * geometry[_SPLIT]
+    jump, step = geometry[head.LINE_A] * geometry[head.X_A], geometry[head.X_W] * geometry[head.SPLIT]
     for a in range(lines):
-        to, come = target + a * geometry[_STEP_A], origin + a * jump
+        to, come = target + a * geometry[head.STEP_A], origin + a * jump
         for j in range(0, width, lanes):
             along = min(j, width - lanes)
             for k in range(0, channels, lanes):
                 c = min(k, channels - lanes)
-                block = to + c * geometry[_PLANE] + along * size
-                transpose_lines(like, block, geometry[_PLANE], come + c * size + along * step, step)
+                block = to + c * geometry[head.PLANE] + along * size
+                transpose_lines(like, block, geometry[head.PLANE], come + c * size + along * step, step)
 
 
 @compiled
@@ -190,25 +155,27 @@ def take_out(like, scratch, step, result, channel, height, images, begin, end, p
     plain()
     size = like.itemsize
     lanes = BYTES // size
-    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
-    out_step, width = geometry[_OUT_W] * geometry[_TAKE_W], phase[_COUNT_W]
-    turn = geometry[_OUT_W] != size and geometry[_OUT_C] == size and height == lanes and width >= lanes
+    step_a, step_b = geometry[head.JUMP_A] * geometry[head.STEP_A], geometry[head.JUMP_B] * geometry[head.STEP_B]
+    out_step, width = geometry[head.OUT_W] * geometry[head.TAKE_W], phase[head.COUNT_W]
+    turn = geometry[head.OUT_W] != size and geometry[head.OUT_C] == size and height == lanes and width >= lanes
     for image in range(images):
         for a in range(end - begin):
-            at = a * geometry[_TAKE_A]
-            for b in range(phase[_COUNT_B]):
-                come = scratch + image * geometry[_SPAN] + a * step_a + b * step_b
-                to = result + channel * geometry[_OUT_C] + image * geometry[_OUT_N] + at * geometry[_OUT_A]
-                to += (phase[_AT_B] + b * geometry[_TAKE_B]) * geometry[_OUT_B] + phase[_AT_W] * geometry[_OUT_W]
+            at = a * geometry[head.TAKE_A]
+            for b in range(phase[head.COUNT_B]):
+                come = scratch + image * geometry[head.SPAN] + a * step_a + b * step_b
+                to = result + channel * geometry[head.OUT_C] + image * geometry[head.OUT_N] + at * geometry[head.OUT_A]
+                to += (phase[head.AT_B] + b * geometry[head.TAKE_B]) * geometry[head.OUT_B] + phase[
+                    head.AT_W
+                ] * geometry[head.OUT_W]
                 if turn:
                     for j in range(0, width, lanes):
                         along = min(j, width - lanes)
                         transpose_lines(like, to + along * out_step, out_step, come + along * size, step)
                 elif out_step == size:
-                    copy_lines(like, to, geometry[_OUT_C], come, step, height, width)
+                    copy_lines(like, to, geometry[head.OUT_C], come, step, height, width)
                 else:
                     for c in range(height):
-                        copy_strided(like, to + c * geometry[_OUT_C], out_step, come + c * step, size, width)
+                        copy_strided(like, to + c * geometry[head.OUT_C], out_step, come + c * step, size, width)
 
 
 @compiled
@@ -216,18 +183,18 @@ def pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, 
     """Offsets of vectors of g and of the planes that meet, each output once: those that count in full, then those with a mask."""
     plain()
     lanes = BYTES // size
-    step_a, step_b = geometry[_JUMP_A] * geometry[_STEP_A], geometry[_JUMP_B] * geometry[_STEP_B]
-    width, along, direct = phase[_COUNT_W], phase[_MODE] != 1, geometry[_DIRECT]
-    loose = geometry[_LOOSE] == 1
-    span = (last - first - 1) * step_a + (phase[_COUNT_B] - 1) * step_b + width * size
+    step_a, step_b = geometry[head.JUMP_A] * geometry[head.STEP_A], geometry[head.JUMP_B] * geometry[head.STEP_B]
+    width, along, direct = phase[head.COUNT_W], phase[head.MODE] != 1, geometry[head.DIRECT]
+    loose = geometry[head.LOOSE] == 1
+    span = (last - first - 1) * step_a + (phase[head.COUNT_B] - 1) * step_b + width * size
     v = full = 0
     for masked in range(2):
         m = 0
         for image in range(images):
             covered = 0
             for a in range(last - first):
-                for b in range(phase[_COUNT_B]):
-                    x_line = image * geometry[_IMAGE] + a * step_a + b * step_b
+                for b in range(phase[head.COUNT_B]):
+                    x_line = image * geometry[head.IMAGE] + a * step_a + b * step_b
                     g_line = image * pace[0] + a * pace[2] + b * pace[3]
                     if not along:
                         for j in range(0, width, lanes):
@@ -247,7 +214,7 @@ def pair(g_places, x_places, masks, images, first, last, phase, geometry, pace, 
                             whole = loose or at + BYTES <= line + width * size
                             begin = min(at, span - BYTES) if direct else at
                             if whole != (masked == 1):
-                                x_places[v] = image * geometry[_IMAGE] + begin
+                                x_places[v] = image * geometry[head.IMAGE] + begin
                                 g_places[v] = image * pace[0] + begin
                                 if masked:
                                     _mark(masks, m * lanes, begin, at, a, b, last - first, phase, step_a, step_b, size)
@@ -273,8 +240,8 @@ def _mark(masks, target, begin, lowest, a, b, count_a, phase, step_a, step_b, si
             return
         for lane in range(lanes):
             place = begin + lane * size
-            if place >= lowest and line <= place < line + phase[_COUNT_W] * size:
+            if place >= lowest and line <= place < line + phase[head.COUNT_W] * size:
                 masks[target + lane] = 1
         b += 1
-        if b == phase[_COUNT_B]:
+        if b == phase[head.COUNT_B]:
             a, b = a + 1, 0
