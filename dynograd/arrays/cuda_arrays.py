@@ -1,0 +1,480 @@
+"""CudaArray: memory on a CUDA device with shape, strides and dtype; NumPy's array as far as ops, autograd and Tensor ask for it.
+
+Views are made here. What needs a kernel (copies between layouts, casts, arithmetic) is asked of `operations`, which the layer
+above puts in its slot. dtypes are NumPy's, bfloat16 is ml_dtypes'; strides are in bytes, as NumPy's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from dynograd.cuda import allocator, driver, streams
+from dynograd.devices import device as device_type
+from dynograd.errors import DeviceError
+
+__all__ = ["CudaArray", "empty", "from_numpy", "operations"]
+
+_devices: dict[int, device_type] = {}
+
+
+class _Operations:
+    """The slot for what is computed by kernels; its attributes are loaded when first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = _loader[0]()
+        found = getattr(module, name)
+        setattr(self, name, found)
+        return found
+
+
+operations = _Operations()
+_loader: list[Any] = [None]
+
+
+class CudaArray:
+    """An array in the memory of a CUDA device. `storage` owns the memory, `pointer` is the first element's address."""
+
+    __slots__ = ("__weakref__", "dtype", "pointer", "shape", "size", "storage", "strides")
+    __array_priority__ = 900
+
+    def __init__(
+        self, storage: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any
+    ) -> None:
+        self.storage, self.pointer, self.shape, self.strides, self.dtype = storage, pointer, shape, strides, dtype
+        self.size = math.prod(shape)
+
+    # --- what it is -----------------------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device_index(self) -> int:
+        return self.storage.device
+
+    @property
+    def device(self) -> device_type:
+        index = self.storage.device
+        found = _devices.get(index)
+        if found is None:
+            found = _devices[index] = device_type("cuda", index)
+        return found
+
+    @property
+    def base(self) -> Any:
+        return self.storage
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row by row."""
+        return self.strides == contiguous_strides(self.shape, self.dtype.itemsize) or _is_row_major(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CudaArray(shape={self.shape}, dtype={self.dtype}, device='{self.device}')"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "strides": None if self.is_contiguous else self.strides,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            "stream": streams.current_handle(self.device_index) or 1,
+        }
+
+    # --- views ----------------------------------------------------------------------------------------------------------
+
+    def _view(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> CudaArray:
+        return CudaArray(self.storage, pointer, shape, strides, self.dtype)
+
+    def reshape(self, *shape: Any) -> CudaArray:
+        """A view where the strides allow it, a copy otherwise. One size may be -1."""
+        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+            shape = tuple(shape[0])
+        shape = _whole_shape(shape, self.size)
+        if shape == self.shape:
+            return self
+        strides = _strides_of_reshaped(self, shape)
+        if strides is None:
+            return self.copy().reshape(shape)
+        return self._view(self.pointer, shape, strides)
+
+    def transpose(self, *axes: Any) -> CudaArray:
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = axes[0]
+        axes = tuple(range(self.ndim))[::-1] if not axes else tuple([axis % self.ndim for axis in axes])
+        return self._view(
+            self.pointer, tuple([self.shape[axis] for axis in axes]), tuple([self.strides[axis] for axis in axes])
+        )
+
+    @property
+    def T(self) -> CudaArray:
+        return self.transpose()
+
+    def swapaxes(self, one: int, other: int) -> CudaArray:
+        axes = list(range(self.ndim))
+        axes[one], axes[other] = axes[other], axes[one]
+        return self.transpose(tuple(axes))
+
+    def squeeze(self, axis: Any = None) -> CudaArray:
+        chosen = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+        dropped = {place % self.ndim for place in chosen if self.shape[place] == 1}
+        kept = [place for place in range(self.ndim) if place not in dropped]
+        return self._view(
+            self.pointer, tuple([self.shape[place] for place in kept]), tuple([self.strides[place] for place in kept])
+        )
+
+    def ravel(self) -> CudaArray:
+        return self.reshape((self.size,))
+
+    flatten = ravel
+
+    def broadcast_to(self, shape: tuple[int, ...]) -> CudaArray:
+        """A view stretched to `shape`, with stride 0 where it repeats."""
+        if shape == self.shape:
+            return self
+        lead = len(shape) - self.ndim
+        strides = (0,) * lead + tuple(
+            [
+                0 if size == 1 and want != 1 else stride
+                for size, want, stride in zip(self.shape, shape[lead:], self.strides, strict=True)
+            ]
+        )
+        return self._view(self.pointer, tuple(shape), strides)
+
+    def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> CudaArray:
+        """A view with the given strides and offset in bytes."""
+        return self._view(self.pointer + offset, tuple(shape), tuple(strides))
+
+    def view(self, dtype: Any) -> CudaArray:
+        """The same bytes as another dtype of the same size; of another size where the last dim is dense."""
+        dtype = numpy.dtype(dtype)
+        if dtype.itemsize == self.dtype.itemsize:
+            return CudaArray(self.storage, self.pointer, self.shape, self.strides, dtype)
+        if not self.shape or self.strides[-1] != self.dtype.itemsize:
+            raise ValueError("view: the last dim must be contiguous where the item size changes.")
+        size = self.shape[-1] * self.dtype.itemsize
+        if size % dtype.itemsize:
+            raise ValueError(f"view: a row of {size} bytes is no whole number of {dtype}.")
+        return CudaArray(
+            self.storage,
+            self.pointer,
+            (*self.shape[:-1], size // dtype.itemsize),
+            (*self.strides[:-1], dtype.itemsize),
+            dtype,
+        )
+
+    @property
+    def real(self) -> CudaArray:
+        return self if self.dtype.kind != "c" else self._part(0)
+
+    @property
+    def imag(self) -> CudaArray:
+        return self._part(self.dtype.itemsize // 2)
+
+    def _part(self, offset: int) -> CudaArray:
+        part = numpy.dtype("float32" if self.dtype.itemsize == 8 else "float64")
+        return CudaArray(self.storage, self.pointer + offset, self.shape, self.strides, part)
+
+    def __getitem__(self, index: Any) -> CudaArray:
+        """A view for ints, slices, None and `...`; arrays and lists gather (see `operations.index`)."""
+        found = self._basic(index if isinstance(index, tuple) else (index,))
+        return operations.index(self, index) if found is None else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        target = self._basic(index if isinstance(index, tuple) else (index,))
+        if target is None:
+            operations.index_assign(self, index, value)
+        elif isinstance(value, (CudaArray, numpy.ndarray)):
+            operations.copy_into(target, value)
+        else:
+            operations.fill(target, value)
+
+    def _basic(self, index: tuple[Any, ...]) -> CudaArray | None:
+        """The view that a basic index means; None for any other index."""
+        used = sum([part is not None and part is not Ellipsis for part in index])
+        if used > self.ndim:
+            raise IndexError(f"too many indices: array is {self.ndim}-dimensional, but {used} were indexed")
+        pointer, shape, strides, dim = self.pointer, [], [], 0
+        if not any([part is Ellipsis for part in index]):
+            index = (*index, Ellipsis)
+        for part in index:
+            if part is None:
+                shape.append(1)
+                strides.append(0)
+            elif part is Ellipsis:
+                rest = self.ndim - used
+                shape += self.shape[dim : dim + rest]
+                strides += self.strides[dim : dim + rest]
+                dim += rest
+            elif isinstance(part, slice):
+                start, stop, step = part.indices(self.shape[dim])
+                count = len(range(start, stop, step))
+                pointer += start * self.strides[dim] if count else 0
+                shape.append(count)
+                strides.append(step * self.strides[dim])
+                dim += 1
+            elif isinstance(part, (int, numpy.integer)) and not isinstance(part, (bool, numpy.bool_)):
+                size = self.shape[dim]
+                if not -size <= part < size:
+                    raise IndexError(f"index {part} is out of bounds for axis {dim} with size {size}")
+                pointer += (int(part) + size if part < 0 else int(part)) * self.strides[dim]
+                dim += 1
+            else:
+                return None
+        return self._view(pointer, tuple(shape), tuple(strides))
+
+    # --- copies ---------------------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> CudaArray:
+        """The same values in new memory, row by row."""
+        made = empty(self.shape, self.dtype, self.device_index)
+        operations.copy_into(made, self)
+        return made
+
+    def astype(self, dtype: Any, copy: bool = True) -> CudaArray:
+        dtype = numpy.dtype(dtype)
+        if dtype == self.dtype and not copy:
+            return self
+        made = empty(self.shape, dtype, self.device_index)
+        operations.copy_into(made, self)
+        return made
+
+    def fill(self, value: Any) -> None:
+        operations.fill(self, value)
+
+    def numpy(self) -> Any:
+        """The values in host memory. Waits for the device."""
+        array = self if self.is_contiguous else self.copy()
+        made = numpy.empty(self.shape, self.dtype)
+        if self.size:
+            device, used = self.device_index, driver.get("numpy")
+            stream = streams.current_handle(device)
+            used.copy_to_host(made.ctypes.data, array.pointer, made.nbytes, stream)
+            used.synchronize_stream(device, stream)
+        return made
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    def item(self) -> Any:
+        """The only element as a Python number. Waits for the device."""
+        if self.size != 1:
+            raise ValueError(f"item: expected one element, got {self.size}.")
+        return self.numpy().reshape(()).item()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    # --- numbers --------------------------------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        return self.item().__index__()
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("sum", self, axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("mean", self, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("min", self, axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("any", self, axis, keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> CudaArray:
+        return operations.reduced("all", self, axis, keepdims)
+
+    __hash__ = object.__hash__
+
+
+def _install_operators() -> None:
+    """Arithmetic as NumPy's arrays have it, by `operations.elementwise(name, *operands)`."""
+
+    def forward(name: str) -> Any:
+        return lambda self, other: operations.elementwise(name, self, other)
+
+    def reflected(name: str) -> Any:
+        return lambda self, other: operations.elementwise(name, other, self)
+
+    def unary(name: str) -> Any:
+        return lambda self: operations.elementwise(name, self)
+
+    def into(name: str) -> Any:
+        def operator(self: CudaArray, other: Any) -> CudaArray:
+            operations.copy_into(self, operations.elementwise(name, self, other))
+            return self
+
+        return operator
+
+    binary = {
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+        "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+        "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    }  # fmt: skip
+    for symbol, name in binary.items():
+        setattr(CudaArray, f"__{symbol}__", forward(name))
+        setattr(CudaArray, f"__r{symbol}__", reflected(name))
+        setattr(CudaArray, f"__i{symbol}__", into(name))
+    for symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(CudaArray, f"__{symbol}__", forward(symbol))
+    for symbol, name in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.items():
+        setattr(CudaArray, f"__{symbol}__", unary(name))
+
+
+_install_operators()
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    strides, step = [], itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size or 1
+    return tuple(strides[::-1])
+
+
+def empty(shape: tuple[int, ...], dtype: Any, device: int) -> CudaArray:
+    """A new row-major array with any contents, on the device of that index."""
+    dtype = numpy.dtype(dtype)
+    shape = tuple(shape)
+    block = allocator.allocate(math.prod(shape) * dtype.itemsize, device)
+    return CudaArray(block, block.pointer, shape, contiguous_strides(shape, dtype.itemsize), dtype)
+
+
+def from_numpy(array: Any, device: int) -> CudaArray:
+    """A copy of a NumPy array on the device of that index."""
+    array = numpy.ascontiguousarray(array).reshape(array.shape)
+    made = empty(array.shape, array.dtype, device)
+    if made.size:
+        used = driver.get("to")
+        used.copy_to_device(made.pointer, array.ctypes.data, made.nbytes, streams.current_handle(device))
+    return made
+
+
+def same_device(who: str, *values: Any) -> int:
+    """The index of the one device that all arrays are on.
+
+    Raises:
+        DeviceError: they are on several, or one is a CPU array.
+    """
+    found = None
+    for value in values:
+        if isinstance(value, CudaArray):
+            index = value.storage.device
+            if found is None:
+                found = index
+            elif index != found:
+                raise mixed_devices(who, *values)
+        elif isinstance(value, numpy.ndarray):
+            raise mixed_devices(who, *values)
+    return found or 0
+
+
+def mixed_devices(who: str, *values: Any) -> DeviceError:
+    names = [
+        str(value.device) if isinstance(value, CudaArray) else "cpu"
+        for value in values
+        if isinstance(value, (CudaArray, numpy.ndarray))
+    ]
+    return DeviceError(
+        f"{who}: expected all tensors to be on the same device, but found at least two devices, "
+        f"{' and '.join(dict.fromkeys(names))}! Move one of them, e.g. x.to('{next((n for n in names if n != 'cpu'), 'cpu')}')."
+    )
+
+
+def _whole_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    shape = tuple([int(one) for one in shape])
+    if -1 in shape:
+        rest = -math.prod(shape)
+        if not rest or size % rest or shape.count(-1) > 1:
+            raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
+        shape = tuple([size // rest if one == -1 else one for one in shape])
+    if math.prod(shape) != size:
+        raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
+    return shape
+
+
+def _is_row_major(array: CudaArray) -> bool:
+    """Whether strides of dims of size 1 are all that differs from row-major ones."""
+    if not array.size:
+        return True
+    step = array.dtype.itemsize
+    for size, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+def _strides_of_reshaped(array: CudaArray, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides with which `shape` walks through the array's memory in order; None where there are none."""
+    if not array.size or array.is_contiguous:
+        return contiguous_strides(shape, array.dtype.itemsize)
+    old = [(size, stride) for size, stride in zip(array.shape, array.strides, strict=True) if size != 1]
+    strides = []
+    place = 0
+    # Groups of old and new dims with the same product; inside a group the old dims must lie one in the other.
+    new = [size for size in shape if size != 1]
+    index = 0
+    found: list[int] = []
+    while index < len(new):
+        wanted, had = new[index], old[place][0]
+        first_new, first_old = index, place
+        while wanted != had:
+            if wanted < had:
+                index += 1
+                wanted *= new[index]
+            else:
+                place += 1
+                had *= old[place][0]
+        for one in range(first_old, place):
+            if old[one][1] != old[one + 1][1] * old[one + 1][0]:
+                return None
+        step = old[place][1]
+        group = []
+        for one in reversed(new[first_new : index + 1]):
+            group.append(step)
+            step *= one
+        found += group[::-1]
+        index, place = index + 1, place + 1
+    pending = iter(found)
+    last = array.dtype.itemsize
+    for size in reversed(shape):
+        if size != 1:
+            break
+    strides = [last if size == 1 else next(pending) for size in shape]
+    return tuple(strides)
