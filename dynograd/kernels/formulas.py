@@ -22,6 +22,8 @@ Vocabulary (what a backend must offer, with these meanings):
     sigmoid(x)               1 / (1 + exp(-x))
     normal_cdf(x)            erfc(-x / sqrt(2)) / 2, with a relative error that stays small for x far below 0
     normal_pdf(x)            exp(-x * x / 2) / sqrt(2 pi)
+    normal_gate(x)           x * normal_cdf(x); in float32 the error of the cdf may be a rounding of 0.5, as of (1 + erf) / 2
+    normal_gate_slope(x)     normal_cdf(x) + x * normal_pdf(x), its derivative, with an error like that
     erfinv lgamma digamma polygamma(x, n) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc
     round(x)                 to the nearest whole number, halves to even
     abs(x)  sign(x)          sign is 0 for NaN

@@ -38,7 +38,9 @@ _SIMPLE = frozenset(
     "+ - * / neg < <= > >= == != && || ! select max min fmax fmin abs sqrt floor ceil trunc round sign copysign "
     "isnan isinf isfinite hypot".split()
 )
-_VECTOR = frozenset("exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf sigmoid".split())
+_VECTOR = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf normal_gate normal_gate_slope sigmoid".split()
+)
 _SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
 # Of float64 by libm, in parts on all threads: NumPy has no vector code for them either.
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())

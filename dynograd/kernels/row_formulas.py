@@ -133,42 +133,6 @@ PROGRAMS = {
         gw = column_sum(g * x * scale)
         write gx, gw
     """,
-    "column_total": """
-        row x
-        total = column_sum(x)
-        write total
-    """,
-    "column_squares": """
-        row x
-        vector mean
-        squares = column_sum((x - mean) ** 2)
-        write squares
-    """,
-    "column_normal": """
-        row x
-        vector mean, scale, shift
-        y = minus(x, mean) * scale + shift
-        write y
-    """,
-    "column_affine": """
-        row x
-        vector scale, shift
-        y = x * scale + shift
-        write y
-    """,
-    "batch_norm_sums": """
-        row g, x
-        vector mean
-        gb = column_sum(g)
-        along = column_sum(g * (x - mean))
-        write gb, along
-    """,
-    "batch_norm_gradient": """
-        row g, x
-        vector mean, scale, shift, slope
-        gx = scale * (g - shift - (x - mean) * slope)
-        write gx
-    """,
     "variance": """
         row x
         number freedom
@@ -201,14 +165,14 @@ PROGRAMS = {
         row x
         vector bias
         s = x + bias
-        y = s * normal_cdf(s)
+        y = normal_gate(s)
         write y
     """,
     "bias_gelu_backward": """
         row g, x
         vector bias
         s = x + bias
-        gx = g * (normal_cdf(s) + s * normal_pdf(s))
+        gx = g * normal_gate_slope(s)
         gb = column_sum(gx)
         write gx, gb
     """,

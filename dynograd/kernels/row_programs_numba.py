@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
-from dynograd.kernels import formulas, math_numba, threads
+from dynograd.kernels import formulas, logarithms_numba, math_numba, normal_numba, threads
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
 from dynograd.kernels.formulas import Tree
@@ -408,6 +408,9 @@ def _unordered(key):  # type: ignore[no-untyped-def]
     return wide
 
 
+# The modules whose functions formulas may call.
+_FUNCTIONS = (math_numba, logarithms_numba, normal_numba)
+
 _NAMES: dict[str, Any] = {
     "SUM_BLOCK": numpy.uint64(SUM_BLOCK),
     "INNER_BLOCK": 256,  # sums along a middle dim run one after the other for so many elements
@@ -421,7 +424,7 @@ _NAMES: dict[str, Any] = {
     "ordered": ordered,
     "sqrt": math.sqrt,
     "unordered": unordered,
-    **{name: getattr(math_numba, name) for name in math_numba.__all__},
+    **{name: getattr(module, name) for module in _FUNCTIONS for name in module.__all__},
 }
 
 
@@ -432,4 +435,4 @@ def _of_dtype(dtype: str) -> dict[str, Any]:
 
 def _texts() -> list[str]:
     """What machine code depends on beside the generated text."""
-    return [inspect.getsource(module) for module in (math_numba, formulas)] + [str(SUM_BLOCK)]
+    return [inspect.getsource(module) for module in (*_FUNCTIONS, formulas)] + [str(SUM_BLOCK)]

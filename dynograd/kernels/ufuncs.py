@@ -25,11 +25,8 @@ _FORMULAS: dict[str, tuple[str, str]] = {
         "input other",
         "input * sigmoid(other) * (1 + other * (1 - sigmoid(other)))",
     ),
-    "gelu": ("input", "input * normal_cdf(input)"),
-    "gelu_backward": (
-        "input other",
-        "input * (normal_cdf(other) + other * normal_pdf(other))",
-    ),
+    "gelu": ("input", "normal_gate(input)"),
+    "gelu_backward": ("input other", "input * normal_gate_slope(other)"),
     "gelu_tanh": ("other", f"0.5 * other * (1 + tanh({_TAIL}))"),
     "gelu_tanh_backward": (
         "input other",

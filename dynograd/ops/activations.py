@@ -131,7 +131,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 
 @elementwise(
     name="gelu",
-    formula="input * normal_cdf(input)",
+    formula="normal_gate(input)",
     derivative="gelu_backward(g, input)",
     promote="float",
 )
@@ -140,7 +140,7 @@ def gelu_exact(input: Array) -> Array:
 
 
 @elementwise(
-    formula="input * (normal_cdf(other) + other * normal_pdf(other))",
+    formula="input * normal_gate_slope(other)",
     derivative=(
         "gelu_backward(g, other)",
         "g * input * (2.0 - other * other) * 0.3989422804014327 * exp(other * other * -0.5)",

@@ -55,6 +55,82 @@ def test_error_and_ends(name, reference, units):
         assert name != "sigmoid" or (computed("sigmoid(x)", -POINTS[POINTS > 88]) == 0).all()
 
 
+def every_exponent():
+    """All exponents of float32 with 512 fractions each, both signs, and the places between where the values bend."""
+    bits = numpy.arange(0, 0x7F800000, 1 << 14, dtype=numpy.int64) + numpy.arange(0x7F800000 >> 14) % 509 * 31
+    x = bits.astype(numpy.int32).view(numpy.float32)
+    return numpy.concatenate([x, -x, numpy.linspace(-9, 9, 400001).astype(numpy.float32)])
+
+
+def density(x):
+    return numpy.exp(-0.5 * x * x) / numpy.sqrt(2 * numpy.pi)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "limits"),
+    [
+        # (from, to, units in the last place or None, relative, absolute)
+        (
+            "normal_gate",
+            lambda x: x * special.ndtr(x),
+            [
+                (0, numpy.inf, 3.2, 2.1e-7, None),
+                (-1, 0, 4.6, 4.5e-7, None),
+                (-2, -1, None, 2e-6, None),
+                (-3, -2, None, 1e-5, None),
+                (-4, -3, None, 2e-4, None),
+                (-5.5, -4, None, 2e-3, None),
+                (-numpy.inf, -5.5, None, None, 1.3e-10),
+            ],
+        ),
+        (
+            "normal_gate_slope",
+            lambda x: special.ndtr(x) + x * density(x),
+            [
+                (0, numpy.inf, 2.6, 2.5e-7, None),
+                (-3, 0, None, None, 1.2e-7),
+                (-4, -3, None, 1e-4, None),
+                (-5.5, -4, None, 1e-3, None),
+                (-numpy.inf, -5.5, None, None, 1e-9),
+            ],
+        ),
+    ],
+)
+def test_gates_of_every_exponent(name, reference, limits):
+    x = every_exponent()
+    with numpy.errstate(all="ignore"):
+        found, wide = computed(f"{name}(x)", x).astype(numpy.float64), reference(x.astype(numpy.float64))
+    assert numpy.isfinite(found).all()
+    error = numpy.abs(found - wide)
+    for least, most, units, relative, absolute in limits:
+        inside = (x >= least) & (x < most) & (numpy.abs(wide) > 1.2e-38)
+        assert inside.any()
+        if units is not None:
+            assert (error[inside] / numpy.spacing(numpy.abs(wide[inside]).astype("f4"))).max() <= units, least
+        if relative is not None:
+            assert (error[inside] / numpy.abs(wide[inside])).max() <= relative, least
+        if absolute is not None:
+            assert error[inside].max() <= absolute, least
+    assert (found[x < -9] == 0).all() and (found[x > 9] == wide.astype("f4")[x > 9]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_ends_of_gates(dtype):
+    x = numpy.array([0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan, 1e38, -1e38, 1e-45], dtype)
+    with numpy.errstate(all="ignore"):
+        found, slope = computed("normal_gate(x)", x), computed("normal_gate_slope(x)", x)
+    numpy.testing.assert_array_equal(found[:-1], numpy.array([0, 0, numpy.inf, numpy.nan, numpy.nan, 1e38, 0], dtype))
+    assert numpy.signbit(found[:2]).tolist() == [False, True]
+    numpy.testing.assert_array_equal(slope, [0.5, 0.5, numpy.nan, numpy.nan, numpy.nan, 1, 0, 0.5])
+
+
+def test_gates_in_float64_are_exact():
+    x = numpy.linspace(-30, 30, 60001)
+    numpy.testing.assert_allclose(computed("normal_gate(x)", x), x * special.ndtr(x), rtol=1e-13)
+    wide = special.ndtr(x) + x * density(x)
+    numpy.testing.assert_allclose(computed("normal_gate_slope(x)", x), wide, rtol=1e-12, atol=1e-16)
+
+
 def test_far_below_zero_the_normal_distribution_keeps_its_digits():
     x = numpy.linspace(-12, -3, 9001).astype(numpy.float32)
     numpy.testing.assert_allclose(computed("normal_cdf(x)", x), special.ndtr(x.astype("f8")), rtol=5e-6)
