@@ -17,6 +17,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels import convolutions_columns as columns
 from dynograd.kernels import convolutions_plans as plans
+from dynograd.kernels import convolutions_point_plans as points
 from dynograd.kernels import threads
 from dynograd.kernels.convolutions_weight_plans import weight_plan
 
@@ -36,6 +37,13 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
             kind, copy=False
         )
     out = _empty(shape, x.dtype, _is_channels_last(x) or _is_channels_last(weight))
+    if _by_points(x, shape[1], groups):
+        windows = _windows(weight.shape[2:], stride, padding, dilation)
+        plan = points.forward_points(
+            *_five(x), *_five(out), *windows, *_point_tiles(x.dtype), threads.get_num_threads()
+        )
+        _correlate_points(plan, x, weight, bias, out)
+        return out.astype(kind, copy=False)
     plan = plans.forward_plan(
         *_five(x), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(x.dtype)
     )
@@ -52,6 +60,13 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
         found = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
         return _with_bias(found, bias).astype(kind, copy=False)
     out = _empty(input_shape, g.dtype, _is_channels_last(g) or _is_channels_last(weight))
+    if _by_points(g, input_shape[1], groups):
+        windows = _windows(weight.shape[2:], stride, padding, dilation)
+        plan = points.backward_points(
+            *_five(g), *_five(out), *windows, *_point_tiles(g.dtype), threads.get_num_threads()
+        )
+        _correlate_points(plan, g, weight, bias, out, back=True)
+        return out.astype(kind, copy=False)
     plan = plans.backward_plan(
         *_five(g), *_five(out), *_windows(weight.shape[2:], stride, padding, dilation), groups, *_tiles(g.dtype)
     )
@@ -68,11 +83,13 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
         return columns.conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups).astype(
             kind, copy=False
         )
+    windows = _windows(weight_shape[2:], stride, padding, dilation)
+    if _by_points(g, weight_shape[0], groups) and _is_channels_last(x):
+        return _weight_gradient_by_points(x, g, weight_shape, windows).astype(kind, copy=False)
     from dynograd.kernels import convolutions_numba as compiled
     from dynograd.kernels import tiles_numba
 
     size, lanes, _ = _tiles(x.dtype)
-    windows = _windows(weight_shape[2:], stride, padding, dilation)
     plan = weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
     partial = buffers.zeros((plan.partial,), x.dtype)
     laid = g
@@ -94,16 +111,47 @@ def _weight_gradient(compiled, plan, tables, x, laid, partial, result):
     compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=result.shape[0], work=partial.size)
 
 
+def _by_points(x, outer, groups):
+    """Whether the tiles of channels_last arrays compute so many output channels from x."""
+    return groups == 1 and _is_channels_last(x) and outer >= _point_tiles(x.dtype)[1]
+
+
+def _correlate_points(plan, x, weight, bias, out, back=False):
+    from dynograd.kernels import convolutions_points_numba as compiled
+
+    packed = buffers.empty((plan.weights,), x.dtype)
+    flat, (outer_step, inner_step, tap_step) = _flat_weight(weight)
+    steps = (inner_step, outer_step, tap_step) if back else (outer_step, inner_step, tap_step)
+    count = len(plan.blocks)
+    compiled.pack_point_weights(
+        flat, packed, steps, x.shape[1], plan.phases, plan.taps, plan.blocks, count=count, work=2 * plan.weights
+    )
+    bias = np.zeros(out.shape[1], x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
+    compiled.correlate_points(
+        bias, _address(x), _address(packed), _address(out), plan.tables, count=plan.items, work=plan.work >> 3
+    )
+
+
+def _weight_gradient_by_points(x, g, weight_shape, windows):
+    from dynograd.kernels import convolutions_points_numba as compiled
+
+    plan = points.weight_points(*_five(x), *_five(g), *windows, *_point_tiles(x.dtype))
+    partial, result = buffers.zeros((plan.partial,), x.dtype), buffers.empty(tuple(weight_shape), x.dtype)
+    compiled.correlate_weight_points(
+        partial, _address(x), _address(g), 0, plan.tables, count=plan.items, work=plan.work >> 3
+    )
+    compiled.add_point_partials(
+        partial, result.reshape(-1), plan.rows, plan.blocks, plan.shares, count=len(plan.blocks), work=partial.size
+    )
+    return result
+
+
 def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
     from dynograd.kernels import convolutions_numba as compiled
 
     packed = buffers.empty((plan.weights,), x.dtype)
-    count, channels, taps = weight.shape[0], weight.shape[1], prod(weight.shape[2:])
-    if _is_channels_last(weight):
-        flat, steps = np.moveaxis(weight, 1, -1).reshape(-1), (taps * channels, 1, channels)
-    else:
-        flat, steps = np.ascontiguousarray(weight).reshape(-1), (taps * channels, taps, 1)
-    group_step = count // groups * steps[0]
+    flat, steps = _flat_weight(weight)
+    group_step = weight.shape[0] // groups * steps[0]
     steps = (group_step, steps[1], steps[0], steps[2]) if back else (group_step, *steps)
     compiled.pack_weights(
         flat, packed, steps, groups, outer, inner, plan.phases, plan.taps, plan.rows,
@@ -115,12 +163,27 @@ def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
     )
 
 
+def _flat_weight(weight):
+    """The weight in its order of memory, and how far apart output channels, input channels and taps are."""
+    channels, taps = weight.shape[1], prod(weight.shape[2:])
+    if _is_channels_last(weight):
+        return np.moveaxis(weight, 1, -1).reshape(-1), (taps * channels, 1, channels)
+    return np.ascontiguousarray(weight).reshape(-1), (taps * channels, taps, 1)
+
+
 def _tiles(kind):
     """Bytes of an element, elements of a vector; tiles and threads: what plans depend on besides shapes."""
     from dynograd.kernels import tiles_numba
 
     heights = tuple(tiles_numba.PRODUCT_TILES.items())
     return kind.itemsize, tiles_numba.BYTES // kind.itemsize, (heights, threads.get_num_threads())
+
+
+def _point_tiles(kind):
+    """Bytes of an element, elements of a vector, places of a tile."""
+    from dynograd.kernels import point_tiles_numba
+
+    return kind.itemsize, point_tiles_numba.WIDTH // kind.itemsize, point_tiles_numba.POINTS
 
 
 def _windows(kernel, stride, padding, dilation):

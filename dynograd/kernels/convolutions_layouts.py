@@ -164,13 +164,15 @@ class Layout:
         return most + self.lanes * self.size
 
 
-def cut(layout: Any, batch: int, depth: int, line: int, width: int, weights: int, threads: int) -> tuple[int, int]:
+def cut(
+    layout: Any, batch: int, depth: int, line: int, width: int, weights: int, threads: int, room: int = ROOM_BYTES
+) -> tuple[int, int]:
     """Outputs along A, and images, of an item: what fills tiles and threads best. Results do not depend on it."""
     whole = layout.tops[0]
     candidates = [(rows, 1) for rows in range(1, whole)] + [(whole, group) for group in range(1, batch + 1)]
     best, found = -1.0, (1, 1)
     for rows, group in candidates:
-        if layout.bytes_of_rows(rows, group * depth) > ROOM_BYTES and (rows, group) != (1, 1):
+        if layout.bytes_of_rows(rows, group * depth) > room and (rows, group) != (1, 1):
             continue
         items = -(-batch // group) * -(-whole // rows)
         vectors = batch * whole * line / items

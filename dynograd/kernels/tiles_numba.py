@@ -363,8 +363,8 @@ def plain(context):
 # --- how intrinsics are made ------------------------------------------------------------------------------------------------
 
 
-def _tile(name, arity, write):
-    """An intrinsic on `like` and `arity` integers whose body is a function of its own in the machine code."""
+def _tile(name, arity, write, width=BYTES):
+    """An intrinsic on `like` and `arity` integers whose body is a function of its own in the machine code, for vectors of `width` bytes."""
     integers = ", ".join(f"a{i}" for i in range(arity))
 
     def typed(like):
@@ -374,13 +374,13 @@ def _tile(name, arity, write):
 
         def generate(context, builder, signature, arguments):
             kind, size = (ir.FloatType(), 4) if real == types.float32 else (ir.DoubleType(), 8)
-            symbol = f"dynograd_{name}_{size}_{BYTES}"
+            symbol = f"dynograd_{name}_{size}_{width}"
             function = builder.module.globals.get(symbol)
             if function is None:
                 function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [_INT] * arity), symbol)
                 function.linkage = "internal"
                 function.attributes.add("noinline")
-                write(function, kind, size, BYTES // size)
+                write(function, kind, size, width // size)
             builder.call(function, arguments[1:])
             return context.get_dummy_value()
 
