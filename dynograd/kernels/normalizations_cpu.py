@@ -191,18 +191,15 @@ def _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, e
                 channels, factor, summand, y, count=y.shape[0] * y.shape[1], work=y.size
             )
         else:
-            y = kernels["column_affine"](rows, *_tiled(rows, factor, summand))
+            y = _column_scaled(kernels, rows, np.zeros_like(factor), factor, summand)
     elif rows is None:
         y, (mean, variance, rstd) = buffers.empty(channels.shape, np.float32), np.empty((3, size), np.float32)
         kernels["normalizations.batch_norm"](
             channels, scale, shift, eps, y, mean, variance, rstd, count=size, work=_WORK * y.size
         )
     else:
-        mean = _columns(kernels["column_total"](rows), size) / max(count, 1)
-        squares = kernels["column_squares"](rows, *_tiled(rows, mean))
-        variance = _columns(squares, size) / max(count, 1)
-        rstd = (1 / np.sqrt(variance + eps)).astype(np.float32)
-        y = kernels["column_normal"](rows, *_tiled(rows, mean, rstd * scale, shift))
+        mean, variance, rstd = _column_moments(kernels, rows, size, eps)
+        y = _column_scaled(kernels, rows, mean, rstd * scale, shift)
     if training:
         variance = variance * np.float32(count / max(count - 1, 1))
     return _as_given(y, x, last), mean, rstd, variance
@@ -223,13 +220,42 @@ def _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training):
         return _as_given(gx, x, None), gw, gb
     rows = _folded(last)
     outer = np.ascontiguousarray(np.moveaxis(g, 1, -1), np.float32).reshape(rows.shape)
-    gb, along = (_columns(sums, size) for sums in kernels["batch_norm_sums"](outer, rows, *_tiled(rows, mean)))
-    if training:
-        shift, slope = gb / np.float32(count), along * rstd * rstd / np.float32(count)
-    else:
-        shift = slope = np.zeros(size, np.float32)
-    gx = kernels["batch_norm_gradient"](outer, rows, *_tiled(rows, mean, scale * rstd, shift, slope))
-    return _as_given(gx, x, last), along * rstd, gb
+    height, pieces = _pieces(rows)
+    totals, products = buffers.empty((2, pieces, size), np.float32)
+    kernels["normalizations_columns.column_products"](
+        outer, rows, height, mean, totals, products, count=pieces, work=2 * rows.size
+    )
+    gw, gb, shift, slope = np.empty((4, size), np.float32)
+    kernels["normalizations_columns.merged_products"](totals, products, count, rstd, training, gw, gb, shift, slope)
+    gx = buffers.empty(rows.shape, np.float32)
+    kernels["normalizations_columns.column_gradient"](
+        outer, rows, mean, scale * rstd, shift, slope, gx, count=len(rows), work=2 * rows.size
+    )
+    return _as_given(gx, x, last), gw, gb
+
+
+def _column_moments(kernels, rows, size, eps):
+    height, pieces = _pieces(rows)
+    means, squares = buffers.empty((2, pieces, size), np.float32)
+    kernels["normalizations_columns.column_moments"](rows, height, means, squares, count=pieces, work=2 * rows.size)
+    mean, variance, rstd = np.empty((3, size), np.float32)
+    times = rows.shape[1] // max(size, 1)
+    kernels["normalizations_columns.merged_moments"](
+        means, squares, len(rows), height, times, eps, mean, variance, rstd
+    )
+    return mean, variance, rstd
+
+
+def _column_scaled(kernels, rows, mean, scale, shift):
+    y = buffers.empty(rows.shape, np.float32)
+    kernels["normalizations_columns.column_scaled"](rows, mean, scale, shift, y, count=len(rows), work=2 * rows.size)
+    return y
+
+
+def _pieces(rows):
+    """Rows of a piece of 64 KiB, and how many pieces there are."""
+    height = max(32, 16384 // max(rows.shape[1], 1))
+    return height, -(-len(rows) // height)
 
 
 def _channels_last(x):
@@ -249,17 +275,6 @@ def _folded(rows):
     while size and size * times <= 128 and count % (2 * times) == 0 and count > 8 * times:
         times *= 2
     return rows.reshape(count // times, size * times)
-
-
-def _tiled(rows, *vectors):
-    """Vectors of channels for folded rows."""
-    times = rows.shape[1] // max(vectors[0].size, 1)
-    return vectors if times <= 1 else [np.tile(vector, times) for vector in vectors]
-
-
-def _columns(sums, size):
-    """Sums for each channel from those of folded rows."""
-    return sums if sums.size == size else np.add.reduce(sums.reshape(-1, size), 0)
 
 
 def _as_given(y, x, last):
