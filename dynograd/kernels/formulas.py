@@ -20,6 +20,7 @@ Vocabulary (what a backend must offer, with these meanings):
 
     exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc
     sigmoid(x)               1 / (1 + exp(-x))
+    log1pexp(x)              log(1 + exp(x)), x itself for large x
     normal_cdf(x)            erfc(-x / sqrt(2)) / 2, with a relative error that stays small for x far below 0
     normal_pdf(x)            exp(-x * x / 2) / sqrt(2 pi)
     normal_gate(x)           x * normal_cdf(x); in float32 the error of the cdf may be a rounding of 0.5, as of (1 + erf) / 2

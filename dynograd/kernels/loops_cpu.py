@@ -39,7 +39,8 @@ _SIMPLE = frozenset(
     "isnan isinf isfinite hypot".split()
 )
 _VECTOR = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p tanh erf normal_cdf normal_pdf normal_gate normal_gate_slope sigmoid".split()
+    "exp exp2 expm1 log log2 log10 log1p log1pexp tanh erf sigmoid "
+    "normal_cdf normal_pdf normal_gate normal_gate_slope".split()
 )
 _SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
 # Of float64 by libm, in parts on all threads: NumPy has no vector code for them either.

@@ -16,7 +16,7 @@ _LOSSES = {
         "abs(x - t) < p ? (x - t) * (x - t) * 0.5 : (abs(x - t) - 0.5 * p) * p",
         "abs(x - t) < p ? x - t : x > t ? p : x < t ? -p : (x - t) * 0",
     ),
-    "binary_cross_entropy_with_logits": ("max(x, 0) - x * t + log1p(exp(-abs(x)))", "1 / (1 + exp(-x)) - t"),
+    "binary_cross_entropy_with_logits": ("max(x, 0) - x * t + log1pexp(-abs(x))", "sigmoid(x) - t"),
     "binary_cross_entropy": (
         "(t - 1) * max(log1p(-x), -100) - t * max(log(x), -100)",
         "(x - t) / max(x - x * x, 1e-12)",
@@ -197,26 +197,26 @@ PROGRAMS = {
         row x
         vector bias
         s = x + bias
-        y = s / (1 + exp(-s))
+        y = s * sigmoid(s)
         write y
     """,
     "bias_silu_backward": """
         row g, x
         vector bias
         s = x + bias
-        gate = 1 / (1 + exp(-s))
+        gate = sigmoid(s)
         gx = g * (gate + s * gate * (1 - gate))
         gb = column_sum(gx)
         write gx, gb
     """,
     "swiglu": """
         row gate, x
-        y = gate / (1 + exp(-gate)) * x
+        y = gate * sigmoid(gate) * x
         write y
     """,
     "swiglu_backward": """
         row g, gate, x
-        s = 1 / (1 + exp(-gate))
+        s = sigmoid(gate)
         gg = g * x * (s + gate * s * (1 - s))
         gx = g * gate * s
         write gg, gx

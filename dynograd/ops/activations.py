@@ -255,7 +255,7 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 @elementwise(
     name="softplus",
-    formula="input * beta > threshold ? input : log1p(exp(input * beta)) / beta",
+    formula="input * beta > threshold ? input : log1pexp(input * beta) / beta",
     derivative="where(input * beta > threshold, g, g * sigmoid(input * beta))",
     promote="float",
 )
@@ -273,7 +273,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return softplus_part(input, beta, threshold)
 
 
-@elementwise(formula="min(input, 0) - log1p(exp(-abs(input)))", derivative="g * sigmoid(-input)", promote="float")
+@elementwise(formula="0 - log1pexp(-input)", derivative="g * sigmoid(-input)", promote="float")
 def logsigmoid(input: Array) -> Array:
     """`log(sigmoid(input))`, exact for large inputs of both signs.
 

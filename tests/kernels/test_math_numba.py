@@ -33,6 +33,7 @@ def computed(text, x):
         ("log1p", numpy.log1p, 1.5),
         ("log2", numpy.log2, 1.5),
         ("log10", numpy.log10, 2.5),
+        ("log1pexp", lambda x: numpy.logaddexp(0, x), 2.5),
         ("tanh", numpy.tanh, 5),
         ("sigmoid", special.expit, 3),
         ("erf", special.erf, 6),
@@ -41,7 +42,7 @@ def computed(text, x):
 )
 def test_error_and_ends(name, reference, units):
     with numpy.errstate(all="ignore"):
-        x = POINTS[{"normal_cdf": -3, "sigmoid": -87}.get(name, -numpy.inf) < POINTS]
+        x = POINTS[{"normal_cdf": -3, "sigmoid": -87, "log1pexp": -87}.get(name, -numpy.inf) < POINTS]
         found, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
         expected = wide.astype(numpy.float32)
         inside = numpy.isfinite(expected) & (found != expected)
