@@ -47,9 +47,11 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
-    arrays.check_device("tensor", device)
     kind = None if dtype is None else dtypes.as_dtype(dtype)
-    made = wrap(_from_data(data, kind))
+    if device is None and isinstance(data, Tensor):
+        device = data.device
+    place = arrays.check_device("tensor", device)
+    made = wrap(arrays.to_device(_from_data(data, kind), place))
     dtypes.of_array(made.array)
     if requires_grad:
         made.requires_grad = True
@@ -70,7 +72,7 @@ def _from_data(data: Any, kind: Any) -> Any:
 
 def _plain(data: Any) -> Any:
     if isinstance(data, Tensor):
-        return data.array
+        return arrays.to_numpy(data.array)
     if isinstance(data, (list, tuple)):
         return [_plain(one) for one in data]
     return data
@@ -82,14 +84,16 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     >>> dynograd.as_tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    arrays.check_device("as_tensor", device)
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
-        return data if kind is None or kind is data.dtype else data.to(kind)  # type: ignore[attr-defined]
+        return data.to(device=device, dtype=kind)  # type: ignore[attr-defined]
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
-        return wrap(data if kind is None else arrays.cast(data, kind))
-    return tensor(data, dtype=kind)
+        made = data if kind is None else arrays.cast(data, kind)
+        if device is not None or not isinstance(data, arrays.CudaArray):
+            made = arrays.to_device(made, arrays.check_device("as_tensor", device))
+        return wrap(made)
+    return tensor(data, dtype=kind, device=device)
 
 
 def asarray(
@@ -144,8 +148,7 @@ def _kind(dtype: Any) -> dtypes.dtype:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-def _filled(who: str, size: tuple, device: Any) -> tuple[int, ...]:
-    arrays.check_device(who, device)
+def _filled(who: str, size: tuple) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
@@ -164,7 +167,9 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _finish(arrays.zeros(_filled("zeros", size, device), _kind(dtype)), requires_grad, out)
+    return _finish(
+        arrays.zeros(_filled("zeros", size), _kind(dtype), arrays.check_device("zeros", device)), requires_grad, out
+    )
 
 
 def ones(
@@ -177,7 +182,9 @@ def ones(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of ones."""
-    return _finish(arrays.full(_filled("ones", size, device), 1, _kind(dtype)), requires_grad, out)
+    return _finish(
+        arrays.full(_filled("ones", size), 1, _kind(dtype), arrays.check_device("ones", device)), requires_grad, out
+    )
 
 
 def empty(
@@ -191,9 +198,11 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of whatever was in memory."""
-    kind = _kind(dtype)
-    shape = _filled("empty", size, device)
-    return _finish(_in_order(lambda sizes: arrays.empty(sizes, kind), shape, None, memory_format), requires_grad, out)
+    kind, place = _kind(dtype), arrays.check_device("empty", device)
+    shape = _filled("empty", size)
+    return _finish(
+        _in_order(lambda sizes: arrays.empty(sizes, kind, place), shape, None, memory_format), requires_grad, out
+    )
 
 
 def full(
@@ -215,7 +224,7 @@ def full(
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
-        arrays.full(_filled("full", (size,), device), value, kind),
+        arrays.full(_filled("full", (size,)), value, kind, arrays.check_device("full", device)),
         requires_grad,
         out,
     )
@@ -225,10 +234,15 @@ def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
+def _beside(input: Tensor, device: Any) -> Any:
+    """The device asked for, or else the one that `input` is on."""
+    return arrays.check_device("device", input.device if device is None else device)
+
+
 def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
     """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
     rank = len(shape)
-    if memory_format is None and (like is None or like.flags.c_contiguous or rank not in (4, 5)):
+    if memory_format is None and (like is None or arrays.is_contiguous(like) or rank not in (4, 5)):
         return make(shape)
     format = wanted("memory_format", memory_format, rank)
     if not (arrays.is_channels_last(like) if format is preserve_format and like is not None else format.rank):
@@ -246,8 +260,8 @@ def zeros_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
-    kind = _like(input, dtype)
-    made = _in_order(lambda sizes: arrays.zeros(sizes, kind), input.array.shape, input.array, memory_format)
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
 
 
@@ -261,8 +275,8 @@ def ones_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
-    kind = _like(input, dtype)
-    made = _in_order(lambda sizes: arrays.full(sizes, 1, kind), input.array.shape, input.array, memory_format)
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
 
 
@@ -276,8 +290,8 @@ def empty_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
-    kind = _like(input, dtype)
-    made = _in_order(lambda sizes: arrays.empty(sizes, kind), input.array.shape, input.array, memory_format)
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
 
 
@@ -293,8 +307,10 @@ def full_like(
 ) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    kind = _like(input, dtype)
-    made = _in_order(lambda sizes: arrays.full(sizes, value, kind), input.array.shape, input.array, memory_format)
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(
+        lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
+    )
     return _finish(made, requires_grad)
 
 
@@ -315,7 +331,7 @@ def arange(
     >>> dynograd.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
-    arrays.check_device("arange", device)
+    place = arrays.check_device("arange", device)
     if end is None:
         start, end = 0, start
     start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
@@ -329,7 +345,7 @@ def arange(
     whole = all(isinstance(one, int) for one in (start, end, step))
     kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    return _finish(kernel("creation", "arange", 0)(start, step, count, kind.numpy), requires_grad, out)
+    return _finish(kernel("creation", "arange", place)(start, step, count, kind.numpy), requires_grad, out)
 
 
 def linspace(
@@ -349,11 +365,11 @@ def linspace(
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    arrays.check_device("linspace", device)
+    place = arrays.check_device("linspace", device)
     start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
-    return _finish(kernel("creation", "linspace", 0)(start, end, steps, _kind(dtype).numpy), requires_grad, out)
+    return _finish(kernel("creation", "linspace", place)(start, end, steps, _kind(dtype).numpy), requires_grad, out)
 
 
 def logspace(
@@ -388,9 +404,9 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    arrays.check_device("eye", device)
+    place = arrays.check_device("eye", device)
     check_sizes("eye", (n, n if m is None else m))
-    return _finish(kernel("creation", "eye", 0)(n, n if m is None else m, _kind(dtype).numpy), requires_grad, out)
+    return _finish(kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype).numpy), requires_grad, out)
 
 
 def _new(kind: str) -> Any:
@@ -398,7 +414,8 @@ def _new(kind: str) -> Any:
         self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
     ) -> Tensor:
         maker = {"zeros": zeros, "ones": ones, "empty": empty, "full": full, "tensor": tensor}[kind]
-        return maker(*args, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+        place = self.device if device is None else device
+        return maker(*args, dtype=self.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
     method.__name__ = method.__qualname__ = f"new_{kind}"
     method.__doc__ = f"`dynograd.{kind}` in this tensor's dtype and on its device."
@@ -407,7 +424,7 @@ def _new(kind: str) -> Any:
 
 def _new_any(self: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of this dtype from data, or unset memory of the given sizes (legacy)."""
-    return Tensor(*data, dtype=self.dtype, device=device)
+    return Tensor(*data, dtype=self.dtype, device=self.device if device is None else device)
 
 
 def install_creation_methods() -> None:

@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import ndarray
+from dynograd.arrays import CudaArray, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import stamp
@@ -456,7 +456,8 @@ def _direct_form(op: Op | None, face: Op) -> Any:
 
     def direct(array: Any, args: Any, kwargs: Any) -> bool:
         nonlocal fast, least, compute
-        if least is None:
+        on_gpu = type(array) is CudaArray
+        if least is None and not on_gpu:
             fast, least, compute = into_of(op, array)
         values = args[count:]
         if len(args) < count or len(values) > len(statics) or array.dtype.kind != "f":
@@ -483,12 +484,16 @@ def _direct_form(op: Op | None, face: Op) -> Any:
                     return False
                 if other.shape != array.shape and other.ndim and not _stretches(other.shape, array.shape):
                     return False
-            elif type(one) in (int, float) and kind.itemsize > 2:
-                other = number_array(one, kind)
+            elif type(one) in (int, float) and (on_gpu or kind.itemsize > 2):
+                other = one if on_gpu else number_array(one, kind)
             else:
                 return False
             operands.append(other)
-        if array.size >= least:
+        if on_gpu:
+            from dynograd.kernels import elementwise_cuda
+
+            return elementwise_cuda.into(op.name, operands, given)
+        if array.size >= least:  # type: ignore[operator]
             return compute(operands, given) or _by_numpy(fast, operands)
         return _by_numpy(fast, operands)
 

@@ -58,8 +58,7 @@ def _made(array: Any, requires_grad: bool, out: Any = None) -> Tensor:
     return made
 
 
-def _shape(who: str, size: Any, device: Any) -> tuple[int, ...]:
-    arrays.check_device(who, device)
+def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
@@ -80,18 +79,27 @@ def rand(
     dynograd.Size([2, 3])
     """
     return _made(
-        _uniform(_shape("rand", size, device), _floating("rand", dtype), 0.0, 1.0, generator), requires_grad, out
+        _uniform(_shape("rand", size), _floating("rand", dtype), 0.0, 1.0, generator, _place("rand", device)),
+        requires_grad,
+        out,
     )
 
 
-def _uniform(shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None) -> Any:
+_place = arrays.check_device
+
+
+def _uniform(
+    shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None, place: Any
+) -> Any:
     where = draw("uniform", prod(shape), generator, kind)
-    return kernel("random", "uniform", 0)(*where, shape, kind.numpy, low, high)
+    return kernel("random", "uniform", place)(*where, shape, kind.numpy, low, high)
 
 
-def _normal(shape: tuple[int, ...], kind: dtypes.dtype, mean: Any, std: Any, generator: Generator | None) -> Any:
+def _normal(
+    shape: tuple[int, ...], kind: dtypes.dtype, mean: Any, std: Any, generator: Generator | None, place: Any
+) -> Any:
     where = draw("normal", prod(shape), generator, kind)
-    return kernel("random", "normal", 0)(*where, shape, kind.numpy, mean, std)
+    return kernel("random", "normal", place)(*where, shape, kind.numpy, mean, std)
 
 
 def randn(
@@ -106,7 +114,9 @@ def randn(
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1."""
     return _made(
-        _normal(_shape("randn", size, device), _floating("randn", dtype), 0.0, 1.0, generator), requires_grad, out
+        _normal(_shape("randn", size), _floating("randn", dtype), 0.0, 1.0, generator, _place("randn", device)),
+        requires_grad,
+        out,
     )
 
 
@@ -122,7 +132,8 @@ def rand_like(
 ) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
-    return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
+    place = _place("rand_like", input.device if device is None else device)
+    return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
 
 
 def randn_like(
@@ -137,17 +148,18 @@ def randn_like(
 ) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
-    return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator), requires_grad)
+    place = _place("randn_like", input.device if device is None else device)
+    return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
 
 
 def _integers(
-    who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None
+    who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None, place: Any
 ) -> Any:
     low, high = int(low), int(high)
     if low >= high:
         raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
     where = draw("integers", prod(shape), generator)
-    return kernel("random", "integers", 0)(*where, shape, low, high, kind.numpy)
+    return kernel("random", "integers", place)(*where, shape, low, high, kind.numpy)
 
 
 def randint(
@@ -174,8 +186,8 @@ def randint(
     elif high is None:
         low, high = 0, low
     kind = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size, device)
-    return _made(_integers("randint", shape, low, high, kind, generator), requires_grad, out)
+    shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size)
+    return _made(_integers("randint", shape, low, high, kind, generator, _place("randint", device)), requires_grad, out)
 
 
 def randint_like(
@@ -192,7 +204,8 @@ def randint_like(
     if high is None:
         low, high = 0, low
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
-    return _made(_integers("randint_like", input.array.shape, low, high, kind, generator), requires_grad)
+    place = _place("randint_like", input.device if device is None else device)
+    return _made(_integers("randint_like", input.array.shape, low, high, kind, generator, place), requires_grad)
 
 
 def randperm(
@@ -211,10 +224,10 @@ def randperm(
     >>> sorted(dynograd.randperm(4).tolist())
     [0, 1, 2, 3]
     """
-    arrays.check_device("randperm", device)
+    place = _place("randperm", device)
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
-    made = kernel("random", "permutation", 0)(*draw("permutation", n, generator), n)
+    made = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
     return _made(arrays.cast(made, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), requires_grad, out)
 
 
@@ -242,14 +255,15 @@ def normal(
         from dynograd.shapes import broadcast_shapes
 
         shape = broadcast_shapes("normal", *[one.array.shape for one in tensors])
+        device = tensors[0].device if device is None else device
         kind = _floating("normal", dtype or tensors[0].dtype)
     else:
         if size is None:
             raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
-        shape = _shape("normal", (size,), device)
+        shape = _shape("normal", (size,))
         kind = _floating("normal", dtype)
     centre, spread = (one.array if isinstance(one, Tensor) else one for one in (mean, std))
-    return _made(_normal(shape, kind, centre, spread, generator), requires_grad, out)
+    return _made(_normal(shape, kind, centre, spread, generator, _place("normal", device)), requires_grad, out)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
@@ -268,7 +282,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
     where = draw("bernoulli", array.size, generator)
-    made = kernel("random", "bernoulli", 0)(*where, array if p is None else p, array.shape, array.dtype)
+    made = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
     return _made(made, False, out)
 
 
@@ -307,7 +321,7 @@ def multinomial(
             f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {rows.shape[1]}."
         )
     count = rows.shape[0] * (num_samples if replacement else rows.shape[1])
-    made = kernel("random", "multinomial", 0)(*draw("multinomial", count, generator), rows, num_samples, replacement)
+    made = kernel("random", "multinomial", rows)(*draw("multinomial", count, generator), rows, num_samples, replacement)
     return _made(made.reshape(-1) if array.ndim == 1 else made, False, out)
 
 
@@ -332,14 +346,20 @@ def uniform_(
     low, high = bounds.get("from", a), bounds.get("to", b)
     if low > high:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
-    return _fill(self, _uniform(self.array.shape, _floating("uniform_", self.dtype), low, high, generator), "uniform_")
+    return _fill(
+        self,
+        _uniform(self.array.shape, _floating("uniform_", self.dtype), low, high, generator, self.device),
+        "uniform_",
+    )
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fills with normal numbers."""
     if std < 0:
         raise RuntimeError(f"normal_: normal expects std >= 0.0, but found std {std}.")
-    return _fill(self, _normal(self.array.shape, _floating("normal_", self.dtype), mean, std, generator), "normal_")
+    return _fill(
+        self, _normal(self.array.shape, _floating("normal_", self.dtype), mean, std, generator, self.device), "normal_"
+    )
 
 
 def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
@@ -351,7 +371,7 @@ def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> T
     else:
         largest = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
         low, high = 0, largest.get(self.dtype.name, (1 << (8 * self.dtype.itemsize - self.dtype.is_signed)) - 1) + 1
-    return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator), "random_")
+    return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator, self.device), "random_")
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -359,7 +379,9 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     probabilities = p.array if isinstance(p, Tensor) else p
     where = draw("bernoulli", self.array.size, generator)
     return _fill(
-        self, kernel("random", "bernoulli", 0)(*where, probabilities, self.array.shape, self.array.dtype), "bernoulli_"
+        self,
+        kernel("random", "bernoulli", self.device)(*where, probabilities, self.array.shape, self.array.dtype),
+        "bernoulli_",
     )
 
 
@@ -369,7 +391,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}.")
     where = draw("exponential", self.array.size, generator, self.dtype)
     return _fill(
-        self, kernel("random", "exponential", 0)(*where, self.array.shape, self.array.dtype, lambd), "exponential_"
+        self,
+        kernel("random", "exponential", self.device)(*where, self.array.shape, self.array.dtype, lambd),
+        "exponential_",
     )
 
 

@@ -65,19 +65,19 @@ class Tensor:
             return _init(object.__new__(cls), data[0].array)
         made = object.__new__(cls)
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-        arrays.check_device("Tensor", device)
+        place = arrays.check_device("Tensor", device)
         if not data:
-            array = arrays.empty((0,), kind)
+            array = arrays.empty((0,), kind, place)
         elif len(data) == 1 and not isinstance(data[0], int):
             value = data[0]
             if isinstance(value, Tensor):
                 array = value.array
             elif isinstance(value, Size):
-                array = arrays.zeros(tuple(value), kind)
+                array = arrays.zeros(tuple(value), kind, place)
             else:
-                array = arrays.from_python(value, kind)
+                array = arrays.to_device(arrays.from_python(value, kind), place)
         else:
-            array = arrays.zeros(tuple(size.__index__() for size in data), kind)
+            array = arrays.zeros(tuple(size.__index__() for size in data), kind, place)
         return _init(made, array)
 
     def __init__(self, *data: Any, device: Any = None, dtype: Any = None) -> None:
@@ -151,7 +151,8 @@ class Tensor:
         return arrays.offset_in_elements(self.array)
 
     def data_ptr(self) -> int:
-        return self.array.__array_interface__["data"][0]
+        """The address of the first element, in the memory of the tensor's device."""
+        return arrays.address_of(self.array)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
@@ -170,7 +171,8 @@ class Tensor:
         return self.dtype.is_signed
 
     def get_device(self) -> int:
-        return -1
+        """The index of the CUDA device, -1 for the CPU."""
+        return self.device.index if self.device.type == "cuda" else -1  # type: ignore[return-value]
 
     def is_shared(self) -> bool:
         return False
@@ -414,6 +416,11 @@ class Tensor:
             raise RuntimeError(
                 "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
+        if self.is_cuda and not force:
+            raise TypeError(
+                f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                f"host memory first."
+            )
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -471,7 +478,7 @@ class Tensor:
 
     def __repr__(self, **options: Any) -> str:
         return printing.format_tensor(
-            self.array,
+            arrays.to_numpy(self.array),
             dtype_suffix=printing.dtype_suffix(self.dtype, self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
             requires_grad=self._requires_grad and self.node is None,
@@ -518,12 +525,17 @@ class Tensor:
             raise RuntimeError("pickle: only leaf tensors can be pickled. Use x.detach().")
         return _rebuild, (type(self), arrays.to_numpy(self.array), self._requires_grad, dict(self.__dict__))
 
-    def cpu(self) -> Tensor:
-        return self
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """The tensor in host memory; itself when it lies there."""
+        return self.to("cpu")  # type: ignore[attr-defined]
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
-        arrays.check_device("cuda", "cuda" if device is None else device)
-        return self
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        """The tensor in a GPU's memory: of the current device unless `device` names one.
+
+        Raises:
+            DeviceError: there is no such device here.
+        """
+        return self.to("cuda" if device is None else device)  # type: ignore[attr-defined]
 
     def pin_memory(self) -> Tensor:
         return self

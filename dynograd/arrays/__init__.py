@@ -1,7 +1,7 @@
-"""What an array is: memory with shape, strides and dtype on one device. `numpy.ndarray` on the CPU.
+"""What an array is: memory with shape, strides and dtype on one device. `numpy.ndarray` on the CPU, `CudaArray` on a GPU.
 
 Here: allocation, views and questions about memory. No arithmetic (that is `kernels`), no gradients (that is `autograd`).
-A backend adds its array type with `register_backend`; everything above asks `backend_of(array)` and never NumPy.
+Everything above asks the functions here, or `backend_of(array)`, and never NumPy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy
 
 from dynograd import devices, dtypes
-from dynograd.arrays import buffers
+from dynograd.arrays import buffers, cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.cuda import driver, streams
 from dynograd.errors import DeviceError
 
 __all__ = ["Array", "Arrays"]
@@ -38,8 +40,8 @@ Array: TypeAlias = Any
 Arrays: TypeAlias = Any
 
 ndarray = numpy.ndarray
-array_types: set[type] = {numpy.ndarray}
-_backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu"}
+array_types: set[type] = {numpy.ndarray, CudaArray}
+_backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu", CudaArray: "cuda"}
 _number_types = (bool, int, float, complex)
 
 
@@ -50,12 +52,6 @@ def quietly(function: Any, *args: Any) -> Any:
     """`function(*args)` without NumPy's warnings of 0/0, log(0) and overflow, which are values here as in PyTorch."""
     with numpy.errstate(all="ignore"):
         return function(*args)
-
-
-def register_backend(array_type: type, suffix: str) -> None:
-    """Makes `array_type` an array; its kernels are the modules `kernels/<family>_<suffix>.py`."""
-    array_types.add(array_type)
-    _backends[array_type] = suffix
 
 
 def backend_of(array: Any) -> str:
@@ -82,43 +78,73 @@ def device_of(array: Any) -> devices.device:
 
 
 def check_device(who: str, device: Any) -> devices.device:
-    """The device, when arrays can live there on this machine."""
+    """The device, with its index, when arrays can live there on this machine; None is the CPU.
+
+    Raises:
+        DeviceError: there is no such device here.
+    """
     chosen = devices.as_device(device)
-    if chosen.type != "cpu":
+    if chosen.type == "cpu":
+        return devices.cpu
+    if chosen.type != "cuda":
+        raise DeviceError(f"{who}: device '{chosen}' holds no values. Use device='cpu' or 'cuda'.")
+    count = driver.get(who).count()
+    index = streams.current_device() if chosen.index is None else chosen.index
+    if index >= count:
         raise DeviceError(
-            f"{who}: device '{chosen}' was asked for, but no CUDA device is available to this build of dynograd. "
-            f"Use device='cpu', or choose by dynograd.cuda.is_available()."
+            f"{who}: device 'cuda:{index}' was asked for, but this machine has {count} CUDA device{'s' if count != 1 else ''}"
+            f" (cuda:0{f' to cuda:{count - 1}' if count > 1 else ''})."
         )
-    return chosen
+    return chosen if chosen.index is not None else devices.device("cuda", index)
 
 
 def to_device(array: Any, device: devices.device) -> Any:
-    """The same values in the memory of `device`."""
-    check_device("to", device)
-    return array
+    """The same values in the memory of `device` (as `check_device` gives it); the array itself where it lies there."""
+    if type(array) is CudaArray:
+        if device.type == "cpu":
+            return array.numpy()
+        if device.index == array.device_index:
+            return array
+        return cuda_arrays.operations.on_device(array, device.index)
+    return array if device.type == "cpu" else cuda_arrays.from_numpy(numpy.asarray(array), device.index)
 
 
-def empty(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+def empty(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+    if device.type == "cuda":
+        return cuda_arrays.empty(shape, dtype.numpy, device.index)  # type: ignore[arg-type]
     return buffers.empty(shape, dtype.numpy)
 
 
-def zeros(shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+def empty_like(array: Any) -> Any:
+    """A new row-major array with `array`'s shape and dtype, on its device."""
+    if type(array) is CudaArray:
+        return cuda_arrays.empty(array.shape, array.dtype, array.device_index)
+    return buffers.empty_like(array)
+
+
+def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+    if device.type == "cuda":
+        return full(shape, 0, dtype, device)
     return buffers.zeros(shape, dtype.numpy)
 
 
-def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> Any:
-    made = buffers.empty(shape, dtype.numpy)
+def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+    made = empty(shape, dtype, device)
     made.fill(value)
     return made
 
 
 def ones_like(array: Any) -> Any:
-    made = buffers.empty_like(array)
+    made = empty_like(array)
     made.fill(1)
     return made
 
 
 def zeros_like(array: Any) -> Any:
+    if type(array) is CudaArray:
+        made = empty_like(array)
+        made.fill(0)
+        return made
     return buffers.zeros(array.shape, array.dtype)
 
 
@@ -172,6 +198,8 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
     """The array in another dtype: itself when it has it already, a new one otherwise."""
     if array.dtype is dtype.numpy or array.dtype.num == dtype.num:
         return array
+    if type(array) is CudaArray:
+        return array.astype(dtype.numpy)
     if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
         array = array.real
     if dtype.category == dtypes.INTEGER and dtypes.of_array(array).category == dtypes.FLOATING:
@@ -186,6 +214,8 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
 
 def copy(array: Any) -> Any:
     """The same values in new, contiguous memory."""
+    if type(array) is CudaArray:
+        return array.copy()
     if array.nbytes < buffers.SMALLEST:
         return numpy.array(array, order="C")
     made = buffers.empty_like(array)
@@ -195,26 +225,30 @@ def copy(array: Any) -> Any:
 
 def contiguous(array: Any) -> Any:
     """The array itself when it is row-major, a row-major copy otherwise."""
-    return array if array.flags.c_contiguous else copy(array)
+    return array if is_contiguous(array) else copy(array)
 
 
 def is_contiguous(array: Any) -> bool:
-    return array.flags.c_contiguous
+    return array.is_contiguous if type(array) is CudaArray else array.flags.c_contiguous
 
 
 def is_channels_last(array: Any) -> bool:
     """Whether the channels (dim 1) of a place lie side by side, and the places row by row."""
-    return array.ndim > 2 and array.transpose((0, *range(2, array.ndim), 1)).flags.c_contiguous
+    return array.ndim > 2 and is_contiguous(array.transpose((0, *range(2, array.ndim), 1)))
 
 
 def owns_memory(array: Any) -> bool:
     """Whether nobody else's memory is behind the array and it is laid out row by row."""
+    if type(array) is CudaArray:
+        return array.pointer == array.storage.pointer and array.is_contiguous
     return (array.base is None or buffers.is_leased(array)) and array.flags.c_contiguous
 
 
 def base_of(array: Any) -> Any:
     """The object that owns the memory: writes through any view of it are writes to it."""
     base = array.base
+    if type(array) is CudaArray:
+        return base
     while base is not None:
         array = base
         if type(array) is buffers.Lease:
@@ -225,7 +259,14 @@ def base_of(array: Any) -> Any:
 
 def may_overlap(one: Any, other: Any) -> bool:
     """Whether the two could share an element (bounds of their memory intersect)."""
+    if type(one) is CudaArray or type(other) is CudaArray:
+        return cuda_arrays.may_overlap(one, other)
     return numpy.may_share_memory(one, other)
+
+
+def address_of(array: Any) -> int:
+    """Where the first element lies, in the memory of the array's device."""
+    return array.pointer if type(array) is CudaArray else array.__array_interface__["data"][0]
 
 
 def strides_in_elements(array: Any) -> tuple[int, ...]:
@@ -235,6 +276,8 @@ def strides_in_elements(array: Any) -> tuple[int, ...]:
 
 def offset_in_elements(array: Any) -> int:
     base = base_of(array)
+    if type(array) is CudaArray:
+        return (array.pointer - base.pointer) // array.dtype.itemsize
     if not isinstance(base, numpy.ndarray):
         return 0
     return (array.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // array.dtype.itemsize
@@ -242,13 +285,18 @@ def offset_in_elements(array: Any) -> int:
 
 def write(target: Any, value: Any) -> None:
     """Writes `value` (broadcast, cast) into the memory of `target`."""
-    numpy.copyto(target, value, casting="unsafe")
+    if type(target) is CudaArray:
+        cuda_arrays.operations.copy_into(target, value)
+    else:
+        numpy.copyto(target, value, casting="unsafe")
 
 
 def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
     """A view of `array` stretched to `shape` (stride 0 where it repeats); writable like `array`."""
     if array.shape == shape:
         return array
+    if type(array) is CudaArray:
+        return array.broadcast_to(shape)
     lead = len(shape) - array.ndim
     strides = (0,) * lead + tuple(
         [
@@ -263,16 +311,21 @@ def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
 
 def add_into(target: Any, value: Any) -> None:
     """Gradient accumulation: `target += value` in the memory of `target`."""
-    numpy.add(target, value, target)
+    if type(target) is CudaArray:
+        target += value
+    else:
+        numpy.add(target, value, target)
 
 
 def has_nan(array: Any) -> bool:
+    if type(array) is CudaArray:
+        return array.dtype.kind in "fV" and bool(cuda_arrays.operations.elementwise("isnan", array).any())
     return array.dtype.kind in "fcV" and bool(numpy.isnan(array).any())
 
 
 def to_numpy(array: Any) -> Any:
     """The values as a NumPy array, sharing memory where that is possible."""
-    return array
+    return array.numpy() if type(array) is CudaArray else array
 
 
 def item(array: Any) -> Any:

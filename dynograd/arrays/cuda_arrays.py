@@ -18,6 +18,7 @@ from dynograd.errors import DeviceError
 __all__ = ["CudaArray", "empty", "from_numpy", "operations"]
 
 _devices: dict[int, device_type] = {}
+ndarray = numpy.ndarray
 
 
 class _Operations:
@@ -32,6 +33,10 @@ class _Operations:
 
 operations = _Operations()
 _loader: list[Any] = [None]
+
+
+class HostReadError(TypeError):
+    """A function of the CPU was given an array of a GPU."""
 
 
 class CudaArray:
@@ -273,7 +278,7 @@ class CudaArray:
         return made
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise TypeError(
+        raise HostReadError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
 
@@ -413,6 +418,23 @@ def mixed_devices(who: str, *values: Any) -> DeviceError:
         f"{who}: expected all tensors to be on the same device, but found at least two devices, "
         f"{' and '.join(dict.fromkeys(names))}! Move one of them, e.g. x.to('{next((n for n in names if n != 'cpu'), 'cpu')}')."
     )
+
+
+def may_overlap(one: Any, other: Any) -> bool:
+    """Whether the two could share an element: bounds of their memory intersect."""
+    if not (type(one) is CudaArray and type(other) is CudaArray) or one.storage is not other.storage:
+        return False
+    (first, last), (low, high) = _bounds(one), _bounds(other)
+    return first < high and low < last
+
+
+def _bounds(array: CudaArray) -> tuple[int, int]:
+    if not array.size:
+        return 0, 0
+    reach = [(size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)]
+    low = sum([one for one in reach if one < 0])
+    high = sum([one for one in reach if one > 0])
+    return array.pointer + low, array.pointer + high + array.dtype.itemsize
 
 
 def _whole_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from dynograd import dtypes
+from dynograd.arrays import CudaArray
 from dynograd.autograd.nodes import Node
 from dynograd.interpreter.fusion import backward_of
 from dynograd.interpreter.history import GraphSaved
@@ -30,16 +31,23 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
     made = type(title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "op": op})
     made.release = release_of(saves)  # type: ignore[method-assign]
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
-    space |= dict(finish=_finish, GraphSaved=GraphSaved, is_complex=_is_complex, is_half=_is_half, widened=_widened)
+    space |= dict(
+        finish=_finish,
+        GraphSaved=GraphSaved,
+        is_complex=_is_complex,
+        is_half=_is_half,
+        widened=_widened,
+        CudaArray=CudaArray,
+    )
     space["__name__"] = op.forward.__module__
     texts = op.derivative or ()
     fused, least = backward_of(op)
     space["fused"] = fused
     for title, source in (("apply", "node"), ("apply_graph", "GraphSaved(node)")):
         lines = [f"def {title}(node, g):"]
-        if title == "apply" and fused is not None:
+        if title == "apply":
             lines += [
-                f"    if g.size >= {least}:",
+                f"    if g.size >= {least} or type(g) is CudaArray:",
                 "        parts = fused(node, g)",
                 "        if parts is not None:",
                 "            adapt = node.adapt",

@@ -162,7 +162,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
         lines += [f"        {name}_array = {name}.array" for name in others]
         lines += [
             f"        kind = {one}_array.dtype",
-            f"        if (kind is F32 or kind is F64){same}{condition}:",
+            f"        if (kind is F32 or kind is F64) and type({one}_array) is ndarray{same}{condition}:",
             *_scalar_lines(f"{two}_array", two),
             *_call_lines(call, passed, least, "            ", without=f"{two}_array"),
             *(_failure_lines(call) if len(others) > 1 else []),

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers, ndarray, quietly
+from dynograd import kernels
+from dynograd.arrays import CudaArray, buffers, ndarray, quietly
 from dynograd.interpreter.shared import F32, F64
 from dynograd.kernels import formulas, kernel, loops_cpu, ufuncs
 from dynograd.kernels.batch_invariance import batch_invariant
@@ -48,6 +49,18 @@ def _forward(name: str) -> Loop | None:
         return None
     truths = frozenset(op.array_names[:1] if op.promote == "select" else ())
     return Loop(name, op.array_names, op.static_names, (expression(op.formula),), truths)
+
+
+def _formula_of(name: str) -> tuple | None:
+    """For backends that make all their elementwise kernels of formulas: (operands, statics, tree, truths, promotion)."""
+    op = registry.get(name)
+    if op is None or op.kind != "elementwise" or op.formula is None:
+        return None
+    truths = op.array_names if op.promote == "logical" else op.array_names[:1] if op.promote == "select" else ()
+    return op.array_names, op.static_names, expression(op.formula), frozenset(truths), op.promote
+
+
+kernels.formula_of[:] = [_formula_of]
 
 
 def least_size(op: Op, fast: Any) -> int:
@@ -148,18 +161,19 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
 
 
 def backward_of(op: Op) -> Any:
-    """(`fused(node, g)`, the number of elements from which it pays); (None, 0) where the texts are as good.
+    """(`fused(node, g)`, the number of elements from which it pays on the CPU).
 
     `fused` gives the gradients by one kernel, in the operands' common shape; None where the texts must do it.
     """
     texts = op.derivative or ()
     _, whole, _ = _backward_loop(op, texts, tuple([text is not None for text in texts]))
-    if whole is None:
-        return None, 0
     loops: dict[Any, Any] = {}
+    on_gpu: dict[Any, Any] = {}
 
     def fused(node: Any, g: Any) -> Any:
         kind = g.dtype
+        if type(g) is CudaArray:
+            return _fused_on_gpu(op, on_gpu, node, g)
         if kind is not F32 and kind is not F64:
             return None
         edges = node.edges
@@ -184,11 +198,42 @@ def backward_of(op: Op) -> Any:
             return None
         return [None if place is None else g if place < 0 else found[place] for place in places]
 
-    return fused, loops_cpu.least_size(whole, native=False)
+    return fused, sys.maxsize if whole is None else loops_cpu.least_size(whole, native=False)
+
+
+def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:
+    """The gradients by one kernel in `g`'s dtype, computed in float32 for half types; None where the texts must do it."""
+    from dynograd.kernels.loops_cuda import CudaLoop, compute_type
+
+    edges = node.edges
+    needs = tuple([edge is not None for edge in edges]) if len(edges) > 1 else (True,)
+    if needs not in loops:
+        names, trees, places, truths = _backward_trees(op, op.derivative or (), needs)
+        operands = ("g", *names)
+        made = CudaLoop(f"{op.name}_backward", operands, op.static_names, trees, truths) if trees else None
+        loops[needs] = names, made, places
+    names, loop, places = loops[needs]
+    if loop is None or g.dtype.kind == "c":
+        return None
+    operands = [g, *[getattr(node, name) for name in names]]
+    if any([type(one) not in (CudaArray, int, float) for one in operands]):
+        return None
+    kinds = [g.dtype] * len(loop.trees)
+    found = loop(operands, node.attrs if op.static_names else (), kinds, compute_type(g.dtype))
+    return [None if place is None else g if place < 0 else found[place] for place in places]
 
 
 def _backward_loop(op: Op, texts: tuple, needs: tuple[bool, ...]) -> tuple:
     """(names of saved arrays, loop, for each operand which result it gets: -1 for `g` itself, None for no gradient)."""
+    names, trees, places, truths = _backward_trees(op, texts, needs)
+    if not trees:
+        return (), None, ()
+    loop = Loop(f"{op.name}_backward", ("g", *names), op.static_names, trees, truths)
+    return names, loop if loop.supports(F32) else None, places
+
+
+def _backward_trees(op: Op, texts: tuple, needs: tuple[bool, ...]) -> tuple:
+    """(names of saved arrays, trees, places, truths); no trees where the texts are as good."""
     trees: list[Tree] = []
     places: list[int | None] = []
     for text, needed in zip(texts, needs, strict=True):
@@ -203,11 +248,10 @@ def _backward_loop(op: Op, texts: tuple, needs: tuple[bool, ...]) -> tuple:
                 trees.append(tree)
             places.append(trees.index(tree))
     if not trees or any(tree.head == "number" for tree in trees):
-        return (), None, ()
+        return (), (), (), frozenset()
     used = formulas.names_in(*trees)
     names = tuple(name for name in (*op.array_names, "output") if name in used)
     if used - set(names) - {"g"} - set(op.static_names):
-        return (), None, ()
+        return (), (), (), frozenset()
     truths = frozenset(op.array_names[:1] if op.promote == "select" else ()) & set(names)
-    loop = Loop(f"{op.name}_backward", ("g", *names), op.static_names, tuple(trees), truths)
-    return names, loop if loop.supports(F32) else None, tuple(places)
+    return names, tuple(trees), tuple(places), truths

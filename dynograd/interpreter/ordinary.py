@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import as_result
+from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.history import GraphSaved, through_decomposition
@@ -60,6 +61,10 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         key, equals, value = text.partition("=")
         inner_call.append(f"{key}={inner.get(value, value)}" if equals else inner.get(key, key))
     lines += quietly_lines(f"out = forward({', '.join(inner_call)})", "    ")
+    lines += [
+        "    except HostReadError as error:",
+        f"        raise device_failure(op, {arguments_text(op)}, error) from None",
+    ]
     if op.extras:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
     wants = [f"{name}._requires_grad" for name in required]
@@ -98,6 +103,8 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         outputs=_outputs_of(op),
         plain=plain_of(op),
         any=any,
+        HostReadError=HostReadError,
+        device_failure=_device_failure,
         **names_for_all(),
     )
     return "\n".join(lines) + "\n", names
@@ -218,6 +225,17 @@ def _apply_graph_of(op: Op) -> Any:
         return found
 
     return apply_graph
+
+
+def _device_failure(op: Op, arguments: Any, error: Exception) -> Exception:
+    """What to raise where a kernel of the CPU met an array of a GPU."""
+    found: list[Any] = []
+    for one in arguments:
+        listed = one if isinstance(one, (list, tuple)) else (one,)
+        found += [each.array for each in listed if type(each) in TENSORS]
+    if len({arrays.device_of(array) for array in found}) > 1:
+        return mixed_devices(op.name, *found)
+    return error
 
 
 def _all_tensors(values: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import as_result, ndarray, quietly
+from dynograd.arrays import CudaArray, as_result, ndarray, quietly
 from dynograd.errors import DtypeError
 from dynograd.interpreter.shared import F32
 from dynograd.kernels import kernel
@@ -70,6 +70,9 @@ def slow_of(op: Op) -> Any:
     """Forward with promotion: mixed dtypes, integers where floats come out, half types, numbers."""
 
     def slow(operands: tuple, statics: tuple) -> Any:
+        for operand in operands:
+            if type(operand) is CudaArray:
+                return kernel("elementwise", op.name, operand)(*operands, *statics)
         shapes = [operand.shape for operand in operands if hasattr(operand, "shape")]
         shape = broadcast_shapes(op.name, *shapes)
         kind = dtypes.result_dtype(*(operands[1:] if op.promote == "select" else operands))

@@ -7,21 +7,31 @@ A backend's file is imported on the first use of one of its kernels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-from dynograd.arrays import backend_of
+from dynograd.arrays import backend_of, cuda_arrays
+from dynograd.devices import device
 
 __all__ = ["kernel"]
 
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
+# The slot of the table of ops: what it says of an elementwise op by its name, as `elementwise_cuda.Entry` has it; or None.
+formula_of: list[Callable[[str], tuple | None]] = []
 
 
 def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
-    """The kernel `name` of `family` for the backend of the array `like`."""
+    """The kernel `name` of `family` for the backend of the array `like`, or for a device: a GPU's kernels that make arrays
+    take it as the keyword `device`.
+    """
     try:
         return _found[family, name, type(like)]
     except KeyError:
+        if type(like) is device:
+            if like.type == "cuda":
+                return partial(kernel(family, name, _any_cuda_array), device=like)
+            return kernel(family, name, 0)
         return _load(family, name, type(like), backend_of(like))
 
 
@@ -29,7 +39,28 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
     try:
         module = import_module(f"dynograd.kernels.{family}_{backend}")
         found = getattr(module, name)
-    except (ModuleNotFoundError, AttributeError):
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
+            raise  # a package that the backend needs
         raise NotImplementedError(f"{name} has no {backend} kernel; x.cpu() works.") from None
+    if backend == "cuda" and family != "elementwise":
+        found = _on_one_device(name, found)
     _found[family, name, array_type] = found
     return found
+
+
+def _on_one_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a GPU, which is told when it gets an array of the CPU."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for one in args:
+            if type(one) is cuda_arrays.ndarray:
+                raise cuda_arrays.mixed_devices(name, *args)
+        return function(*args, **kwargs)
+
+    checked.__name__, checked.__doc__ = name, function.__doc__
+    return checked
+
+
+_any_cuda_array = object.__new__(cuda_arrays.CudaArray)
+cuda_arrays._loader[0] = lambda: import_module("dynograd.kernels.operations_cuda")

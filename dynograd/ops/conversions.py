@@ -29,6 +29,17 @@ def copied_backward(g: Any, saved: Any, channels_last: bool) -> Any:
     return (g,)
 
 
+@op(name="to_device", linear=True, saves="input.device")
+def moved(input: Array, device: Any) -> Array:
+    """The values in the memory of `device` (with its index)."""
+    return arrays.to_device(input, device)
+
+
+@moved.backward
+def moved_backward(g: Any, saved: Any, device: Any) -> Any:
+    return (moved(g, devices.as_device(saved.input_device)),)
+
+
 @composed(covers="clone", method=True)
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy in new memory that stays part of the graph.
@@ -40,11 +51,11 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     tensor([1., 2.])
     """
     array = getattr(input, "array", input)
-    if memory_format is None and array.flags.c_contiguous:
+    if memory_format is None and arrays.is_contiguous(array):
         return copied(input)
     format = wanted("clone", memory_format, array.ndim)
     if format is preserve_format and array.ndim in (4, 5):
-        return copied(input, not array.flags.c_contiguous and arrays.is_channels_last(array))
+        return copied(input, not arrays.is_contiguous(array) and arrays.is_channels_last(array))
     return copied(input, format.rank > 0)
 
 
@@ -107,7 +118,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
             f"to: got unexpected arguments {sorted(kwargs)}. It takes dtype, device, non_blocking, copy, memory_format."
         )
     if device is not None:
-        arrays.check_device("to", device)
+        place = arrays.check_device("to", device)
+        if place != arrays.device_of(getattr(input, "array", input)):
+            input, copy = moved(input, place), False
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
         if getattr(input, "array", input).dtype.num != dtype.num:

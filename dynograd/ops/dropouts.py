@@ -36,7 +36,7 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
     """`input` times a mask that is 0 with probability p and 1 / (1 - p) otherwise; `key` is its place in the stream."""
     if mask_shape == input.shape and kernel("dropouts", "in_one_pass", input)(input):
         return kernel("dropouts", "dropout_forward", input)(*key, input, p)
-    mask = kernel("random", "dropout_mask", input)(*key, mask_shape, p, input.dtype)
+    mask = kernel("random", "dropout_mask", arrays.device_of(input))(*key, mask_shape, p, input.dtype)
     return kernel("elementwise", "mul", input)(input, mask), mask
 
 
@@ -196,7 +196,7 @@ def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, 
     key = _key("dropout_mask", mask_shape)
     if inplace:
         array = getattr(input, "array", input)
-        return input.mul_(kernel("random", "dropout_mask", array)(*key, mask_shape, p, array.dtype))
+        return input.mul_(kernel("random", "dropout_mask", arrays.device_of(array))(*key, mask_shape, p, array.dtype))
     return masked(input, mask_shape, p, key)
 
 
@@ -206,7 +206,9 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     if p == 1:
         return input.mul_(0) if inplace else input * 0
     array = getattr(input, "array", input)
-    dropped = kernel("random", "bernoulli", array)(*_key("bernoulli", mask_shape), p, mask_shape, array.dtype)
+    dropped = kernel("random", "bernoulli", arrays.device_of(array))(
+        *_key("bernoulli", mask_shape), p, mask_shape, array.dtype
+    )
     a = 1 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
     kind = dtypes.of_array(array)
     factor = arrays.cast((1 - dropped) * a, kind)

@@ -1,0 +1,113 @@
+"""Elementwise kernels of the GPU by op name: `kernel("elementwise", "add", x)(x, y)`, made from the ops' formulas.
+
+They take what the op was given: CudaArrays of any dtypes and strides, Python numbers, 0-d CPU arrays; promotion is theirs. The
+formulas lie in the table of ops, a layer above, and come through the slot `kernels.formula_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynograd import dtypes, kernels
+from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
+from dynograd.errors import DtypeError
+from dynograd.kernels.loops_cuda import CudaLoop, compute_type
+
+__all__ = ["Entry", "compute", "into"]
+
+
+class Entry(NamedTuple):
+    """What the table says of an elementwise op: its loop, how operands are promoted, and how many operands there are."""
+
+    loop: CudaLoop
+    promote: str
+    operands: int
+
+
+_entries: dict[str, Entry] = {}
+_FLOAT32 = numpy.dtype(numpy.float32)
+_BOOL = numpy.dtype(numpy.bool_)
+_BYTE = numpy.dtype(numpy.uint8)
+_HALVES = ("float16", "bfloat16")
+
+
+def entry_of(name: str) -> Entry:
+    found = _entries.get(name)
+    if found is None:
+        told = kernels.formula_of[0](name)
+        if told is None:
+            raise AttributeError(name)
+        operands, statics, tree, truths, promote = told
+        found = _entries[name] = Entry(CudaLoop(name, operands, statics, (tree,), truths), promote, len(operands))
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    entry_of(name)
+
+    def elementwise(*arguments: Any) -> Any:
+        return compute(name, arguments)
+
+    elementwise.__name__ = name
+    globals()[name] = elementwise
+    return elementwise
+
+
+def compute(name: str, arguments: tuple[Any, ...]) -> CudaArray:
+    """The op on its operands followed by its static arguments."""
+    loop, promote, count = entry_of(name)
+    operands, statics = arguments[:count], arguments[count:]
+    kind, inner = _kinds(name, promote, operands)
+    if promote in ("logical", "compare"):
+        result = _BOOL
+    else:
+        result = kind
+    if kind is _BOOL and name == "bitwise_not":
+        return compute("logical_not", arguments)
+    return loop(_ready(name, operands), statics, [result], inner)[0]
+
+
+def into(name: str, operands: list[Any], statics: tuple[Any, ...]) -> bool:
+    """The op computed into its first operand, in its dtype; False where another operand lies across its memory."""
+    target = operands[0]
+    for one in operands[1:]:
+        if one is not target and may_overlap(one, target):
+            return False
+    loop = entry_of(name).loop
+    loop(_ready(name, operands), statics, [target.dtype], compute_type(target.dtype), [target])
+    return True
+
+
+def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    """(the dtype of the operands taken together, the dtype that is computed in)."""
+    if promote == "logical":
+        return _BOOL, _FLOAT32
+    found = dtypes.result_dtype(*(operands[1:] if promote == "select" else operands))
+    if promote == "float" and found.category < dtypes.FLOATING:
+        found = dtypes.get_default_dtype()
+    if promote == "integer" and found.category > dtypes.INTEGER:
+        raise DtypeError(
+            f"{name}: expected integer or bool tensors, got {found}. Convert with .long() or .bool() first."
+        )
+    kind = found.numpy
+    if kind.kind == "c":
+        raise DtypeError(
+            f"{name}: not defined for {found} on a GPU. Compute on the CPU (x.cpu()), or on real and imaginary parts."
+        )
+    return kind, _FLOAT32 if kind.name in _HALVES else _BYTE if kind.kind == "b" else kind
+
+
+def _ready(name: str, operands: Any) -> list[Any]:
+    """The operands as the loop takes them: CudaArrays and Python numbers."""
+    ready = []
+    for one in operands:
+        if type(one) is not CudaArray and isinstance(one, (numpy.ndarray, numpy.generic)):
+            if one.ndim:
+                raise mixed_devices(name, *operands)
+            one = one.item()
+        ready.append(one)
+    return ready

@@ -1,0 +1,283 @@
+"""Elementwise computations on the GPU: formulas of several operands in one pass, by Triton kernels made from them.
+
+`CudaLoop` is what `loops_cpu.Loop` is on the CPU. Operands may be of several dtypes, shapes that broadcast, and any strides;
+values are computed in one dtype (`compute`; float32 for half types) and rounded once, at the store.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.cuda import driver
+from dynograd.kernels import formulas, launching_cuda
+from dynograd.kernels.formulas import Tree
+from dynograd.kernels.formulas_triton import assignments_and_results
+from dynograd.kernels.launching_cuda import Double
+from dynograd.shapes import broadcast_shapes
+
+__all__ = ["CudaLoop", "block_of", "compute_type", "triton_type"]
+
+_BLOCK = 1024
+_MOST_DIMS = 6
+_TRITON = {
+    "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "bool": "int1",
+    "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
+}  # fmt: skip
+_BIG = 1 << 31
+
+
+def triton_type(dtype: Any) -> Any:
+    """Triton's type of a NumPy dtype.
+
+    Raises:
+        TypeError: there is none (complex numbers).
+    """
+    import triton.language as tl
+
+    name = _TRITON.get(dtype.name)
+    if name is None:
+        raise TypeError(f"no GPU kernel computes in {dtype}; x.cpu() works")
+    return getattr(tl, name)
+
+
+def compute_type(dtype: Any) -> Any:
+    """The NumPy dtype in which values of a dtype are computed."""
+    return _FLOAT32 if dtype.name in ("float16", "bfloat16") else _BYTE if dtype.kind == "b" else dtype
+
+
+_FLOAT32, _BYTE = numpy.dtype(numpy.float32), numpy.dtype(numpy.uint8)
+
+
+def block_of(size: int, usual: int = _BLOCK) -> int:
+    """How many elements a program handles; in emulation all, as far as that goes, because programs run one by one."""
+    if driver.is_emulated():
+        return max(16, min(1 << 16, 1 << max(size - 1, 1).bit_length()))
+    return usual
+
+
+class CudaLoop:
+    """Formulas of some operands and static numbers: `loop(operands, statics, kinds, compute)` gives a list of arrays.
+
+    Args:
+        trees: one for each result.
+        truths: operands that are taken as truths, whatever their dtype.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operands: tuple[str, ...],
+        statics: tuple[str, ...],
+        trees: tuple[Tree, ...],
+        truths: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
+        self.trees = tuple(formulas.simplify(tree) for tree in trees)
+        self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
+        self._kernels: dict[Any, Any] = {}
+        self._plans: dict[Any, _Plan] = {}
+
+    def __call__(
+        self,
+        operands: list[Any] | tuple[Any, ...],
+        statics: tuple[Any, ...],
+        kinds: list[Any],
+        compute: Any,
+        out: list[CudaArray] | None = None,
+    ) -> list[CudaArray]:
+        """The results, in the NumPy dtypes `kinds`; into `out` where given.
+
+        Args:
+            operands: CudaArrays of one device, and Python numbers.
+            compute: the NumPy dtype of the computation.
+        """
+        key = tuple(
+            [(x.shape, x.strides, x.dtype.itemsize) if type(x) is CudaArray else None for x in operands]
+            + ([(x.shape, x.strides, x.dtype.itemsize) for x in out] if out is not None else [])
+        )
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > 500:
+                self._plans.clear()
+            plan = self._plans[key] = _Plan(self.name, operands, out)
+        device = cuda_arrays.same_device(self.name, *operands)
+        results = [plan.new(kind, device) for kind in kinds] if out is None else out
+        if not plan.size:
+            return results if plan.back is None or out is not None else [one.transpose(plan.back) for one in results]
+        wide = compute.name == "float64"
+        wholes = compute.kind in "iub"
+        arguments: list[Any] = [*results]
+        for x in operands:
+            arguments.append(x if type(x) is CudaArray else _number(x, wide, wholes))
+        for value, bound in zip(statics, self._bounds, strict=True):
+            arguments.append(_static(value, bound, wide, compute))
+        roles = "".join(["A" if type(x) is CudaArray else "N" for x in operands])
+        stored = "".join(["?" if one.dtype.kind == "b" else "." for one in results])
+        kernel = self._kernel(roles, stored, plan, wholes)
+        block = block_of(plan.size)
+        kernel(
+            (-(-plan.size // block),),
+            *arguments,
+            plan.size,
+            *plan.numbers,
+            ACC=triton_type(compute),
+            BLOCK=block,
+        )
+        return results if plan.back is None or out is not None else [one.transpose(plan.back) for one in results]
+
+    def _kernel(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> Any:
+        key = (roles, stored, plan.rank, plan.big, wholes, plan.strided_results)
+        found = self._kernels.get(key)
+        if found is None:
+            source = self._source(roles, stored, plan, wholes)
+            found = self._kernels[key] = launching_cuda.triton_source(source, f"{self.name}_{plan.rank}")
+        return found
+
+    def _source(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> str:
+        """The kernel's text; `stored` has a ? for each result that is bool. Flat (rank 0): all arrays lie alike. Otherwise sizes and strides in elements are arguments."""
+        arrays = [name for name, role in zip(self.operands, roles, strict=True) if role == "A"]
+        outs = [f"out{number}" for number in range(len(stored))]
+        rank = plan.rank
+        walked = ([*outs] if plan.strided_results else []) + arrays if rank else []
+        numbers = [f"size{dim}" for dim in range(1, rank)]
+        numbers += [f"{name}_stride{dim}" for name in walked for dim in range(rank)]
+        parameters = [
+            *outs,
+            *self.operands,
+            *self.statics,
+            "count",
+            *numbers,
+            "ACC: tl.constexpr",
+            "BLOCK: tl.constexpr",
+        ]
+        first = "tl.program_id(0).to(tl.int64)" if plan.big else "tl.program_id(0)"
+        lines = [
+            f"def {self.name}_{rank}({', '.join(parameters)}):",
+            f"    place = {first} * BLOCK + tl.arange(0, BLOCK)",
+            "    inside = place < count",
+        ]
+        if rank:
+            lines.append("    rest = place")
+            for dim in range(rank - 1, 0, -1):
+                lines += [f"    index{dim} = rest % size{dim}", f"    rest = rest // size{dim}"]
+            lines.append("    index0 = rest")
+        for name in walked:
+            terms = " + ".join(f"index{dim} * {name}_stride{dim}" for dim in range(rank))
+            lines.append(f"    {name}_place = {terms}")
+        for name, role in zip(self.operands, roles, strict=True):
+            if role == "A":
+                at = f"{name}_place" if rank else "place"
+                lines.append(f"    {name} = tl.load({name} + {at}, inside)")
+                lines.append(f"    {name} = {name} != 0" if name in self.truths else f"    {name} = {name}.to(ACC)")
+            else:
+                lines.append(f"    {name} = tl.full((), {name}, ACC)" + (" != 0" if name in self.truths else ""))
+        lines += [f"    {name} = tl.full((), {name}, ACC)" for name in self.statics if not wholes]
+        assignments, texts, truths = assignments_and_results(self.trees, self.truths, wholes)
+        lines += [f"    {line}" for line in assignments]
+        for name, text, truth, how in zip(outs, texts, truths, stored, strict=True):
+            at = f"{name}_place" if plan.strided_results else "place"
+            value = f"({text}) != 0" if how == "?" and not truth else text
+            lines.append(f"    tl.store({name} + {at}, {value}, inside)")
+        return "\n".join(lines) + "\n"
+
+
+class _Plan:
+    """How arrays of certain shapes and strides are walked through: the dims taken together, and the strides of each array."""
+
+    def __init__(self, name: str, operands: Any, out: list[CudaArray] | None) -> None:
+        arrays = [x for x in operands if type(x) is CudaArray]
+        self.shape = shape = broadcast_shapes(name, *[x.shape for x in arrays]) if out is None else out[0].shape
+        self.size = math.prod(shape)
+        leading = arrays if out is None else out
+        order = _order(leading, shape)
+        plain = order == tuple(range(len(shape)))
+        self.moved = tuple([shape[axis] for axis in order])
+        self.back = None if plain or out is not None else tuple([int(axis) for axis in numpy.argsort(order)])
+        walked = ([*out] if out is not None else []) + arrays
+        strides = [_strides(x, shape, order) for x in walked]
+        full = _row_major(self.moved)
+        counts, collapsed = _collapsed(self.moved, [full, *strides])
+        if all(own == collapsed[0] for own in collapsed):
+            counts, collapsed = (), [() for _ in collapsed]
+        self.rank = len(counts)
+        if self.rank > _MOST_DIMS:
+            raise ValueError(f"{name}: arrays of {self.rank} separate dims; make them contiguous() first.")
+        self.strided_results = out is not None and self.rank > 0
+        self.numbers = [*counts[1:], *[step for own in collapsed[1:] for step in own]]
+        reach = max([self.size, *[_reach(x) for x in walked]], default=0)
+        self.big = reach >= _BIG
+
+    def new(self, kind: Any, device: int) -> CudaArray:
+        """A new array for a result; its dims are in the plan's order."""
+        return cuda_arrays.empty(self.moved, kind, device)
+
+
+def _reach(x: CudaArray) -> int:
+    return sum([(size - 1) * abs(step) for size, step in zip(x.shape, x.strides, strict=True)]) // x.dtype.itemsize + 1
+
+
+def _order(arrays: list[CudaArray], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dims from the outermost to the innermost in memory, of the first operand that has all elements."""
+    plain = tuple(range(len(shape)))
+    for x in arrays:
+        if x.shape == shape:
+            if x.is_contiguous or min(x.strides, default=0) <= 0:
+                return plain
+            return tuple(sorted(plain, key=lambda axis: -x.strides[axis]))
+    return plain
+
+
+def _strides(x: CudaArray, shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
+    """In elements, for each dim of the result in the plan's order."""
+    spread = x.broadcast_to(shape).strides
+    size = x.dtype.itemsize
+    return tuple([spread[axis] // size for axis in order])
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    found, step = [], 1
+    for count in reversed(shape):
+        found.append(step)
+        step *= count
+    return tuple(found[::-1])
+
+
+def _collapsed(
+    counts: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Dims of size 1 dropped, neighbouring dims as one where every array goes through them in one step."""
+    kept = [axis for axis, count in enumerate(counts) if count != 1]
+    sizes = [counts[axis] for axis in kept]
+    walks = [[own[axis] for axis in kept] for own in strides]
+    axis = len(sizes) - 2
+    while axis >= 0:
+        if all([own[axis] == own[axis + 1] * sizes[axis + 1] for own in walks]):
+            sizes[axis] *= sizes.pop(axis + 1)
+            for own in walks:
+                own.pop(axis)
+        axis -= 1
+    if not sizes:
+        sizes, walks = [1], [[1] for _ in walks]
+    return tuple(sizes), [tuple(own) for own in walks]
+
+
+def _static(value: Any, bound: float, wide: bool, compute: Any) -> Any:
+    """A static number as an argument; None is no bound."""
+    if compute.kind in "iub" and (value is None or isinstance(value, int)):
+        if value is not None or compute.kind == "b":
+            return int(value or bound > 0)
+        limits = numpy.iinfo(compute)
+        return int(limits.max if bound > 0 else limits.min)
+    return _number(bound if value is None else value, wide, False)
+
+
+def _number(value: Any, wide: bool, wholes: bool) -> Any:
+    if wholes:
+        return int(value)
+    return Double(value) if wide else float(value)
