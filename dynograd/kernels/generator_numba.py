@@ -22,6 +22,7 @@ from numba import carray, types
 from dynograd.kernels import formulas, logarithms_numba, math_numba, normal_numba, quotients_numba, special_numba
 from dynograd.kernels.compiling_numba import REASSOCIATED, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.formulas import Tree
+from dynograd.kernels.formulas_numba import to_numba
 
 __all__ = ["row_kernel", "ufunc"]
 
@@ -95,11 +96,11 @@ def _body(trees: list[Tree], dtype: str, truths: set[str], indent: str, target: 
     named, results = formulas.shared(trees)
     lines = []
     for text, tree in named:
-        lines.append(f"{indent}{text} = {formulas.to_numba(tree, dtype, truths)}\n")
+        lines.append(f"{indent}{text} = {to_numba(tree, dtype, truths)}\n")
         if formulas.is_truth(tree, truths):
             truths = truths | {text}
     for index, tree in enumerate(results):
-        lines.append(f"{indent}{target.format(index=index)} = {formulas.to_numba(tree, dtype, truths)}\n")
+        lines.append(f"{indent}{target.format(index=index)} = {to_numba(tree, dtype, truths)}\n")
     return "".join(lines)
 
 

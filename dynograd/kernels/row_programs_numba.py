@@ -19,10 +19,11 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
-from dynograd.kernels import formulas, logarithms_numba, math_numba, normal_numba, threads
+from dynograd.kernels import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, threads
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
 from dynograd.kernels.formulas import Tree
+from dynograd.kernels.formulas_numba import to_numba
 from dynograd.kernels.kernel_cache import digest_of
 from dynograd.kernels.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
 
@@ -251,7 +252,7 @@ class _Writer:
         return f"kind({self._text(step.expression)})"
 
     def _text(self, expression: Tree) -> str:
-        return formulas.to_numba(formulas.substitute(expression, self.values), self.dtype)
+        return to_numba(formulas.substitute(expression, self.values), self.dtype)
 
 
 class _InnerWriter(_Writer):
@@ -435,4 +436,4 @@ def _of_dtype(dtype: str) -> dict[str, Any]:
 
 def _texts() -> list[str]:
     """What machine code depends on beside the generated text."""
-    return [inspect.getsource(module) for module in (*_FUNCTIONS, formulas)] + [str(SUM_BLOCK)]
+    return [inspect.getsource(module) for module in (*_FUNCTIONS, formulas, formulas_numba)] + [str(SUM_BLOCK)]

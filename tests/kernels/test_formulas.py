@@ -6,7 +6,8 @@ import numpy
 import pytest
 
 from dynograd.kernels import formulas
-from dynograd.kernels.formulas import Definition, call, name, number, parse, to_numba, to_text
+from dynograd.kernels.formulas import Definition, call, name, number, parse, to_text
+from dynograd.kernels.formulas_numba import to_numba
 
 X, Y = name("x"), name("y")
 
