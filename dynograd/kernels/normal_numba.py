@@ -16,7 +16,8 @@ the rest fitted again. The error of q left over is 9.2e-9 (4.7e-8), divided like
 
     normal_gate        x > 0: 3 units in the last place, x > -1: 4.5; relative 2e-6 at x > -2, 1e-5 at -3, 2e-4 at -4, 4e-4 at -5;
                        absolute 1.2e-10 below -5.5, where 0.5 x (1 + erf(x / sqrt(2))) has no digit left
-    normal_gate_slope  x > 0: 2.5 units; absolute 1.2e-7 everywhere, 1e-7 at x < -3, 4e-8 at x < -4, 1e-9 below -5.5
+    normal_gate_slope  x > 0: 2.5 units; absolute 1.2e-7 for x < 0, 8e-8 below -3, 4e-8 below -4, 1e-9 below -5.5; relative 1e-4 at
+                       -4, 1e-3 at -5.5
 
 NaN stays NaN; at infinity the gate is infinity, at -infinity NaN, and the slope NaN at both, as the formulas have it (inf * 0).
 """
