@@ -180,20 +180,9 @@ def adaptive_avg_pool_backward(g, input_shape, output_size):
     """Gradient of the input of `adaptive_avg_pool_forward`."""
     sizes = input_shape[-len(output_size) :]
     if set(output_size) == {1} and g.size and prod(sizes):
-        return _spread(g, input_shape, prod(sizes))
+        # a view, as the gradient of a mean: it is no more row-major than it is channels-last
+        return np.broadcast_to((g / _computing(g.dtype).type(prod(sizes))).astype(g.dtype, copy=False), input_shape)
     return _averages_backward(g, input_shape, _adaptive_joined(tuple(sizes), tuple(output_size)), None)
-
-
-def _spread(g, input_shape, size):
-    kind = _computing(g.dtype)
-    share = g.astype(kind, copy=False).reshape(-1)
-    if g.size * size < 4096:
-        return np.repeat(share / kind.type(size), size).reshape(input_shape).astype(g.dtype, copy=False)
-    from dynograd.kernels.poolings_numba import spread_planes
-
-    gx = buffers.empty(input_shape, kind)
-    spread_planes(contiguous(share), kind.type(1 / size), gx.reshape(-1, size), count=g.size, work=gx.size)
-    return gx.astype(g.dtype, copy=False)
 
 
 @lru_cache(maxsize=256)

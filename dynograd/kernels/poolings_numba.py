@@ -18,7 +18,6 @@ __all__ = [
     "largest_in_ranges",
     "largest_in_windows",
     "largest_last",
-    "spread_planes",
 ]
 
 
@@ -219,17 +218,6 @@ def add_at_places_last(g, places, gx, start, stop):
             for c in range(channels):
                 place = n * size + where[np.uint64(i * channels + c)]
                 image[np.uint64(place * channels + c)] += given[np.uint64(i * channels + c)]
-
-
-@chunked(noalias=True)
-def spread_planes(g, scale, gx, start, stop):
-    """gx[p, i] = g[p] * scale."""
-    size = gx.shape[1]
-    plane = gx.reshape(-1)
-    for p in range(start, stop):
-        value = g[p] * scale
-        for i in range(p * size, (p + 1) * size):
-            plane[np.uint64(i)] = value
 
 
 @chunked(noalias=True)
