@@ -1,0 +1,66 @@
+"""The formula language's functions in Triton's language: `@triton.jit` helpers for float32 and float64 (some for integers).
+
+Only what both Triton's compiler and its interpreter have is used. Half types are widened by the caller. Where Triton's own function
+is exact enough it is taken, with what it flushes mended (libdevice is called with flush-to-zero: the logarithm of a subnormal
+number would be -inf; `tl.exp` in float32 has 40 units of error far from 0).
+
+Largest errors in float32, in units in the last place, in emulation (`tests/gpu/test_math.py`; the card's own ex2, division and
+square root add up to 2 units):
+
+    exp exp2 log log2 log1p sqrt sin cos erf 2   expm1 sinh cosh hypot sigmoid atan atan2 asin acos 3   tan log10 4
+    tanh asinh acosh atanh erfc erfinv 6   normal_cdf 8 (x < 0 too)   normal_gate normal_gate_slope normal_pdf 10
+    lgamma digamma polygamma power mod fmod floor_divide 1 (computed in float64)
+
+In float64: relative 1e-14 (absolute near the zeros of lgamma below 0 and of digamma; polygamma 1e-13). What the results of
+infinities, NaN and domain ends are is NumPy's and SciPy's. `fmod` and its relatives want blocks, not scalars.
+"""
+
+from dynograd.kernels.angles_triton import acos, asin, atan, atan2, cos, sin, tan
+from dynograd.kernels.errors_triton import erf, erfc, erfinv, normal_cdf, normal_gate, normal_gate_slope, normal_pdf
+from dynograd.kernels.exponentials_triton import (
+    acosh,
+    asinh,
+    atanh,
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    power,
+    sigmoid,
+    sinh,
+    tanh,
+)
+from dynograd.kernels.gammas_triton import digamma, lgamma, polygamma
+from dynograd.kernels.numbers_triton import (
+    abs,
+    ceil,
+    copysign,
+    floor,
+    fmax,
+    fmin,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    max,
+    min,
+    neg,
+    round,
+    sign,
+    signbit,
+    sqrt,
+    trunc,
+)
+from dynograd.kernels.quotients_triton import floor_divide, fmod, gcd, lcm, mod
+
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "digamma",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd", "hypot",
+    "isfinite", "isinf", "isnan", "lcm", "lgamma", "log", "log10", "log1p", "log2", "max", "min", "mod", "neg",
+    "normal_cdf", "normal_gate", "normal_gate_slope", "normal_pdf", "polygamma", "power", "round", "sigmoid", "sign",
+    "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip
