@@ -88,13 +88,7 @@ def check_device(who: str, device: Any) -> devices.device:
         return devices.cpu
     if chosen.type != "cuda":
         raise DeviceError(f"{who}: device '{chosen}' holds no values. Use device='cpu' or 'cuda'.")
-    count = driver.get(who).count()
-    index = streams.current_device() if chosen.index is None else chosen.index
-    if index >= count:
-        raise DeviceError(
-            f"{who}: device 'cuda:{index}' was asked for, but this machine has {count} CUDA device{'s' if count != 1 else ''}"
-            f" (cuda:0{f' to cuda:{count - 1}' if count > 1 else ''})."
-        )
+    index = driver.check_index(who, streams.current_device() if chosen.index is None else chosen.index)
     return chosen if chosen.index is not None else devices.device("cuda", index)
 
 

@@ -7,10 +7,12 @@ above puts in its slot. dtypes are NumPy's, bfloat16 is ml_dtypes'; strides are 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy
 
+from dynograd import dtypes
 from dynograd.cuda import allocator, driver, streams
 from dynograd.devices import device as device_type
 from dynograd.errors import DeviceError
@@ -39,31 +41,58 @@ class HostReadError(TypeError):
     """A function of the CPU was given an array of a GPU."""
 
 
+class Layout:
+    """Shape, strides, dtype and device; one object for all arrays that agree in them (`layout_of`)."""
+
+    __slots__ = ("device", "dtype", "is_contiguous", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int) -> None:
+        self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
+        self.ndim, self.size, self.itemsize = len(shape), math.prod(shape), dtype.itemsize
+        self.nbytes = self.size * self.itemsize
+        self.is_contiguous = _is_row_major(self)
+
+
+_layouts: dict[Any, Layout] = {}
+
+
+def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int) -> Layout:
+    """The layout of these; dtypes are equal by their number, so that each is one object."""
+    key = (shape, strides, dtype.num, device)
+    found = _layouts.get(key)
+    if found is None:
+        if len(_layouts) > 20000:
+            _layouts.clear()
+        kind = dtypes.BY_NUM[dtype.num].numpy if dtype.num in dtypes.BY_NUM else dtype
+        found = _layouts[key] = Layout(shape, strides, kind, device)
+    return found
+
+
+def _part_of_layout(name: str) -> Any:
+    return property(operator.attrgetter(f"layout.{name}"))
+
+
 class CudaArray:
     """An array in the memory of a CUDA device. `storage` owns the memory, `pointer` is the first element's address."""
 
-    __slots__ = ("__weakref__", "dtype", "pointer", "shape", "size", "storage", "strides")
+    __slots__ = ("__weakref__", "layout", "pointer", "storage")
     __array_priority__ = 900
 
     def __init__(
         self, storage: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any
     ) -> None:
-        self.storage, self.pointer, self.shape, self.strides, self.dtype = storage, pointer, shape, strides, dtype
-        self.size = math.prod(shape)
+        self.storage, self.pointer, self.layout = storage, pointer, layout_of(shape, strides, dtype, storage.device)
 
     # --- what it is -----------------------------------------------------------------------------------------------------
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+    shape: tuple[int, ...] = _part_of_layout("shape")
+    strides: tuple[int, ...] = _part_of_layout("strides")
+    dtype: Any = _part_of_layout("dtype")
+    size: int = _part_of_layout("size")
+    ndim: int = _part_of_layout("ndim")
+    itemsize: int = _part_of_layout("itemsize")
+    nbytes: int = _part_of_layout("nbytes")
+    is_contiguous: bool = _part_of_layout("is_contiguous")
 
     @property
     def device_index(self) -> int:
@@ -80,11 +109,6 @@ class CudaArray:
     @property
     def base(self) -> Any:
         return self.storage
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie row by row."""
-        return self.strides == contiguous_strides(self.shape, self.dtype.itemsize) or _is_row_major(self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -375,8 +399,19 @@ def empty(shape: tuple[int, ...], dtype: Any, device: int) -> CudaArray:
     """A new row-major array with any contents, on the device of that index."""
     dtype = numpy.dtype(dtype)
     shape = tuple(shape)
-    block = allocator.allocate(math.prod(shape) * dtype.itemsize, device)
-    return CudaArray(block, block.pointer, shape, contiguous_strides(shape, dtype.itemsize), dtype)
+    return of_layout(layout_of(shape, contiguous_strides(shape, dtype.itemsize), dtype, device))
+
+
+def of_layout(layout: Layout) -> CudaArray:
+    """A new array with any contents; the layout is row-major, or permuted row-major."""
+    made = _new(CudaArray)
+    made.storage = block = allocator.allocate(layout.nbytes, layout.device)
+    made.pointer = block.pointer
+    made.layout = layout
+    return made
+
+
+_new = object.__new__
 
 
 def from_numpy(array: Any, device: int) -> CudaArray:
@@ -449,7 +484,7 @@ def _whole_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return shape
 
 
-def _is_row_major(array: CudaArray) -> bool:
+def _is_row_major(array: Any) -> bool:
     """Whether strides of dims of size 1 are all that differs from row-major ones."""
     if not array.size:
         return True

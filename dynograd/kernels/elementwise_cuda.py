@@ -6,6 +6,7 @@ formulas lie in the table of ops, a layer above, and come through the slot `kern
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
@@ -31,6 +32,7 @@ _FLOAT32 = numpy.dtype(numpy.float32)
 _BOOL = numpy.dtype(numpy.bool_)
 _BYTE = numpy.dtype(numpy.uint8)
 _HALVES = ("float16", "bfloat16")
+_PLAIN = frozenset({CudaArray, int, float, bool, type(None)})
 
 
 def entry_of(name: str) -> Entry:
@@ -47,28 +49,46 @@ def entry_of(name: str) -> Entry:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    entry_of(name)
-
-    def elementwise(*arguments: Any) -> Any:
-        return compute(name, arguments)
-
-    elementwise.__name__ = name
-    globals()[name] = elementwise
-    return elementwise
+    globals()[name] = made = _function(name)
+    return made
 
 
 def compute(name: str, arguments: tuple[Any, ...]) -> CudaArray:
     """The op on its operands followed by its static arguments."""
+    found = globals().get(name) or __getattr__(name)
+    return found(*arguments)
+
+
+def _function(name: str) -> Callable[..., CudaArray]:
+    """The kernel of an elementwise op; for layouts and types seen before, all but the launch is settled."""
+    entry_of(name)
+    calls: dict[Any, Any] = {}
+
+    def elementwise(*arguments: Any) -> CudaArray:
+        try:
+            call = calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])]
+        except KeyError:
+            return _first(name, calls, arguments)
+        return call(arguments)[0]
+
+    elementwise.__name__ = elementwise.__qualname__ = name
+    return elementwise
+
+
+def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> CudaArray:
+    """The op on operands of layouts that were not seen before."""
     loop, promote, count = entry_of(name)
     operands, statics = arguments[:count], arguments[count:]
     kind, inner = _kinds(name, promote, operands)
-    if promote in ("logical", "compare"):
-        result = _BOOL
-    else:
-        result = kind
     if kind is _BOOL and name == "bitwise_not":
         return compute("logical_not", arguments)
-    return loop(_ready(name, operands), statics, [result], inner)[0]
+    ready = _ready(name, operands)
+    call = loop.prepared(ready, statics, [_BOOL if promote in ("logical", "compare") else kind], inner)
+    if all([type(one) in _PLAIN for one in arguments]):
+        if len(calls) > 1000:
+            calls.clear()
+        calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call
+    return call((*ready, *statics))[0]
 
 
 def into(name: str, operands: list[Any], statics: tuple[Any, ...]) -> bool:

@@ -30,7 +30,7 @@ _DIRECT = {
     "isnan": "({0} != {0})",
     "~": "~({0})",
     "!": "({0} == 0)",
-    "/": "math_triton.divide({0}, {1})",
+    "/": "(tl.div_rn({0}, {1}) if ACC == tl.float32 else {0} / {1})",  # rounded as IEEE wants it
     "**": "math_triton.power({0}, {1})",
     "conj": "{0}",
 }
@@ -38,15 +38,16 @@ _WHOLE = {"floor", "ceil", "trunc", "round", "conj"}  # leave integers as they a
 
 
 def assignments_and_results(
-    trees: Iterable[Tree], truths: Iterable[str], wholes: bool
+    trees: Iterable[Tree], truths: Iterable[str], wholes: bool, prefix: str = "t"
 ) -> tuple[list[str], list[str], list[bool]]:
     """(lines `t0 = ...`, the text of each result, whether each result is a truth).
 
     Args:
         truths: the names that are int1 in the kernel.
         wholes: whether ACC is an integer type.
+        prefix: what the names of shared parts start with.
     """
-    shared, results = formulas.shared(trees)
+    shared, results = formulas.shared(trees, prefix)
     known = set(truths)
     lines = []
     for name, tree in shared:
@@ -78,6 +79,8 @@ def _text(tree: Tree, truths: set[str], wholes: bool) -> str:
         return f"({values[0]} {head} {values[1]})"
     if wholes and head in _WHOLE:
         return values[0]
+    if wholes and head == "/":
+        return f"({values[0]} // {values[1]})"  # towards 0, as in C
     if head in _DIRECT:
         return _DIRECT[head].format(*values)
     return f"math_triton.{head}({', '.join(values)})"

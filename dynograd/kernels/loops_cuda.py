@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.arrays.cuda_arrays import CudaArray, of_layout
 from dynograd.cuda import driver
 from dynograd.kernels import formulas, launching_cuda
 from dynograd.kernels.formulas import Tree
@@ -20,7 +20,7 @@ from dynograd.kernels.formulas_triton import assignments_and_results
 from dynograd.kernels.launching_cuda import Double
 from dynograd.shapes import broadcast_shapes
 
-__all__ = ["CudaLoop", "block_of", "compute_type", "triton_type"]
+__all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
 _BLOCK = 1024
 _MOST_DIMS = 6
@@ -81,7 +81,7 @@ class CudaLoop:
         self.trees = tuple(formulas.simplify(tree) for tree in trees)
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._kernels: dict[Any, Any] = {}
-        self._plans: dict[Any, _Plan] = {}
+        self._calls: dict[Any, Call] = {}
 
     def __call__(
         self,
@@ -97,39 +97,49 @@ class CudaLoop:
             operands: CudaArrays of one device, and Python numbers.
             compute: the NumPy dtype of the computation.
         """
-        key = tuple(
-            [(x.shape, x.strides, x.dtype.itemsize) if type(x) is CudaArray else None for x in operands]
-            + ([(x.shape, x.strides, x.dtype.itemsize) for x in out] if out is not None else [])
+        key = (
+            tuple([x.layout if type(x) is CudaArray else type(x) for x in operands]),
+            tuple([type(value) for value in statics]),
+            tuple([kind.num for kind in kinds]),
+            compute.num,
+            None if out is None else tuple([one.layout for one in out]),
         )
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) > 500:
-                self._plans.clear()
-            plan = self._plans[key] = _Plan(self.name, operands, out)
-        device = cuda_arrays.same_device(self.name, *operands)
-        results = [plan.new(kind, device) for kind in kinds] if out is None else out
-        if not plan.size:
-            return results if plan.back is None or out is not None else [one.transpose(plan.back) for one in results]
-        wide = compute.name == "float64"
-        wholes = compute.kind in "iub"
-        arguments: list[Any] = [*results]
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self.prepared(operands, statics, kinds, compute, out)
+        return call((*operands, *statics), out)
+
+    def prepared(
+        self,
+        operands: Any,
+        statics: tuple[Any, ...],
+        kinds: list[Any],
+        compute: Any,
+        out: list[CudaArray] | None = None,
+    ) -> Call:
+        """What `__call__` does for operands of these layouts and types, ready to be done again and again."""
+        if len(self._calls) > 1000:
+            self._calls.clear()
+        device = cuda_arrays.same_device(self.name, *operands, *(out or ()))
+        plan = _Plan(self.name, operands, out)
+        wide, wholes = compute.name == "float64", compute.kind in "iub"
+        convert: list[Any] = []
         for x in operands:
-            arguments.append(x if type(x) is CudaArray else _number(x, wide, wholes))
+            convert.append(None if type(x) is CudaArray else _converter(type(x), wide, wholes))
         for value, bound in zip(statics, self._bounds, strict=True):
-            arguments.append(_static(value, bound, wide, compute))
+            convert.append(_static(type(value), bound, wide, compute))
+        stored = "".join(["?" if kind.kind == "b" else "." for kind in kinds])
         roles = "".join(["A" if type(x) is CudaArray else "N" for x in operands])
-        stored = "".join(["?" if one.dtype.kind == "b" else "." for one in results])
-        kernel = self._kernel(roles, stored, plan, wholes)
         block = block_of(plan.size)
-        kernel(
+        layouts = None if out is not None else [plan.layout(kind, device) for kind in kinds]
+        return Call(
+            self._kernel(roles, stored, plan, wholes) if plan.size else None,
+            layouts,
+            convert,
             (-(-plan.size // block),),
-            *arguments,
-            plan.size,
-            *plan.numbers,
-            ACC=triton_type(compute),
-            BLOCK=block,
+            (plan.size, *plan.numbers),
+            {"ACC": triton_type(compute), "BLOCK": block},
         )
-        return results if plan.back is None or out is not None else [one.transpose(plan.back) for one in results]
 
     def _kernel(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> Any:
         key = (roles, stored, plan.rank, plan.big, wholes, plan.strided_results)
@@ -140,7 +150,10 @@ class CudaLoop:
         return found
 
     def _source(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> str:
-        """The kernel's text; `stored` has a ? for each result that is bool. Flat (rank 0): all arrays lie alike. Otherwise sizes and strides in elements are arguments."""
+        """The kernel's text; `stored` has a ? for each result that is bool.
+
+        Flat (rank 0): all arrays lie alike. Otherwise sizes and strides in elements are arguments.
+        """
         arrays = [name for name, role in zip(self.operands, roles, strict=True) if role == "A"]
         outs = [f"out{number}" for number in range(len(stored))]
         rank = plan.rank
@@ -187,6 +200,35 @@ class CudaLoop:
         return "\n".join(lines) + "\n"
 
 
+class Call:
+    """A loop on operands of certain layouts: everything but the addresses and the numbers is settled."""
+
+    __slots__ = ("_constants", "_convert", "_grid", "_kernel", "_layouts", "_rest", "_same")
+
+    def __init__(
+        self,
+        kernel: Any,
+        layouts: Any,
+        convert: list[Any],
+        grid: tuple[int, ...],
+        rest: tuple,
+        constants: dict[str, Any],
+    ) -> None:
+        self._kernel, self._layouts, self._convert, self._grid, self._rest = kernel, layouts, convert, grid, rest
+        self._constants = constants
+        self._same = not any(convert)
+
+    def __call__(self, arguments: tuple[Any, ...], out: list[CudaArray] | None = None) -> list[CudaArray]:
+        results = [of_layout(layout) for layout in self._layouts] if out is None else out
+        if self._kernel is not None:
+            if not self._same:
+                arguments = tuple(
+                    [one if change is None else change(one) for one, change in zip(arguments, self._convert)]
+                )
+            self._kernel(self._grid, *results, *arguments, *self._rest, **self._constants)
+        return results
+
+
 class _Plan:
     """How arrays of certain shapes and strides are walked through: the dims taken together, and the strides of each array."""
 
@@ -198,7 +240,7 @@ class _Plan:
         order = _order(leading, shape)
         plain = order == tuple(range(len(shape)))
         self.moved = tuple([shape[axis] for axis in order])
-        self.back = None if plain or out is not None else tuple([int(axis) for axis in numpy.argsort(order)])
+        self.back = None if plain else tuple([int(axis) for axis in numpy.argsort(order)])
         walked = ([*out] if out is not None else []) + arrays
         strides = [_strides(x, shape, order) for x in walked]
         full = _row_major(self.moved)
@@ -213,9 +255,12 @@ class _Plan:
         reach = max([self.size, *[_reach(x) for x in walked]], default=0)
         self.big = reach >= _BIG
 
-    def new(self, kind: Any, device: int) -> CudaArray:
-        """A new array for a result; its dims are in the plan's order."""
-        return cuda_arrays.empty(self.moved, kind, device)
+    def layout(self, kind: Any, device: int) -> Any:
+        """Of a new result: its dims lie in memory in the plan's order."""
+        strides = cuda_arrays.contiguous_strides(self.moved, kind.itemsize)
+        if self.back is not None:
+            strides = tuple([strides[axis] for axis in self.back])
+        return cuda_arrays.layout_of(self.shape, strides, kind, device)
 
 
 def _reach(x: CudaArray) -> int:
@@ -267,17 +312,22 @@ def _collapsed(
     return tuple(sizes), [tuple(own) for own in walks]
 
 
-def _static(value: Any, bound: float, wide: bool, compute: Any) -> Any:
-    """A static number as an argument; None is no bound."""
-    if compute.kind in "iub" and (value is None or isinstance(value, int)):
-        if value is not None or compute.kind == "b":
-            return int(value or bound > 0)
-        limits = numpy.iinfo(compute)
-        return int(limits.max if bound > 0 else limits.min)
-    return _number(bound if value is None else value, wide, False)
+def _static(kind: type, bound: float, wide: bool, compute: Any) -> Any:
+    """How a static number of that type becomes an argument; None is no bound."""
+    if compute.kind in "iub" and kind in (int, bool, type(None)):
+        if kind is not type(None):
+            return int
+        limits = None if compute.kind == "b" else numpy.iinfo(compute)
+        value = int(bound > 0) if limits is None else int(limits.max if bound > 0 else limits.min)
+        return lambda _: value
+    if kind is type(None):
+        value = Double(bound) if wide else bound
+        return lambda _: value
+    return _converter(kind, wide, False)
 
 
-def _number(value: Any, wide: bool, wholes: bool) -> Any:
+def _converter(kind: type, wide: bool, wholes: bool) -> Any:
+    """What makes a Python number of that type the argument that the kernel wants; None where it is one."""
     if wholes:
-        return int(value)
-    return Double(value) if wide else float(value)
+        return None if kind is int else int
+    return Double if wide else None if kind is float else float

@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 import dynograd
+from dynograd.ops.op import registry
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
 
 EVERY = FLOATS + INTEGERS + BOOL + COMPLEX
@@ -38,6 +39,15 @@ def converted(name):
 
 ROWS = [
     Row("clone", lambda x: x, shapes=[(2, 3)], dtypes=EVERY, result=lambda name: name),
+    Row(
+        "to_device",
+        lambda x, device: x,
+        shapes=[(2, 3)],
+        dtypes=FLOATS,
+        kwargs={"device": dynograd.device("cpu")},
+        result=lambda name: name,
+        function=registry["to_device"].function,
+    ),
     Row("contiguous", lambda x: x, shapes=[(2, 3)], dtypes=EVERY, result=lambda name: name),
     *[
         Row(

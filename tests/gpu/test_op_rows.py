@@ -1,0 +1,136 @@
+"""Every row of tests/ops once more on the device: values, gradients, strides and empty inputs against the CPU.
+
+In emulation fewer dtypes are tried, because a launch takes a millisecond or two there.
+"""
+
+import importlib
+from functools import cache, partial
+from pathlib import Path
+
+import numpy
+import pytest
+
+from dynograd.arrays import CudaArray, cuda_arrays
+from dynograd.cuda import driver
+from dynograd.differentiation import grad
+from dynograd.tensor import Tensor, wrap
+from tests.ops.arguments import (
+    FLOATS,
+    TOLERANCES,
+    Subject,
+    as_tuple,
+    converted,
+    draw,
+    floating,
+    strided_arguments,
+    wants_of,
+    widened,
+)
+
+OPS = Path(__file__).parent.parent / "ops"
+TRIED = ("float32", "bfloat16", "int64", "bool") if driver.is_emulated() else None
+
+
+@cache
+def rows():
+    found = []
+    for path in sorted(OPS.glob("test_*.py")):
+        if path.stem in ("test_registry", "test_harness"):
+            continue
+        for value in vars(importlib.import_module(f"tests.ops.{path.stem}")).values():
+            found += [(path.stem, row) for row in getattr(value, "rows", ()) if callable(value)]
+    return found
+
+
+def checks():
+    titles = {}
+    for family, row in rows():
+        subject = Subject(row)
+        if not subject.has_tensors:
+            continue
+        names = [name for name in row.dtypes if TRIED is None or name in TRIED]
+        if not names:
+            names = list(row.dtypes[:1])
+        names = [name for name in names if not name.startswith("complex")]
+        base = f"{family[5:]}-{row.name}" + ("" if row.id is None else f"-{row.id}")
+        for name in names:
+            titles[f"{base}-{name}"] = partial(check_forward, subject, name)
+        first = next((name for name in names if name in FLOATS), None)
+        if not names:
+            continue
+        if row.strided and row.reference is not None:
+            titles[f"{base}-strided"] = partial(check_strided, subject, first or names[0])
+        if first and subject.differentiable and any(wants_of(row, draw(row))) and row.reference is not None:
+            titles[f"{base}-gradient"] = partial(check_gradient, subject, first)
+    return [pytest.param(check, id=title) for title, check in titles.items()]
+
+
+def on_device(array):
+    """A tensor on the device with the array's strides as far as they are not negative."""
+    if not array.size or array.flags.c_contiguous:
+        return wrap(cuda_arrays.from_numpy(array, 0))
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    back = [int(axis) for axis in numpy.argsort(order)]
+    spaced = numpy.zeros([2 * size for size in array.transpose(order).shape], array.dtype)
+    place = tuple(slice(None, None, 2) for _ in array.shape)
+    spaced[place] = array.transpose(order)
+    return wrap(cuda_arrays.from_numpy(spaced, 0)[place].transpose(back))
+
+
+def same(found, expected, name, row):
+    found, expected = as_tuple(found), as_tuple(expected)
+    assert len(found) == len(expected)
+    if isinstance(row.tolerance, dict):
+        rtol, atol = row.tolerance.get(name, TOLERANCES.get(name, (0, 0)))
+    else:
+        rtol, atol = (2 * part * row.tolerance for part in TOLERANCES.get(name, TOLERANCES["float32"]))
+    for one, want in zip(found, expected, strict=True):
+        if not isinstance(want, Tensor):
+            assert one == want
+            continue
+        assert type(one.array) is CudaArray or not want.array.ndim, "the result is not on the device"
+        assert (tuple(one.shape), one.dtype) == (tuple(want.shape), want.dtype)
+        if row.reference is not None:
+            got = one.detach().cpu().array
+            numpy.testing.assert_allclose(widened(got), widened(want.detach().array), rtol=rtol, atol=atol)
+
+
+def check_forward(subject, name):
+    arrays = draw(subject.row).map(lambda array: converted(array, name))
+    same(subject.run(arrays.map(on_device)), subject.run(arrays.map(wrap)), name, subject.row)
+
+
+def check_strided(subject, name):
+    arrays = draw(subject.row).map(lambda array: converted(array, name))
+    strided = next(iter(strided_arguments(arrays)))
+    same(subject.run(strided.map(on_device)), subject.run(strided.map(wrap)), name, subject.row)
+
+
+def check_gradient(subject, name):
+    row = subject.row
+    arrays = draw(row).map(lambda array: converted(array, name))
+    results = []
+    for make in (on_device, lambda array: wrap(array.copy())):
+        flags = iter(wants_of(row, arrays))
+        tensors = arrays.map(make)
+        leaves = []
+        for tensor in tensors.leaves():
+            if floating(tensor) and next(flags):
+                tensor._requires_grad = True
+                leaves.append(tensor)
+        outputs = [one for one in as_tuple(subject.run(tensors)) if isinstance(one, Tensor) and one.requires_grad]
+        given = [
+            make(numpy.linspace(0.5, 1.5, one.array.size).reshape(one.array.shape).astype(one.array.dtype))
+            for one in outputs
+        ]
+        results.append(grad(outputs, leaves, given, allow_unused=True) if outputs else [])
+    for one, want in zip(*results, strict=True):
+        assert (one is None) == (want is None)
+        if want is not None:
+            assert type(one.array) is CudaArray
+            numpy.testing.assert_allclose(widened(one.cpu().array), widened(want.array), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("check", checks())
+def test_on_the_device(check):
+    check()
