@@ -12,6 +12,7 @@ __all__ = [
     "GradientError",
     "IndexRangeError",
     "InplaceError",
+    "KernelCompileError",
     "LoaderError",
     "OutOfMemoryError",
     "ShapeError",
@@ -33,6 +34,10 @@ class DtypeError(DynogradError, RuntimeError, TypeError):
 
 class DeviceError(DynogradError, RuntimeError):
     """Tensors on different devices, or a device that this machine does not have."""
+
+
+class KernelCompileError(DynogradError, RuntimeError):
+    """A kernel that its compiler refuses; the message holds the kernel, its signature, the target and the compiler's words."""
 
 
 class DimError(DynogradError, IndexError):

@@ -3,79 +3,100 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 
+from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.kernels.launching_cuda import Double
+from dynograd.kernels.launching_cuda import Double, type_of
 
-__all__ = ["run_simt", "run_triton"]
-
-
-class _Memory:
-    """A CudaArray as Triton's interpreter wants a tensor to be; nothing is copied."""
-
-    __slots__ = ("array", "dtype")
-
-    def __init__(self, array: CudaArray) -> None:
-        self.array, self.dtype = array, array.dtype
-
-    def data_ptr(self) -> int:
-        return self.array.pointer
-
-    def untyped_storage(self) -> _Memory:
-        return self
-
-    def cpu(self) -> _Memory:
-        return self
-
-    def copy_(self, other: Any) -> _Memory:
-        return self
-
-    def new_empty(self, count: int, device: Any = None) -> _Memory:
-        return self
-
-    def set_(self, *parts: Any) -> _Memory:
-        return self
-
-    def storage_offset(self) -> int:
-        return 0
-
-    def size(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple([step // self.array.itemsize for step in self.array.strides])
+__all__ = ["simt_runner", "triton_runner"]
 
 
-def run_triton(function: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+def triton_runner(function: Any, constants: dict[str, Any]) -> Callable[..., None]:
+    """A function (grid, *arguments) that runs a `triton.jit` function, program by program.
+
+    Arguments become what they are on a GPU: an int is int32 (int64 where it needs it), a float float32, a `Double` float64.
+    """
     _repair()
-    given = [
-        _Memory(one) if isinstance(one, CudaArray) else float(one) if isinstance(one, Double) else one
-        for one in arguments
-    ]
-    with numpy.errstate(all="ignore"):
-        function[grid](*given, **constants)
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    body = function.rewrite()
+    names = [name for name in function.arg_names if name not in constants]
+    builder = interpreter.interpreter_builder
+    handle, tensor = interpreter.TensorHandle, tl.tensor
+    pointers: dict[Any, Any] = {}
+
+    def seen(value: Any) -> Any:
+        if isinstance(value, CudaArray):
+            kind = pointers.get(value.dtype)
+            if kind is None:
+                kind = pointers[value.dtype] = tl.str_to_ty(type_of(value), None)
+            return tensor(handle(numpy.array([value.pointer], dtype=numpy.uint64), kind), kind)
+        kind = type(value)
+        if kind is bool:
+            return tensor(handle(numpy.array([value]), tl.int1), tl.int1)
+        if kind is int:
+            if type_of(value) == "i64":
+                return tensor(handle(numpy.array([value], dtype=numpy.int64), tl.int64), tl.int64)
+            return tensor(handle(numpy.array([value], dtype=numpy.int32), tl.int32), tl.int32)
+        if kind is Double:
+            return tensor(handle(numpy.array([value], dtype=numpy.float64), tl.float64), tl.float64)
+        if kind is float:
+            return tensor(handle(numpy.array([value], dtype=numpy.float32), tl.float32), tl.float32)
+        return value
+
+    def run(grid: tuple[int, ...], *arguments: Any) -> None:
+        if 0 in grid:
+            return
+        cuda_arrays.same_device(function.__name__, *arguments)
+        with _running, numpy.errstate(all="ignore"):
+            interpreter._patch_lang(function.fn)
+            given = {name: seen(value) for name, value in zip(names, arguments, strict=True)}
+            wide = (*grid, 1, 1)[:3]
+            builder.set_grid_dim(*wide)
+            for place in itertools.product(*map(range, wide)):
+                builder.set_grid_idx(*place)
+                body(**given, **constants)
+
+    return run
 
 
-def run_simt(function: Any, grid: tuple[int, ...], threads: int, arguments: tuple[Any, ...]) -> None:
+def simt_runner(function: Any, threads: int) -> Callable[..., None]:
+    """A function (grid, *arguments) that runs a kernel of numba-cuda, block by block."""
     import numba
 
     numba.config.ENABLE_CUDASIM = True
     from numba import cuda
 
-    given = [_memory_of(one) if isinstance(one, CudaArray) else one for one in arguments]
-    cuda.jit(function)[grid, threads](*given)
+    kernel = cuda.jit(function)
+
+    def run(grid: tuple[int, ...], *arguments: Any) -> None:
+        if 0 in grid:
+            return
+        cuda_arrays.same_device(function.__name__, *arguments)
+        given = [_memory_of(one) if isinstance(one, CudaArray) else one for one in arguments]
+        with _running, numpy.errstate(all="ignore"):
+            kernel[grid, threads](*given)
+
+    return run
 
 
 def _memory_of(array: CudaArray) -> Any:
     """The memory from the first element to the end of its storage, flat."""
+    if not array.storage.nbytes:
+        return numpy.empty(0, array.dtype)
     rest = array.storage.pointer + array.storage.nbytes - array.pointer
     raw = (ctypes.c_char * rest).from_address(array.pointer)
     return numpy.frombuffer(raw, array.dtype, rest // array.dtype.itemsize)
 
 
+_running = threading.RLock()  # the interpreter's and the simulator's state is global
 _repaired = False
 
 
@@ -132,38 +153,21 @@ def _repair() -> None:
     builder.create_dot, builder.create_splat, builder.cast_impl = create_dot, create_splat, cast_impl
     interpreter._patch_lang_tensor = patched_tensor
 
-    known: dict[int, frozenset[int]] = {}
-    active: list[Any] = []
+    known: dict[int, bool] = {}
+    patched: set[int] = set()
 
-    def languages(function: Any) -> frozenset[int]:
-        key = id(function.__globals__)
-        if key not in known:
-            known[key] = frozenset(
-                id(value) for value in function.__globals__.values() if inspect.ismodule(value) and value in (tl, tl.core)
-            )
-        return known[key]
-
-    class Outer:
-        def __init__(self, scope: Any, patched: set[int]) -> None:
-            self.scopes, self.patched = [scope], patched
-
-        def restore(self) -> None:
-            for scope in reversed(self.scopes):
-                scope.restore()
-            active.clear()
-
-    class Inner:
+    class Nothing:
         def restore(self) -> None: ...
 
-    def patch_once(function: Any) -> Any:
-        """The language is patched once a launch, not once a nested function."""
-        wanted = languages(function)
-        if active:
-            if not wanted <= active[0].patched:
-                active[0].scopes.append(patch_language(function))
-                active[0].patched |= wanted
-            return Inner()
-        active.append(Outer(patch_language(function), set(wanted)))
-        return active[0]
+    def patch_for_good(function: Any) -> Any:
+        """The language is patched once a process, not once a launch and once a nested function: nothing else uses it here."""
+        key = id(function.__globals__)
+        if key not in known:
+            known[key] = True
+            used = {id(one) for one in function.__globals__.values() if inspect.ismodule(one) and one in (tl, tl.core)}
+            if not used or not used <= patched:
+                patch_language(function)
+                patched.update(used)
+        return Nothing()
 
-    interpreter._patch_lang = patch_once
+    interpreter._patch_lang = patch_for_good

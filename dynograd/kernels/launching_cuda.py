@@ -4,19 +4,52 @@
 numba-cuda's. A kernel is called with its grid first: `rows_sum((rows,), x, y, columns, BLOCK=1024, num_warps=4)`.
 
 Arguments: a CudaArray is a pointer to its first element, an int an i32 (i64 where it needs one), a float a float32, `Double(x)`
-a float64, a bool a truth; keyword arguments are compile-time constants, and `num_warps`, `num_stages`. A variant gives the types
-that the offline tests compile: `dict(x="*fp32", y="*fp32", columns="i32", BLOCK=1024, num_warps=4)`.
+a float64, a bool a truth, None a constant; keyword arguments are compile-time constants, and `num_warps`, `num_stages`. A variant
+gives the types that the offline tests compile: `dict(x="*fp32", y="*fp32", columns="i32", BLOCK=1024, num_warps=4)`; also
+`aligned=False` (addresses that are no multiples of 16), `spills=` (bytes allowed; 0), `capability=(9, 0)` (the least it is for).
+
+A launch costs little because nothing is looked up twice: for each set of constants and of kinds of arguments a function is
+generated that checks devices, finds the machine code by dtypes and alignment, packs the arguments and calls the driver.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
+import inspect
+import linecache
+import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.cuda import driver
+import numpy
 
-__all__ = ["Double", "SimtKernel", "TritonKernel", "simt_kernel", "triton_kernel"]
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.cuda import allocator, driver, streams, thread_state
+from dynograd.errors import DeviceError, DtypeError
+
+__all__ = [
+    "Double",
+    "SimtKernel",
+    "TritonKernel",
+    "simt_kernel",
+    "triton_kernel",
+    "triton_source",
+    "type_of",
+]
+
+_POINTERS = {
+    "bool": "*i1", "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64",
+    "uint8": "*u8", "uint16": "*u16", "uint32": "*u32", "uint64": "*u64",
+    "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "float64": "*fp64",
+}  # fmt: skip
+_FORMATS = {"i1": "B", "u1": "B", "i32": "i", "i64": "q", "fp32": "f", "fp64": "d"}
+_SLOTS = 256
+_INT32 = range(-(1 << 31), 1 << 31)
+_INT64 = range(-(1 << 63), 1 << 63)
+
 
 class Double(float):
     """A float argument that the kernel takes as float64."""
@@ -24,58 +57,445 @@ class Double(float):
     __slots__ = ()
 
 
-class TritonKernel:
-    """A kernel in Triton's language; see the module's text for how it is called."""
+_PLAIN = (int, float, bool, str)
+_ROLES: dict[type, str] = {CudaArray: "A", int: "i", float: "f", Double: "d", bool: "b", type(None): "N"}
 
-    def __init__(self, function: Callable[..., Any], variants: list[dict[str, Any]]) -> None:
+
+class _Block(threading.local):
+    """This thread's parameter block: a word for each argument, and the words' addresses as the driver wants them."""
+
+    def __init__(self) -> None:
+        words = bytearray(8 * _SLOTS)
+        first = ctypes.addressof((ctypes.c_char * len(words)).from_buffer(words))
+        addresses = (ctypes.c_void_p * _SLOTS)(*range(first, first + 8 * _SLOTS, 8))
+        self.block = (words, ctypes.addressof(addresses), addresses)
+
+
+_local = _Block()
+
+
+class _Kernel:
+    """What kernels of both languages share: the function that a caller calls, and finding machine code for what it was given."""
+
+    def __init__(
+        self, function: Callable[..., Any], variants: list[dict[str, Any]], divisible: tuple[str, ...]
+    ) -> None:
+        self.name, self.module, self.variants, self.divisible = (
+            function.__name__, function.__module__, variants, frozenset(divisible),
+        )  # fmt: skip
+        self.defaults: dict[str, Any] = {}
+        self.names: list[str] = []  # of the arguments
+        self.constants: list[str] = []
+        self.lock = threading.RLock()
+        self.runners: dict[Any, Callable[..., None]] = {}
+        self.launchers: dict[Any, _Launcher] = {}
+        for name, one in inspect.signature(function).parameters.items():
+            (self.constants if _is_constexpr(one.annotation) else self.names).append(name)
+            if one.default is not inspect.Parameter.empty:
+                self.defaults[name] = one.default
+
+    @property
+    def title(self) -> str:
+        """Its module and name."""
+        return f"{self.module}.{self.name}"
+
+    def compiled(
+        self, types: dict[str, str], aligned: frozenset[str], constants: Any, capability: tuple[int, int]
+    ) -> Any:
+        """The `Binary` for these types and constants.
+
+        Raises:
+            KernelCompileError: the compiler refuses it.
+        """
+        raise NotImplementedError
+
+    def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
+        """A function (grid, *arguments) that runs the kernel on host memory."""
+        raise NotImplementedError
+
+    def call(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> None:
+        """A launch whose arguments were not expected. The first one on a GPU teaches `entry` what to expect."""
+        arguments = tuple(
+            [one if type(one) in _ROLES else self._plain(one, place) for place, one in enumerate(arguments)]
+        )
+        kinds = (*map(type, arguments), *map(type, constants))
+        used = driver.get(self.title)
+        if used.emulated:
+            key = (*constants, *map(type, constants))
+            runner = self.runners.get(key)
+            if runner is None:
+                runner = self.runners[key] = self.in_emulation(dict(zip(self.constants, constants, strict=True)))
+                exercised.add(self.title)
+            runner(grid, *arguments)
+            return
+        launcher = self.launchers.get(kinds)
+        if launcher is None:
+            with self.lock:
+                roles = "".join([_ROLES[type(one)] for one in arguments])
+                launcher = self.launchers.setdefault(kinds, _Launcher(self, roles, kinds[len(arguments) :]))
+                if len(self.launchers) == 1:
+                    self.entry.__globals__.update(launcher.names_used)
+                    self.entry.__code__ = launcher.code
+        launcher.launch(grid, *arguments, *constants)
+
+    def _plain(self, one: Any, place: int) -> Any:
+        """A number of NumPy's as Python's.
+
+        Raises:
+            TypeError: no kernel takes such an argument.
+        """
+        if isinstance(one, (bool, numpy.bool_)):
+            return bool(one)
+        if isinstance(one, (int, numpy.integer)):
+            return int(one)
+        if isinstance(one, (float, numpy.floating)):
+            return float(one)
+        if isinstance(one, numpy.ndarray):
+            raise DeviceError(f"{self.title}: {self.names[place]} is a CPU array; the kernel runs on a GPU.")
+        raise TypeError(
+            f"{self.title}: {self.names[place]} is a {type(one).__name__}; kernels take CudaArrays and numbers."
+        )
+
+    def make_entry(self) -> Callable[..., None]:
+        """The function that callers call."""
+        given = f"({''.join(f'{name}, ' for name in self.names)})"
+        constants = f"({''.join(f'{name}, ' for name in self.constants)})"
+        text = f"{self.heading()}\n    _call(grid, {given}, {constants})\n"
+        space = {
+            "_call": self.call,
+            "__name__": self.module,
+            **{f"_d_{name}": one for name, one in self.defaults.items()},
+        }
+        exec(compile(text, f"<dynograd kernel {self.name}>", "exec"), space)
+        entry = space[self.name]
+        entry.kernel = self
+        self.entry = entry
+        return entry
+
+    def heading(self, keywords: bool = True) -> str:
+        """`def name(grid, ...):`"""
+
+        def one(name: str) -> str:
+            return f"{name}=_d_{name}" if name in self.defaults else name
+
+        star = ["*"] if keywords and self.constants else []
+        return f"def {self.name}({', '.join(['grid', *map(one, self.names), *star, *map(one, self.constants)])}):"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.title}>"
+
+
+exercised: set[str] = set()  # titles of the kernels that this process has run in emulation
+
+
+class TritonKernel(_Kernel):
+    """A kernel in Triton's language."""
+
+    def __init__(
+        self, function: Callable[..., Any], variants: list[dict[str, Any]], divisible: tuple[str, ...]
+    ) -> None:
         import triton
 
-        self.name, self.module = function.__name__, function.__module__
+        super().__init__(function, variants, divisible)
         self.function = triton.jit(function)
-        self.variants = variants
+        self.own = tuple(self.constants)
+        self.constants += [name for name in ("num_warps", "num_stages") if name not in self.own]
+        self.defaults = {"num_warps": 4, "num_stages": 3, **self.defaults}
 
-    def __call__(self, grid: tuple[int, ...], *arguments: Any, num_warps: int = 4, num_stages: int = 3, **constants: Any) -> None:
-        """Puts the kernel on the current stream of the arrays' device."""
-        if 0 in grid:
-            return
-        if driver.is_emulated():
-            from dynograd.kernels import emulation_cuda
+    def compiled(
+        self, types: dict[str, str], aligned: frozenset[str], constants: Any, capability: tuple[int, int]
+    ) -> Any:
+        from dynograd.kernels import compiling_cuda
 
-            emulation_cuda.run_triton(self.function, grid, arguments, constants)
-            return
-        raise NotImplementedError("launch")
+        own = {name: constants[name] for name in self.own}
+        own |= {name: None for name, kind in types.items() if kind == "None"}
+        types = {name: kind for name, kind in types.items() if kind != "None"}
+        return compiling_cuda.compile_triton(
+            self.function, types, aligned, own, constants["num_warps"], constants["num_stages"], capability
+        )
 
-    def __repr__(self) -> str:
-        return f"<triton kernel {self.name}>"
+    def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
+        from dynograd.kernels import emulation_cuda
+
+        return emulation_cuda.triton_runner(self.function, {name: constants[name] for name in self.own})
 
 
-class SimtKernel:
+class SimtKernel(_Kernel):
     """A kernel in numba-cuda's language on pointers; called with its grid and the threads of a block: `k((n,), 128, x, y)`."""
 
-    def __init__(self, function: Callable[..., Any], variants: list[dict[str, Any]]) -> None:
-        self.name, self.module, self.function, self.variants = (
-            function.__name__, function.__module__, function, variants,
-        )  # fmt: skip
+    def __init__(
+        self, function: Callable[..., Any], variants: list[dict[str, Any]], divisible: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(function, variants, divisible)
+        self.function = function
+        self.constants = ["threads"]
 
-    def __call__(self, grid: tuple[int, ...], threads: int, *arguments: Any) -> None:
-        if 0 in grid:
-            return
-        if driver.is_emulated():
-            from dynograd.kernels import emulation_cuda
+    def compiled(
+        self, types: dict[str, str], aligned: frozenset[str], constants: Any, capability: tuple[int, int]
+    ) -> Any:
+        from dynograd.kernels import compiling_cuda
 
-            emulation_cuda.run_simt(self.function, grid, threads, arguments)
-            return
-        raise NotImplementedError("launch")
+        if "None" in types.values():
+            raise TypeError(f"{self.title}: None is no argument for a kernel of numba-cuda.")
+        if not 0 < constants["threads"] <= 1024:
+            raise ValueError(f"{self.title}: a block has 1 to 1024 threads, not {constants['threads']}.")
+        return compiling_cuda.compile_simt(self.function, tuple(types.values()), constants["threads"], capability)
 
-    def __repr__(self) -> str:
-        return f"<simt kernel {self.name}>"
+    def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
+        from dynograd.kernels import emulation_cuda
+
+        return emulation_cuda.simt_runner(self.function, constants["threads"])
+
+    def heading(self, keywords: bool = True) -> str:
+        return super().heading() if not keywords else f"def {self.name}({', '.join(['grid', 'threads', *self.names])}):"
 
 
-def triton_kernel(*, variants: list[dict[str, Any]]) -> Callable[[Callable[..., Any]], TritonKernel]:
-    """Makes a function in Triton's language into a kernel."""
-    return lambda function: TritonKernel(function, variants)
+def _is_constexpr(annotation: Any) -> bool:
+    return "constexpr" in (annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
 
 
-def simt_kernel(*, variants: list[dict[str, Any]]) -> Callable[[Callable[..., Any]], SimtKernel]:
-    """Makes a function in numba-cuda's language into a kernel."""
-    return lambda function: SimtKernel(function, variants)
+# --- the launch on a GPU -----------------------------------------------------------------------------------------------------
+
+
+class _Launcher:
+    """The launch function of a kernel for these kinds of arguments (`roles`) and types of constants."""
+
+    def __init__(self, kernel: _Kernel, roles: str, constant_types: tuple[type, ...]) -> None:
+        self.kernel, self.roles = kernel, roles
+        self.found: dict[Any, Any] = {}
+        self.kept: list[Any] = []
+        self.driver = driver.get(kernel.title)
+        self.names_used = {
+            "_active": thread_state.current, "_local": _local, "_variants": self.found, "_variant": self._variant,
+            "_wide": self._wide, "_rare": self._rare, "_put": self.driver.launch, "_too_wide": (struct.error, OverflowError),
+            "_current_handle": streams.current_handle, "_current_device": streams.current_device,
+            "_mixed": self._mixed, "_mask": _mask, "_call": kernel.call,
+            "_A": CudaArray, "_i": int, "_f": float, "_d": Double, "_b": bool, "_N": type(None),
+            **{f"_t_{name}": one for name, one in zip(kernel.constants, constant_types, strict=True)},
+            **{f"_d_{name}": one for name, one in kernel.defaults.items()},
+        }  # fmt: skip
+        self.code = self._compile(self._text(constant_types, guarded=True))[kernel.name].__code__
+        self.launch = self._compile(self._text(constant_types, guarded=False))[kernel.name]
+
+    def _compile(self, text: str) -> dict[str, Any]:
+        filename = f"<dynograd launch of {self.kernel.name} {self.roles}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+        space = dict(self.names_used, __name__=self.kernel.module)
+        exec(compile(text, filename, "exec"), space)
+        return space
+
+    def _text(self, constant_types: tuple[type, ...], guarded: bool) -> str:
+        """A launch, unrolled. Guarded: under the kernel's own signature, for any arguments (others go to `call`)."""
+        kernel, roles = self.kernel, self.roles
+        arrays = [name for name, role in zip(kernel.names, roles, strict=True) if role == "A"]
+        words = [
+            f"_p_{name}" if role == "A" else name for name, role in zip(kernel.names, roles, strict=True) if role != "N"
+        ]
+        special = [
+            f"not {name} & 15"
+            for name, role in zip(kernel.names, roles, strict=True)
+            if role == "i" and name in kernel.divisible
+        ]
+        given = f"({''.join(f'{name}, ' for name in kernel.names)})"
+        constants = f"({''.join(f'{name}, ' for name in kernel.constants)})"
+        if guarded:
+            guard = [f"type({name}) is _{role}" for name, role in zip(kernel.names, roles, strict=True)]
+            guard += [f"type({name}) is _t_{name}" for name in kernel.constants]
+            lines = [kernel.heading(), f"    if not ({' and '.join(guard)}): return _call(grid, {given}, {constants})"]
+        else:
+            lines = [f"def {kernel.name}({', '.join(['grid', *kernel.names, *kernel.constants])}):"]
+        lines += ["    if 0 in grid: return", "    if len(grid) != 3: grid = (*grid, 1, 1)[:3]"]
+        if arrays:
+            lines += [f"    _l_{name} = {name}.layout" for name in arrays]
+            lines.append(f"    device = _l_{arrays[0]}.device")
+            if len(arrays) > 1:
+                others = " or ".join([f"_l_{name}.device != device" for name in arrays[1:]])
+                lines.append(f"    if {others}: raise _mixed({', '.join(arrays)})")
+            lines += [f"    _p_{name} = {name}.pointer" for name in arrays]
+            pointers = [f"_p_{name}" for name in arrays]
+            lines.append(f"    low = ({' | '.join(pointers)}) & 15")
+            lines.append(f"    if low: low = _mask({', '.join(pointers)})")
+        else:
+            lines += ["    device = _current_device()", "    low = 0"]
+        # Constants of Triton's types are told apart by their ids, which costs less than their hash; `_variant` keeps them alive.
+        marks = [
+            name if one in _PLAIN else f"id({name})"
+            for name, one in zip(kernel.constants, constant_types, strict=True)
+            if one is not type(None)
+        ]
+        key = f"({', '.join(['device', 'low', *[f'_l_{name}.dtype' for name in arrays], *special, *marks])})"
+        packing = f"_pack(block[0], 0, {', '.join([*words, '0', '0'])})"
+        lines += [
+            f"    found = _variants.get({key})",
+            f"    if found is None: found = _variant({key}, {given}, {constants}, device)",
+            "    _pack, function, threads, shared, special = found",
+            "    stream = _active.active.get(device)",
+            "    if stream is None: stream = _current_handle(device)",
+            "    block = _local.block",
+        ]
+        if set(roles) & set("ifd"):
+            lines += [
+                f"    try: {packing}",
+                f"    except _too_wide: return _wide(grid, {given}, {constants}, device, low)",
+            ]
+        else:
+            lines.append(f"    {packing}")
+        lines += [
+            f"    if special is not None: return _rare(grid, device, block, {len(words)}, found)",
+            "    _put(function, grid, threads, shared, stream, block[1])",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _mixed(self, *arguments: Any) -> DeviceError:
+        return cuda_arrays.mixed_devices(self.kernel.title, *arguments)
+
+    # --- finding the machine code -----------------------------------------------------------------------------------------
+
+    def _variant(
+        self, key: Any, arguments: tuple[Any, ...], constants: tuple[Any, ...], device: int, wide: bool = False
+    ) -> Any:
+        """(packer, function, threads, shared bytes, binary where scratch memory or a cluster is needed); compiled if need be."""
+        kernel = self.kernel
+        with kernel.lock:
+            found = self.found.get(key)
+            if found is not None:
+                return found
+            types, aligned = self._types(arguments, wide)
+            if getattr(thread_state.current, "captured_device", -1) >= 0:
+                raise DeviceError(
+                    f"{kernel.title}: its first use with these types was while a CUDA graph was captured, when no kernel can be "
+                    f"loaded. Run the step once before the capture."
+                )
+            named = dict(zip(kernel.constants, constants, strict=True))
+            binary = kernel.compiled(types, aligned, named, self.driver.capability(device))
+            most = self.driver.attribute(device, "max_shared_memory_per_block_optin")
+            if binary.shared > most:
+                raise DeviceError(
+                    f"{kernel.title}: needs {binary.shared:,} bytes of shared memory; a block on cuda:{device} has {most:,}."
+                )
+            module = self.driver.load_module(device, binary.cubin)
+            function = self.driver.get_function(module, binary.entry)
+            if binary.shared > 48 << 10:
+                self.driver.set_max_shared(function, binary.shared)
+            words = [_format(kind) for kind in types.values() if kind != "None"]
+            pack = struct.Struct(
+                "<" + "".join([f"{word}{8 - struct.calcsize(word)}x" for word in words]) + "QQ"
+            ).pack_into
+            threads = (binary.threads or named["threads"], 1, 1)
+            rare = binary if binary.scratch or binary.cluster > 1 else None
+            found = self.found[key] = (pack, function, threads, binary.shared, rare)
+            self.kept.append(constants)
+            return found
+
+    def _types(self, arguments: tuple[Any, ...], wide: bool) -> tuple[dict[str, str], frozenset[str]]:
+        types, aligned = {}, set()
+        for name, value in zip(self.kernel.names, arguments, strict=True):
+            types[name] = type_of(value) if wide or type(value) is not int else "i32"
+            if type(value) is CudaArray:
+                if not value.pointer & 15:
+                    aligned.add(name)
+            elif type(value) is int and name in self.kernel.divisible and not value & 15:
+                aligned.add(name)
+        return types, frozenset(aligned)
+
+    def _wide(
+        self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...], device: int, low: int
+    ) -> None:
+        """A launch with an int beyond 32 bits, or a float beyond float32's range (which becomes an infinity)."""
+        given = []
+        for name, value in zip(self.kernel.names, arguments, strict=True):
+            if type(value) is int and value not in _INT64:
+                raise OverflowError(f"{self.kernel.title}: {name}={value} does not fit in 64 bits.")
+            given.append(float(numpy.float32(value)) if type(value) is float else value)
+        widths = tuple([type(value) is int and value not in _INT32 for value in given])
+        special = tuple([type(value) is int and not value & 15 for value in given])
+        dtypes = tuple([value.dtype for value in given if type(value) is CudaArray])
+        key = ("wide", device, low, dtypes, widths, special, *map(id, constants))
+        pack, function, threads, shared, rare = self.found.get(key) or self._variant(
+            key, tuple(given), constants, device, wide=True
+        )
+        block = _local.block
+        words = [value.pointer if type(value) is CudaArray else value for value in given if value is not None]
+        pack(block[0], 0, *words, 0, 0)
+        if rare is not None:
+            self._rare(grid, device, block, len(words), (pack, function, threads, shared, rare))
+        else:
+            self.driver.launch(function, grid, threads, shared, streams.current_handle(device), block[1])
+
+    def _rare(self, grid: tuple[int, ...], device: int, block: Any, count: int, found: Any) -> None:
+        """A launch of a kernel that asks for scratch memory. The parameters are packed already."""
+        _, function, threads, shared, binary = found
+        if binary.cluster > 1:
+            raise DeviceError(f"{self.kernel.title}: kernels for clusters of blocks are not supported (num_ctas).")
+        programs = 1
+        for size in grid:
+            programs *= size
+        stream = streams.current_handle(device)
+        memory = allocator.allocate(programs * binary.scratch + binary.scratch_alignment, device)
+        start = -(-memory.pointer // binary.scratch_alignment) * binary.scratch_alignment
+        struct.pack_into("<Q", block[0], 8 * count, start)
+        self.driver.launch(function, grid, threads, shared, stream, block[1])
+
+
+def _mask(*pointers: int) -> int:
+    """Which pointers are no multiples of 16, as bits; never 0."""
+    found = 1
+    for pointer in pointers:
+        found = found << 1 | (pointer & 15 != 0)
+    return found
+
+
+def _format(kind: str) -> str:
+    return "Q" if kind[0] == "*" else _FORMATS[kind]
+
+
+def type_of(value: Any) -> str:
+    """The type, in Triton's words, that a kernel sees for an argument.
+
+    Raises:
+        DtypeError: no kernel takes an array of its dtype.
+    """
+    kind = type(value)
+    if kind is CudaArray:
+        found = _POINTERS.get(value.dtype.name)
+        if found is None:
+            raise DtypeError(
+                f"no GPU kernel takes arrays of {value.dtype}; pass their parts (x.real, x.imag), or use x.cpu()."
+            )
+        return found
+    if kind is int:
+        return "i32" if value in _INT32 else "i64"
+    return {bool: "i1", float: "fp32", Double: "fp64", type(None): "None"}[kind]
+
+
+# --- making kernels ----------------------------------------------------------------------------------------------------------
+
+
+def triton_kernel(
+    *, variants: list[dict[str, Any]], divisible: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a function in Triton's language into a kernel; what it was made of is its attribute `kernel`.
+
+    Args:
+        divisible: int arguments for which multiples of 16 have machine code of their own (such as the stride of rows: with it rows
+            are read in wide pieces). Others are never looked at, so that new lengths compile nothing.
+    """
+    return lambda function: TritonKernel(function, variants, divisible).make_entry()
+
+
+def simt_kernel(*, variants: list[dict[str, Any]]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a function in numba-cuda's language into a kernel. Its variants also give `threads` (128)."""
+    return lambda function: SimtKernel(function, variants).make_entry()
+
+
+def triton_source(source: str, name: str) -> Callable[..., None]:
+    """The kernel `name` of a generated text; it may use `tl` and `math_triton`. Tracebacks find the text by `<dynograd kernel NAME>`."""
+    import triton.language as tl
+
+    from dynograd.kernels import math_triton
+
+    filename = f"<dynograd kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    space: dict[str, Any] = {"tl": tl, "math_triton": math_triton, "__name__": __name__}
+    exec(compile(source, filename, "exec"), space)
+    return TritonKernel(space[name], [], ()).make_entry()
