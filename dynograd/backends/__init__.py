@@ -1,12 +1,17 @@
-"""`torch.backends` as PyTorch programs use it: switches that are accepted, and that say what this build has."""
+"""`torch.backends` as PyTorch programs use it: switches that are accepted, and that say what this build has.
+
+Those for TF32 decide how GPUs multiply float32; the others are remembered and change nothing.
+"""
 
 from __future__ import annotations
+
+from dynograd.kernels import precision
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
 
 class _Backend:
-    """A backend's switches; setting one is remembered and changes nothing on the CPU."""
+    """A backend's switches."""
 
     def __init__(self, available: bool = False, **switches: object) -> None:
         self._available = available
@@ -28,8 +33,36 @@ class _Backend:
         )
 
 
-cudnn = _Backend(enabled=True, benchmark=False, deterministic=False, allow_tf32=True, benchmark_limit=10)
-cuda = _Backend(matmul=_Backend(allow_tf32=False, allow_fp16_reduced_precision_reduction=True, fp32_precision="ieee"))
+class _WithTF32(_Backend):
+    """A backend whose products may be told to use TF32."""
+
+    def __init__(self, what: str, **switches: object) -> None:
+        super().__init__(**switches)
+        self._what = what
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether float32 factors may be rounded to TF32 on a GPU."""
+        return precision.allows_tf32(self._what)
+
+    @allow_tf32.setter
+    def allow_tf32(self, allow: bool) -> None:
+        precision.set_allow_tf32(self._what, allow)
+
+    @property
+    def fp32_precision(self) -> str:
+        """The same switch as "tf32" or "ieee"."""
+        return "tf32" if self.allow_tf32 else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, word: str) -> None:
+        if word not in ("tf32", "ieee", "none"):
+            raise ValueError(f"fp32_precision: expected 'ieee', 'tf32' or 'none', got {word!r}.")
+        precision.set_allow_tf32(self._what, word == "tf32")
+
+
+cudnn = _WithTF32("cudnn", enabled=True, benchmark=False, deterministic=False, benchmark_limit=10)
+cuda = _Backend(matmul=_WithTF32("matmul", allow_fp16_reduced_precision_reduction=True))
 mps = _Backend()
 mkl = _Backend()
 mkldnn = _Backend(enabled=False)

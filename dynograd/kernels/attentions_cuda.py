@@ -1,0 +1,209 @@
+"""Attention in tiles on the GPU, twin of `attentions_cpu`: nothing of the size of all scores is kept.
+
+Forward keeps the logarithm of each row's sum of exp(scores); backward is two kernels, one for the queries and one for keys and values.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynograd.arrays.cuda_arrays import CudaArray, empty
+from dynograd.kernels import attentions_triton as device
+from dynograd.kernels import precision
+
+__all__ = ["attention_backward", "attention_forward", "attends_in_tiles"]
+
+_KINDS = ("float32", "float16", "bfloat16")
+_WIDEST = 256
+_float32 = numpy.dtype(numpy.float32)
+
+
+class Blocks(NamedTuple):
+    """Queries and keys of a tile, warps, stages of the pipeline."""
+
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+
+
+# By the widest head a row serves: what fits into registers without spilling (`tests/kernels` compiles them all). Not measured yet.
+_FORWARD = {
+    "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 3), 256: Blocks(128, 32, 8, 2)},
+    "tf32": {64: Blocks(64, 32, 4, 2), 128: Blocks(64, 32, 8, 2), 256: Blocks(32, 32, 8, 1)},
+    "single": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 16, 8, 2), 256: Blocks(16, 16, 8, 1)},
+}
+_TO_QUERIES = {
+    "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 1)},
+    "tf32": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
+    "single": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 16, 8, 2), 256: Blocks(16, 16, 8, 1)},
+}
+_TO_KEYS = {
+    "half": {64: Blocks(64, 64, 4, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(32, 32, 8, 1)},
+    "tf32": {64: Blocks(32, 32, 8, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
+    "single": {64: Blocks(32, 32, 8, 2), 128: Blocks(32, 16, 8, 1), 256: Blocks(16, 16, 8, 1)},
+}
+
+
+def attends_in_tiles(query: Any, key: Any, value: Any) -> bool:
+    """Whether the kernels here take these arrays."""
+    if query.dtype.name not in _KINDS or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
+        return False
+    lead, heads = query.shape[:-3], query.shape[-3] if query.ndim > 2 else 1
+    shared = key.shape[-3] if query.ndim > 2 else 1
+    if key.shape[:-3] != lead or value.shape[:-2] != key.shape[:-2] or not shared or heads % shared:
+        return False
+    sizes = (*query.shape, key.shape[-2], value.shape[-1])
+    return 0 not in sizes and max(query.shape[-1], value.shape[-1]) <= _WIDEST
+
+
+def attention_forward(
+    query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float, p: float, place: tuple[int, int]
+) -> tuple[Any, Any]:
+    """The result, laid out in memory like `query`, and the logarithm of each row's sum of exp(scores), (B, H, L), in float32.
+
+    Args:
+        mask: bool, True where a query may look, or numbers to add; broadcast.
+        p, place: weights are dropped as `random_cpu.dropout_mask` says for their shape and this (seed, offset).
+    """
+    q, k, v = (_in_rows(_with_four_dims(one)) for one in (query, key, value))
+    out = _laid_out_like(q, v.shape[-1])
+    batch, heads, rows = q.shape[:3]
+    logarithms = empty((batch, heads, rows), _float32, q.device_index)
+    mask, mask_steps, kind = _mask(mask, q, k)
+    blocks, constants = _blocks(_FORWARD, q, k, v, kind, causal, p, (q, k, v, out))
+    device.attention(
+        (batch * heads, -(-rows // blocks.queries)), q, k, v, out, logarithms, q if mask is None else mask, float(scale),
+        *_sizes(q, k, v), *_steps(q, k, v, out), *mask_steps, *_stream(p, place), **constants,
+    )  # fmt: skip
+    return out.reshape(*query.shape[:-1], v.shape[-1]), logarithms
+
+
+def attention_backward(
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    logarithms: Any,
+    mask: Any,
+    causal: bool,
+    scale: float,
+    p: float,
+    place: tuple[int, int],
+) -> tuple[Any, Any, Any]:
+    """Gradients of query, key and value, laid out in memory like them."""
+    g, q, k, v, out = (_in_rows(_with_four_dims(one)) for one in (g, query, key, value, out))
+    g_q, g_k, g_v = (_laid_out_like(one, one.shape[-1]) for one in (q, k, v))
+    batch, heads, rows = q.shape[:3]
+    delta = empty((batch, heads, rows), _float32, q.device_index)
+    width = _power(v.shape[3])
+    high = max(1, 4096 // width)
+    device.row_products(
+        (batch * heads, -(-rows // high)),
+        g,
+        out,
+        delta,
+        heads,
+        rows,
+        v.shape[3],
+        *_steps(g, out),
+        BM=high,
+        BV=width,
+        num_warps=4,
+    )
+    mask, mask_steps, kind = _mask(mask, q, k)
+    given = (q, k, v, g, logarithms, delta, q if mask is None else mask)
+    numbers = (float(scale), *_sizes(q, k, v))
+    blocks, constants = _blocks(_TO_KEYS, q, k, v, kind, causal, p, (q, k, v, g, g_k, g_v))
+    device.attention_to_keys(
+        (batch * k.shape[1], -(-k.shape[2] // blocks.keys)), *given, g_k, g_v, *numbers, *_steps(q, k, v, g, g_k, g_v), *mask_steps,
+        *_stream(p, place), **constants,
+    )  # fmt: skip
+    blocks, constants = _blocks(_TO_QUERIES, q, k, v, kind, causal, p, (q, k, v, g, g_q))
+    device.attention_to_queries(
+        (batch * heads, -(-rows // blocks.queries)), *given, g_q, *numbers, *_steps(q, k, v, g, g_q), *mask_steps,
+        *_stream(p, place), **constants,
+    )  # fmt: skip
+    return g_q.reshape(query.shape), g_k.reshape(key.shape), g_v.reshape(value.shape)
+
+
+def _blocks(
+    table: Any, q: Any, k: Any, v: Any, mask: int, causal: bool, p: float, stepped: tuple[Any, ...]
+) -> tuple[Blocks, dict[str, Any]]:
+    """The tiles, and the constants of a kernel that steps through the arrays of `stepped`."""
+    width, values = _power(q.shape[3]), _power(v.shape[3])
+    half = q.dtype.itemsize == 2
+    tf32 = not half and precision.allows_tf32("matmul")
+    rows = table["half" if half else "tf32" if tf32 else "single"]
+    blocks = rows[max(64, width, values)]
+    if p and half:  # the random words take registers too
+        blocks = blocks._replace(queries=min(blocks.queries, 64), warps=8)
+    unit = 16 // q.dtype.itemsize
+    for one in stepped:
+        if one.pointer % 16 or any([step % 16 for step in one.strides[:3]]):
+            unit = 1
+    constants: dict[str, Any] = {
+        "BM": blocks.queries, "BN": blocks.keys, "BE": width, "BV": values, "UNIT": unit, "MASK": mask, "CAUSAL": bool(causal),
+        "FULL": width == q.shape[3] and values == v.shape[3], "DROPOUT": p > 0, "QUADS": k.shape[2] % 4 == 0,
+        "PRECISION": "tf32" if tf32 else "ieee", "num_warps": blocks.warps, "num_stages": blocks.stages,
+    }  # fmt: skip
+    return blocks, constants
+
+
+def _power(width: int) -> int:
+    return max(16, 1 << (width - 1).bit_length())
+
+
+def _sizes(q: Any, k: Any, v: Any) -> tuple[int, ...]:
+    heads, rows, features = q.shape[1:]
+    return heads, heads // k.shape[1], rows, k.shape[2], features, v.shape[3]
+
+
+def _steps(*arrays: CudaArray) -> list[int]:
+    """Strides of batches, heads and rows in elements."""
+    return [step // one.itemsize for one in arrays for step in one.strides[:3]]
+
+
+def _mask(mask: Any, q: Any, k: Any) -> tuple[Any, tuple[int, ...], int]:
+    """The mask, its four strides in elements, and which kind it is."""
+    if mask is None:
+        return None, (0, 0, 0, 0), 0
+    truths = mask.dtype.kind == "b"
+    if truths:
+        mask = mask.view(numpy.uint8)
+    mask = mask.broadcast_to((*q.shape[:3], k.shape[2]))
+    return mask, tuple([step // mask.itemsize for step in mask.strides]), 1 if truths else 2
+
+
+def _stream(p: float, place: tuple[int, int]) -> tuple[int, int, int, float]:
+    """Seed and offset, below which word a weight is dropped, and the factor of the others."""
+    if not p:
+        return 0, 0, 0, 1.0
+    threshold = min(int(import_module("dynograd.kernels.random_cpu").threshold_of(p)), (1 << 32) - 1)
+    seed, offset = (number - (1 << 64) if number >> 63 else number for number in place)
+    return seed, offset, threshold, 1 / (1 - p) if p < 1 else 0.0
+
+
+def _with_four_dims(array: Any) -> Any:
+    return array if array.ndim == 4 else array[(None,) * (4 - array.ndim)]
+
+
+def _in_rows(array: CudaArray) -> CudaArray:
+    """The array, or a copy, so that its last dim lies in one piece and steps are whole elements."""
+    size = array.itemsize
+    if (array.strides[3] != size and array.shape[3] > 1) or any(
+        [step < 0 or step % size for step in array.strides[:3]]
+    ):
+        return array.copy()
+    return array
+
+
+def _laid_out_like(array: CudaArray, width: int) -> CudaArray:
+    """A new array (B, H, T, width) whose dims follow each other in memory as those of `array` do."""
+    order = sorted((0, 1, 2), key=lambda dim: -array.strides[dim])
+    made = empty((*[array.shape[dim] for dim in order], width), array.dtype, array.device_index)
+    return made.transpose(*[order.index(dim) for dim in (0, 1, 2)], 3)

@@ -1,0 +1,160 @@
+"""Attention on the GPU against NumPy in float64, gradients against the formulas."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy
+import pytest
+
+from dynograd.arrays.cuda_arrays import from_numpy
+from dynograd.kernels import attentions_cuda, random_cpu
+from tests.gpu.values import close, numbers
+
+bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
+
+
+def reference(q, k, v, mask, causal, scale, dropped, g):
+    """(out, logarithms, g_q, g_k, g_v) of float64 arrays with four dims."""
+    group = q.shape[1] // k.shape[1]
+    many_k, many_v = k.repeat(group, 1), v.repeat(group, 1)
+    scores = q @ many_k.swapaxes(-1, -2) * scale
+    seen = numpy.ones(scores.shape, bool)
+    if causal:
+        seen &= numpy.tri(*scores.shape[-2:], dtype=bool)
+    if mask is not None:
+        if mask.dtype.kind == "b":
+            seen &= mask
+        else:
+            seen &= mask != -numpy.inf
+            scores = scores + numpy.where(numpy.isfinite(mask), mask, 0)
+    scores = numpy.where(seen, scores, -numpy.inf)
+    top = scores.max(-1, keepdims=True)
+    weights = numpy.exp(scores - numpy.where(numpy.isfinite(top), top, 0))
+    total = weights.sum(-1, keepdims=True)
+    logarithms = numpy.where(total > 0, top + numpy.log(numpy.where(total > 0, total, 1)), -numpy.inf)[..., 0]
+    weights = weights / numpy.where(total > 0, total, 1)
+    used = weights * dropped
+    out = used @ many_v
+    g_values = used.swapaxes(-1, -2) @ g
+    g_weights = g @ many_v.swapaxes(-1, -2) * dropped
+    g_scores = weights * (g_weights - (g_weights * weights).sum(-1, keepdims=True))
+    g_q, g_keys = g_scores @ many_k * scale, g_scores.swapaxes(-1, -2) @ q * scale
+    shape = (k.shape[0], k.shape[1], group)
+    return out, logarithms, g_q, *[one.reshape(*shape, *one.shape[2:]).sum(2) for one in (g_keys, g_values)]
+
+
+def check(
+    heads,
+    shared,
+    rows,
+    keys,
+    width,
+    values,
+    dtype="float32",
+    mask=None,
+    causal=False,
+    p=0.0,
+    batch=2,
+    layout="heads first",
+):
+    random = numpy.random.default_rng(7)
+    order = (0, 2, 1, 3) if layout == "rows first" else (0, 1, 2, 3)
+
+    def made(seed, *shape):
+        array = numbers(seed, tuple([shape[dim] for dim in order]), dtype)
+        return array.transpose(order), from_numpy(array, 0).transpose(*order)
+
+    (q, on_q), (k, on_k) = made(0, batch, heads, rows, width), made(1, batch, shared, keys, width)
+    (v, on_v), (g, on_g) = made(2, batch, shared, keys, values), made(3, batch, heads, rows, values)
+    if mask == "truths":
+        mask = random.random((batch, 1, rows, keys)) < 0.6
+        mask[0, 0, 0] = False
+    elif mask == "numbers":
+        mask = random.standard_normal((rows, keys)).astype(dtype)
+        mask[random.random((rows, keys)) < 0.3] = -numpy.inf
+    elif mask == "lengths":
+        mask = (numpy.arange(keys) < random.integers(1, keys, (batch, 1, 1, 1))).astype(bool)
+    on_mask = None if mask is None else from_numpy(mask, 0)
+    scale, place = width**-0.5, (123456789012345, 77)
+    dropped = random_cpu.dropout_mask(*place, (batch, heads, rows, keys), p, "float32") if p else 1.0
+    assert attentions_cuda.attends_in_tiles(on_q, on_k, on_v)
+    out, logarithms = attentions_cuda.attention_forward(on_q, on_k, on_v, on_mask, causal, scale, p, place)
+    found = attentions_cuda.attention_backward(
+        on_g, on_q, on_k, on_v, out, logarithms, on_mask, causal, scale, p, place
+    )
+    wide = [one.astype("float64") for one in (q, k, v)]
+    wide_mask = None if mask is None else mask if mask.dtype.kind == "b" else mask.astype("float64")
+    wanted = reference(*wide, wide_mask, causal, scale, dropped, g.astype("float64"))
+    assert out.dtype == q.dtype
+    close(out, wanted[0], dtype)
+    seen = numpy.isfinite(wanted[1])
+    numpy.testing.assert_allclose(
+        logarithms.numpy()[seen], wanted[1][seen], rtol=3e-2 if dtype != "float32" else 1e-4, atol=1e-2
+    )
+    assert (logarithms.numpy()[~seen] == -numpy.inf).all()
+    for one, two, like in zip(found, wanted[2:], (on_q, on_k, on_v), strict=True):
+        close(one, two, dtype)
+        assert numpy.argsort(one.strides).tolist() == numpy.argsort(like.strides).tolist()
+
+
+ROWS = {
+    "plain": dict(heads=2, shared=2, rows=40, keys=40, width=16, values=16),
+    "causal": dict(heads=2, shared=2, rows=40, keys=40, width=16, values=16, causal=True),
+    "causal over several tiles": dict(heads=1, shared=1, rows=150, keys=150, width=16, values=16, causal=True, batch=1),
+    "more rows than keys": dict(heads=1, shared=1, rows=70, keys=33, width=16, values=16, causal=True),
+    "more keys than rows": dict(heads=1, shared=1, rows=33, keys=70, width=16, values=16, causal=True),
+    "several tiles": dict(heads=1, shared=1, rows=80, keys=70, width=32, values=32, batch=1),
+    "heads share keys": dict(heads=4, shared=2, rows=20, keys=24, width=16, values=16, causal=True),
+    "odd widths": dict(heads=1, shared=1, rows=20, keys=24, width=7, values=19),
+    "one query": dict(heads=2, shared=2, rows=1, keys=24, width=16, values=16),
+    "truths": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, mask="truths"),
+    "numbers": dict(heads=2, shared=2, rows=20, keys=37, width=16, values=16, mask="numbers"),
+    "lengths": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, mask="lengths"),
+    "dropout": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, p=0.3),
+    "dropout, odd keys": dict(heads=2, shared=1, rows=20, keys=37, width=16, values=16, p=0.3, causal=True),
+    "everything dropped": dict(heads=1, shared=1, rows=20, keys=24, width=16, values=16, p=1.0),
+    "rows first": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, layout="rows first"),
+    "width 64": dict(heads=1, shared=1, rows=40, keys=40, width=64, values=64, causal=True),
+    "width 128": dict(heads=1, shared=1, rows=40, keys=40, width=128, values=128, batch=1),
+    "width 256": dict(heads=1, shared=1, rows=20, keys=20, width=256, values=256, batch=1),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_attention(name):
+    check(**ROWS[name])
+
+
+@pytest.mark.parametrize("dtype", ["float16", bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["causal", "heads share keys", "numbers", "dropout", "width 64"])
+def test_attention_of_half_types(name, dtype):
+    check(**ROWS[name], dtype=dtype)
+
+
+def test_two_and_three_dims():
+    q, k, v, g = (numbers(seed, (2, 10, 8)) for seed in range(4))
+    wide = [one.astype("float64")[None] for one in (q, k, v)]
+    wanted = reference(*wide, None, False, 0.3, 1.0, g.astype("float64")[None])
+    for cut, shape in ((slice(None), (2, 10, 8)), (0, (10, 8))):
+        arrays = [from_numpy(one[cut], 0) for one in (q, k, v, g)]
+        out, logarithms = attentions_cuda.attention_forward(*arrays[:3], None, False, 0.3, 0.0, (0, 0))
+        assert out.shape == shape
+        close(out, wanted[0][0][cut], "float32")
+        found = attentions_cuda.attention_backward(
+            arrays[3], *arrays[:3], out, logarithms, None, False, 0.3, 0.0, (0, 0)
+        )
+        for one, two in zip(found, wanted[2:], strict=True):
+            close(one, two[0][cut], "float32")
+
+
+def test_heads_that_do_not_fit_are_left_to_other_ops():
+    def array(*shape, dtype="float32"):
+        return from_numpy(numpy.zeros(shape, dtype), 0)
+
+    fits = attentions_cuda.attends_in_tiles
+    assert fits(array(2, 2, 5, 16), array(2, 1, 6, 16), array(2, 1, 6, 8))
+    assert not fits(array(2, 2, 5, 257), array(2, 2, 6, 257), array(2, 2, 6, 8))
+    assert not fits(array(2, 2, 5, 16), array(1, 2, 6, 16), array(1, 2, 6, 8))
+    assert not fits(array(2, 3, 5, 16), array(2, 2, 6, 16), array(2, 2, 6, 8))
+    assert not fits(array(2, 2, 0, 16), array(2, 2, 6, 16), array(2, 2, 6, 8))
+    assert not fits(*[array(2, 5, 16, dtype="float64")] * 3)
