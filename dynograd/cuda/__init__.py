@@ -1,108 +1,164 @@
-"""The CUDA device layer as seen from a build without a GPU backend: every question has its honest answer, every request a clear error.
+"""CUDA devices, with PyTorch's names: what there is, what is current, memory, streams, events and graphs.
 
-Nothing is imported here; `is_available()` is False and seeding, waiting and cache calls are no-ops, so programs that choose their
-device with `cuda.is_available()` run unchanged.
+Nothing of CUDA is loaded before a device is asked for. On a machine without one `is_available()` is False, `unavailable_reason()`
+says why, and seeding, waiting and cache calls do nothing, so programs that choose their device with `is_available()` run unchanged.
+
+Streams are ordered queues (`Stream`, `stream`, `Event`), memory comes back for the next tensor of its size and stream
+(`memory_stats`, `empty_cache`), and a step that is always the same can be recorded once and replayed (`CUDAGraph`, `graph`).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from dynograd.errors import DeviceError
+from dynograd.cuda import amp, driver, nvtx, random
+from dynograd.cuda.faults import CudaError
+from dynograd.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
+from dynograd.cuda.memory import (
+    empty_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_reserved,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from dynograd.cuda.properties import (
+    DeviceProperties,
+    can_device_access_peer,
+    device_count,
+    driver_version,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    is_bf16_supported,
+    unavailable_reason,
+)
+from dynograd.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from dynograd.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    device,
+    device_of,
+    set_device,
+    set_stream,
+    stream,
+    synchronize,
+)
+from dynograd.cuda.thread_state import current as _current
+from dynograd.errors import OutOfMemoryError
 
 __all__ = [
+    "CUDAGraph",
+    "CudaError",
+    "DeviceProperties",
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "can_device_access_peer",
     "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
     "device_count",
+    "device_of",
+    "driver_version",
     "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
     "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
+    "host_memory_stats",
     "init",
+    "initial_seed",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
     "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "nvtx",
+    "random",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_reserved",
     "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
     "synchronize",
+    "unavailable_reason",
 ]
 
 
-def is_available() -> bool:
-    """Whether a CUDA device can be used: False in this build."""
-    return False
+def init() -> None:
+    """Makes the current device usable now; otherwise that is done when it is first used.
 
-
-def device_count() -> int:
-    """How many CUDA devices there are: 0 in this build."""
-    return 0
+    Raises:
+        DeviceError: no device can be used.
+    """
+    driver.get("init").use(_current.device)
 
 
 def is_initialized() -> bool:
-    return False
+    """Whether a device has been used in this process.
 
-
-def is_bf16_supported() -> bool:
-    return False
-
-
-def init() -> None:
-    raise _missing("init")
-
-
-def _missing(who: str) -> DeviceError:
-    return DeviceError(
-        f"cuda.{who}: no CUDA device is available to this build of dynograd. Guard the call with dynograd.cuda.is_available()."
-    )
+    >>> dynograd.cuda.is_initialized() <= dynograd.cuda.is_available()
+    True
+    """
+    return driver._driver is not None and bool(driver._driver.opened())
 
 
 def current_device() -> int:
-    raise _missing("current_device")
+    """The index of this thread's current device.
+
+    Raises:
+        DeviceError: no device can be used.
+    """
+    driver.get("current_device")
+    return _current.device
 
 
-def set_device(device: Any) -> None:
-    """Chooses the current device; there is none to choose."""
-    raise _missing("set_device")
-
-
-def get_device_name(device: Any = None) -> str:
-    raise _missing("get_device_name")
-
-
-def manual_seed(seed: int) -> None:
-    """Seeds the current device's generator; ignored without a device, as in PyTorch."""
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seeds every device's generator; ignored without a device, as in PyTorch."""
-
-
-def synchronize(device: Any = None) -> None:
-    """Waits for the device; without one there is nothing to wait for."""
-
-
-def empty_cache() -> None:
-    """Gives cached device memory back; without a device there is none."""
-
-
-def memory_allocated(device: Any = None) -> int:
-    return 0
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    return 0
-
-
-def memory_reserved(device: Any = None) -> int:
-    return 0
-
-
-def max_memory_reserved(device: Any = None) -> int:
-    return 0
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Starts the peak count anew; without a device it is 0 already."""
+def ipc_collect() -> None:
+    """Nothing to collect: device memory is not shared between processes."""

@@ -1,23 +1,33 @@
 """The driver in use: the machine's own through cuda-bindings, or the emulated one. Chosen when it is first asked for.
 
 `DYNOGRAD_CUDA` decides: unset, the machine's driver where there is one; `emulated` or `emulated:N`, N devices in host memory
-(`cuda.emulated`); `off`, none.
+(`cuda.emulated`); `off`, none. With `DYNOGRAD_CUDA_SYNC=1` each launch is waited for, so that errors name kernel and line.
 
-Drivers have the methods of `EmulatedDriver`. Streams, modules and functions are ints; events are whatever the driver likes.
-Every method that takes a device makes its primary context current in the calling thread first.
+Drivers have the methods of `EmulatedDriver`. Streams, modules, functions and graphs are ints; events are whatever the driver
+likes. Methods that take a device make its primary context current in the calling thread first. The others (launch, copies)
+rely on `streams.current_handle(device)`, which does the same and is how their caller got the stream.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
+from dynograd.cuda import thread_state
 from dynograd.errors import DeviceError
 
-__all__ = ["get", "is_emulated", "known"]
+__all__ = ["check_index", "get", "is_emulated", "known", "reason", "synchronizations"]
 
 _driver: Any = None
 _reason = ""
+_lock = threading.RLock()
+
+_FORKED = (
+    "this process was forked after its parent had used CUDA, which CUDA does not survive. Start it with the 'spawn' method "
+    "(multiprocessing.get_context('spawn'), DataLoader(multiprocessing_context='spawn')), or use CPU tensors only in workers"
+)
 
 
 def choice() -> str:
@@ -30,18 +40,10 @@ def is_emulated() -> bool:
 
 def known() -> Any:
     """The driver, or None where no device can be used (`reason()` says why)."""
-    global _driver, _reason
     if _driver is None and not _reason:
-        wanted = choice()
-        if wanted in ("off", "0"):
-            _reason = "DYNOGRAD_CUDA=off"
-        elif wanted.startswith("emulated"):
-            from dynograd.cuda.emulated import EmulatedDriver
-
-            _, _, count = wanted.partition(":")
-            _driver = EmulatedDriver(int(count or 1))
-        else:
-            _reason = "no CUDA driver"
+        with _lock:
+            if _driver is None and not _reason:
+                _choose()
     return _driver
 
 
@@ -57,7 +59,7 @@ def get(who: str) -> Any:
     Raises:
         DeviceError: no device can be used.
     """
-    found = known()
+    found = _driver if _driver is not None else known()
     if found is None:
         raise DeviceError(
             f"{who}: no CUDA device is available ({reason()}). Use device='cpu', or choose by dynograd.cuda.is_available()."
@@ -65,5 +67,64 @@ def get(who: str) -> Any:
     return found
 
 
+def check_index(who: str, device: int) -> int:
+    """`device`, where there is such a device.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    count = get(who).count()
+    if not 0 <= device < count:
+        have = "only cuda:0 exists" if count == 1 else f"cuda:0 to cuda:{count - 1} exist"
+        raise DeviceError(
+            f"{who}: device 'cuda:{device}' was asked for, but {have} (dynograd.cuda.device_count() is {count}). "
+            f"Use one of these; CUDA_VISIBLE_DEVICES may hide others."
+        )
+    return device
+
+
+def synchronizations() -> int:
+    """How often this process has waited for a device: each `synchronize`, and each read of values."""
+    return 0 if _driver is None else _driver.waits
+
+
+checks: list[
+    Callable[[int], None]
+] = []  # layers above put here what is to be looked at when a device has been waited for
+
+
+def waited(device: int) -> None:
+    """Says that the host has waited for the device, so that what kernels noted in host memory can be reported."""
+    for check in checks:
+        check(device)
+
+
+def _choose() -> None:
+    global _driver, _reason
+    wanted = choice()
+    if wanted in ("off", "0", "none"):
+        _reason = f"DYNOGRAD_CUDA={wanted}"
+    elif wanted.startswith("emulated"):
+        from dynograd.cuda.emulated import EmulatedDriver
+
+        _, _, count = wanted.partition(":")
+        _driver = EmulatedDriver(int(count or 1))
+    else:
+        from dynograd.cuda import bindings
+
+        _driver, _reason = bindings.connect()
+
+
+def _after_fork() -> None:
+    """In the child: no handle of the parent's is good any more."""
+    global _driver, _reason, _lock
+    _lock = threading.RLock()
+    if _driver is not None:
+        _driver, _reason = None, _FORKED
+        thread_state.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 if is_emulated():  # both are read when the compilers are imported
     os.environ["TRITON_INTERPRET"] = os.environ["NUMBA_ENABLE_CUDASIM"] = "1"

@@ -1,0 +1,34 @@
+"""`dynograd.amp` for CUDA, under PyTorch's older names."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dynograd import dtypes
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+
+def _amp() -> Any:
+    return sys.modules["dynograd"].amp  # it lies above this layer, so it is looked up and not imported
+
+
+def autocast(enabled: bool = True, dtype: Any = dtypes.float16, cache_enabled: bool = True) -> Any:
+    """`amp.autocast("cuda", ...)`; without a dtype it is float16, as in PyTorch."""
+    return _amp().autocast("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+def GradScaler(*args: Any, **kwargs: Any) -> Any:
+    """`amp.GradScaler("cuda", ...)`."""
+    return _amp().GradScaler("cuda", *args, **kwargs)
+
+
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """`amp.custom_fwd(device_type="cuda", ...)`."""
+    return _amp().custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """`amp.custom_bwd(device_type="cuda", ...)`."""
+    return _amp().custom_bwd(bwd, device_type="cuda")

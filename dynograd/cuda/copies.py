@@ -1,0 +1,102 @@
+"""Copies between host and devices on the current stream, without waiting where that can be.
+
+The driver copies pageable memory in its own time, and may make the host wait for all that is on the stream. So what is pageable
+goes through pinned memory first (`STAGED` bytes at a time), and the host goes on as soon as it has been read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.cuda import driver, pinned, streams
+from dynograd.cuda.thread_state import current
+from dynograd.errors import DeviceError
+
+__all__ = ["between", "fill", "from_host", "to_host", "within"]
+
+STAGED = 1 << 24  # a quarter of a millisecond on a PCIe 5 link: long enough to hide the next piece's reading
+IN_FLIGHT = 4
+
+
+def from_host(target: int, source: int, nbytes: int, device: int, block: pinned.PinnedBlock | None = None) -> None:
+    """Copies host memory to `device`; the source may be changed when this returns, unless it is the pinned `block`.
+
+    Does not wait for the device up to 64 MiB of pageable memory.
+    """
+    if not nbytes:
+        return
+    stream, used = streams.current_handle(device), driver.get("to")
+    if block is not None:
+        used.copy_to_device(target, source, nbytes, stream)
+        if device not in current.captures:
+            block.used_on(device, stream)
+        return
+    if device in current.captures:
+        raise DeviceError(
+            "to: a copy from host memory cannot be captured in a CUDA graph, which would read it again at each replay. "
+            "Copy into a tensor on the device before the capture, or use pin_memory() and change its values between replays."
+        )
+    flying: list[Any] = []
+    for start in range(0, nbytes, STAGED):
+        size = min(STAGED, nbytes - start)
+        if len(flying) == IN_FLIGHT:
+            driver.get("to").synchronize_event(*flying[0].fences[-1])
+            flying.pop(0)
+        staged = pinned.allocate(size)
+        pinned.move(staged.pointer, source + start, size)
+        used.copy_to_device(target + start, staged.pointer, size, stream)
+        staged.used_on(device, stream)
+        flying.append(staged)
+
+
+def to_host(
+    target: int, source: int, nbytes: int, device: int, block: pinned.PinnedBlock | None = None, wait: bool = True
+) -> None:
+    """Copies device memory to the host and waits for it. With `wait=False` into a pinned `block`, the caller waits."""
+    if not nbytes:
+        return
+    if device in current.captures and (block is None or wait):
+        raise DeviceError(
+            "cpu: reading values cannot be captured in a CUDA graph, because the host would have to wait. "
+            "Read them after the replay."
+        )
+    stream, used = streams.current_handle(device), driver.get("cpu")
+    if block is not None:
+        used.copy_to_host(target, source, nbytes, stream)
+        if device not in current.captures:
+            block.used_on(device, stream)
+        if wait:
+            used.synchronize_stream(device, stream)
+    elif nbytes <= STAGED:
+        staged = pinned.allocate(nbytes)
+        used.copy_to_host(staged.pointer, source, nbytes, stream)
+        used.synchronize_stream(device, stream)
+        pinned.move(target, staged.pointer, nbytes)
+    else:
+        used.copy_to_host(target, source, nbytes, stream)
+        used.synchronize_stream(device, stream)
+    if wait:
+        driver.waited(device)
+
+
+def between(target: int, to: int, source: int, of: int, nbytes: int) -> None:
+    """Copies from device `of` to device `to`, in the order of the current streams of both; the host does not wait."""
+    if to == of:
+        within(target, source, nbytes, of)
+    elif nbytes:
+        there, here = streams.current_handle(to), streams.current_handle(of)
+        streams.order((to, there), (of, here))  # the target's memory may still be in use there
+        driver.get("to").copy_peer(target, to, source, of, nbytes, here)
+        streams.order((of, here), (to, there))
+
+
+def within(target: int, source: int, nbytes: int, device: int) -> None:
+    """Copies on the device."""
+    if nbytes:
+        driver.get("copy").copy_within(target, source, nbytes, streams.current_handle(device))
+
+
+def fill(target: int, value: int, nbytes: int, device: int) -> None:
+    """Sets bytes."""
+    if nbytes:
+        driver.get("fill").fill_bytes(target, value, nbytes, streams.current_handle(device))

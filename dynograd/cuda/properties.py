@@ -1,0 +1,135 @@
+"""What a CUDA device is: its name, capability and size."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dynograd.cuda import driver, streams
+
+__all__ = [
+    "DeviceProperties",
+    "can_device_access_peer",
+    "device_count",
+    "driver_version",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_bf16_supported",
+    "unavailable_reason",
+]
+
+
+def is_available() -> bool:
+    """Whether a CUDA device can be used; `unavailable_reason()` says why not.
+
+    >>> device = "cuda" if dynograd.cuda.is_available() else "cpu"
+    """
+    return driver.known() is not None
+
+
+def unavailable_reason() -> str:
+    """Why `is_available()` is False: no driver, too old a driver, no device, packages that are missing. Empty where it is True.
+
+    >>> bool(dynograd.cuda.unavailable_reason()) != dynograd.cuda.is_available()
+    True
+    """
+    return driver.reason()
+
+
+def device_count() -> int:
+    """How many CUDA devices there are; 0 where none can be used."""
+    found = driver.known()
+    return 0 if found is None else found.count()
+
+
+class DeviceProperties(NamedTuple):
+    """What `get_device_properties` returns; sizes are in bytes."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    warp_size: int
+    max_threads_per_multi_processor: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    regs_per_multiprocessor: int
+    L2_cache_size: int
+    is_integrated: int
+    is_multi_gpu_board: int
+    uuid: str
+
+
+_properties: dict[int, DeviceProperties] = {}
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """Name, capability, memory and sizes of a device.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    used = driver.get("get_device_properties")
+    index = streams.index_of("get_device_properties", device)
+    if index not in _properties:
+        major, minor = used.capability(index)
+        _properties[index] = DeviceProperties(
+            used.name(index),
+            major,
+            minor,
+            used.total_memory(index),
+            *[used.attribute(index, name) for name in _ATTRIBUTES],
+            used.uuid(index),
+        )
+    return _properties[index]
+
+
+_ATTRIBUTES = (
+    "multiprocessor_count", "warp_size", "max_threads_per_multiprocessor", "max_shared_memory_per_block",
+    "max_shared_memory_per_block_optin", "max_shared_memory_per_multiprocessor", "max_registers_per_multiprocessor",
+    "l2_cache_size", "integrated", "multi_gpu_board",
+)  # fmt: skip
+
+
+def get_device_name(device: Any = None) -> str:
+    """The device's name, such as 'NVIDIA H200'."""
+    used = driver.get("get_device_name")
+    return used.name(streams.index_of("get_device_name", device))
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """(major, minor) compute capability, such as (9, 0)."""
+    used = driver.get("get_device_capability")
+    return used.capability(streams.index_of("get_device_capability", device))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 is computed in hardware (capability 8.0); False without a device."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def get_arch_list() -> list[str]:
+    """The architectures in this machine. Kernels are compiled for the device at hand, so none are fixed in advance.
+
+    >>> dynograd.cuda.get_arch_list() if not dynograd.cuda.is_available() else []
+    []
+    """
+    found = driver.known()
+    return [] if found is None else sorted({"sm_{}{}".format(*found.capability(i)) for i in range(found.count())})
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether two devices read each other's memory directly; copies between others go through host memory."""
+    used = driver.get("can_device_access_peer")
+    one, other = (streams.index_of("can_device_access_peer", each) for each in (device, peer_device))
+    return one != other and used.can_access_peer(one, other)
+
+
+def driver_version() -> str | None:
+    """The CUDA version that the driver offers, such as '12.8'; None without a device."""
+    found = driver.known()
+    return None if found is None else f"{found.version() // 1000}.{found.version() % 1000 // 10}"
