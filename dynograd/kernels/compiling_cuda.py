@@ -3,7 +3,8 @@
 A `Binary` is what a launch needs: the cubin, its entry, threads and shared memory of a block. Binaries lie in the kernel cache by
 what their code depends on (`kernel_cache`), so that the second process compiles nothing.
 
-Types are Triton's words: `*fp32 *bf16 *fp16 *fp64 *i1 *i64 ...` for pointers, `i32 i64 fp32 fp64 i1` for numbers.
+Types are Triton's words: `*fp32 *bf16 *fp16 *fp64 *i1 *i64 ...` for pointers, `i32 i64 fp32 fp64 i1` for numbers; for numba-cuda
+also `[]fp32 ...`, a one-dimensional array of its own kind.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typing import Any, NamedTuple
 from dynograd.errors import KernelCompileError
 from dynograd.kernels import kernel_cache
 
-__all__ = ["SCRATCH_WORDS", "Binary", "compile_simt", "compile_triton", "target_name"]
+__all__ = ["ARRAY_WORDS", "SCRATCH_WORDS", "Binary", "compile_simt", "compile_triton", "target_name"]
 
 SCRATCH_WORDS = 2  # the pointers to scratch memory that Triton adds after a kernel's own arguments
+ARRAY_WORDS = 7  # what numba-cuda makes of a one-dimensional array: two nulls, size, item size, pointer, size, stride
 
 _ABI = "4"  # raise it when what a Binary holds changes
 _lock = threading.RLock()  # Triton's settings are global
@@ -225,7 +227,7 @@ def _through_numba(function: Any, types: tuple[str, ...], threads: int, capabili
     entry = re.search(r"\.entry\s+(\w+)\s*\(", ptx)
     if entry is None:
         raise _Refused("its PTX has no entry")
-    _check_parameters(ptx, entry[1], len(types))
+    _check_parameters(ptx, entry[1], sum([ARRAY_WORDS if kind[0] == "[" else 1 for kind in types]))
     cubin, report = _assemble(ptx, capability)
     registers, spills = _resources(report)
     return Binary(cubin, entry[1], 0, 0, 0, 1, 1, registers, spills)
@@ -235,11 +237,11 @@ def _numba_type(kind: str) -> Any:
     from numba import types
 
     names = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "i1": "uint8", "u1": "uint8"}
-    base = kind.lstrip("*")
+    base = kind.lstrip("*[]")
     if base == "bf16":  # numba-cuda's bfloat16 is C++ that NVRTC would have to compile and link
         raise _Refused("kernels for numba-cuda take no bfloat16: cast to float32 before, or move bits as int16")
     plain = getattr(types, names.get(base) or base.replace("i", "int").replace("u", "uint"))
-    return types.CPointer(plain) if kind[0] == "*" else plain
+    return types.CPointer(plain) if kind[0] == "*" else types.Array(plain, 1, "C") if kind[0] == "[" else plain
 
 
 def _assemble(ptx: str, capability: tuple[int, int]) -> tuple[bytes, str]:

@@ -86,6 +86,7 @@ class _Kernel:
         self.defaults: dict[str, Any] = {}
         self.names: list[str] = []  # of the arguments
         self.constants: list[str] = []
+        self.arrays: frozenset[str] = frozenset()
         self.lock = threading.RLock()
         self.runners: dict[Any, Callable[..., None]] = {}
         self.launchers: dict[Any, _Launcher] = {}
@@ -392,7 +393,9 @@ class _Launcher:
         for name, value in zip(self.kernel.names, arguments, strict=True):
             types[name] = type_of(value) if wide or type(value) is not int else "i32"
             if type(value) is CudaArray:
-                if not value.pointer & 15:
+                if name in self.kernel.arrays:
+                    types[name] = f"[]{types[name][1:]}"
+                elif not value.pointer & 15:
                     aligned.add(name)
             elif type(value) is int and name in self.kernel.divisible and not value & 15:
                 aligned.add(name)
@@ -415,7 +418,12 @@ class _Launcher:
             key, tuple(given), constants, device, wide=True
         )
         block = _local.block
-        words = [value.pointer if type(value) is CudaArray else value for value in given if value is not None]
+        words: list[Any] = []
+        for name, value in zip(self.kernel.names, given, strict=True):
+            if name in self.kernel.arrays:
+                words += [0, 0, value.size, value.itemsize, value.pointer, value.size, value.itemsize]
+            elif value is not None:
+                words.append(value.pointer if type(value) is CudaArray else value)
         pack(block[0], 0, *words, 0, 0)
         if rare is not None:
             self._rare(grid, device, block, len(words), (pack, function, threads, shared, rare))
@@ -446,7 +454,17 @@ def _mask(*pointers: int) -> int:
 
 
 def _format(kind: str) -> str:
-    return "Q" if kind[0] == "*" else _FORMATS[kind]
+    """How `struct` writes an argument, in words of 8 bytes."""
+    if kind == "None":
+        return ""
+    if kind[0] == "[":
+        return "QQqqQqq"
+    letter = "Q" if kind[0] == "*" else _FORMATS[kind]
+    return f"{letter}{8 - struct.calcsize(letter)}x"
+
+
+def _array_words(name: str) -> str:
+    return f"0, 0, _l_{name}.size, _l_{name}.itemsize, _p_{name}, _l_{name}.size, _l_{name}.itemsize"
 
 
 def type_of(value: Any) -> str:
@@ -483,9 +501,16 @@ def triton_kernel(
     return lambda function: TritonKernel(function, variants, divisible).make_entry()
 
 
-def simt_kernel(*, variants: list[dict[str, Any]]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Makes a function in numba-cuda's language into a kernel. Its variants also give `threads` (128)."""
-    return lambda function: SimtKernel(function, variants).make_entry()
+def simt_kernel(
+    *, variants: list[dict[str, Any]], arrays: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a function in numba-cuda's language into a kernel. Its variants also give `threads` (128).
+
+    Args:
+        arrays: arguments that are arrays to the kernel, one-dimensional and contiguous, as `cuda.atomic` wants them (`[]fp32` in
+            a variant). Others are bare pointers, which costs less.
+    """
+    return lambda function: SimtKernel(function, variants, arrays).make_entry()
 
 
 def triton_source(source: str, name: str) -> Callable[..., None]:

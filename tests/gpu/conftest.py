@@ -1,0 +1,59 @@
+"""Tests of kernels on a device: a GPU, or in their own process the emulated one (`DYNOGRAD_CUDA=emulated pytest tests/gpu`).
+
+In any other process only the files that need no device are collected. At the end it is said how many kernels were seen, and how.
+"""
+
+import pytest
+
+from dynograd.cuda import driver
+
+EMULATED = driver.is_emulated()
+WITHOUT_DEVICE = ("test_compiling.py", "test_launching.py", "test_user_kernels.py")
+_seen: dict[str, set] = {"compiled": set(), "launched on the stand-in": set()}
+_of_workers: dict[str, set] = {}
+
+
+def pytest_ignore_collect(collection_path, config):
+    if collection_path.suffix == ".py" and collection_path.name not in WITHOUT_DEVICE and not _has_device():
+        return True
+    return None
+
+
+def _has_device():
+    return EMULATED or driver.known() is not None
+
+
+@pytest.fixture
+def gpu_kernels_seen():
+    """Sets of what was seen, by how; the summary counts them."""
+    return _seen
+
+
+def _all_seen():
+    from dynograd.kernels import launching_cuda
+
+    seen = {name: {repr(one) for one in found} for name, found in _seen.items()}
+    for title in launching_cuda.exercised:
+        seen.setdefault("simulated" if "_simt" in title else "interpreted", set()).add(title)
+    return seen
+
+
+def pytest_sessionfinish(session):
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["gpu_kernels"] = {name: sorted(found) for name, found in _all_seen().items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for name, found in getattr(node, "workeroutput", {}).get("gpu_kernels", {}).items():
+        _of_workers.setdefault(name, set()).update(found)
+
+
+def pytest_terminal_summary(terminalreporter):
+    seen = _all_seen()
+    for name, found in _of_workers.items():
+        seen.setdefault(name, set()).update(found)
+    counts = ", ".join(f"{len(found)} {name}" for name, found in sorted(seen.items()) if found)
+    if counts:
+        terminalreporter.write_line(f"GPU kernels: {counts}")

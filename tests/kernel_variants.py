@@ -1,0 +1,64 @@
+"""The offline check of GPU kernels: which modules have some, and what is wrong with the machine code of a variant."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import dynograd.kernels
+
+FOLDER = Path(dynograd.kernels.__file__).parent
+TARGETS = [(8, 0), (9, 0), (10, 0)]
+SHARED = {(8, 0): 166912, (9, 0): 232448, (10, 0): 232448}  # bytes that one block can have
+OPTIONS = ("aligned", "spills", "capability")
+
+
+def modules():
+    """Names of the modules with kernels: those that say so, and those that make some for `kernels_to_check`."""
+    named = re.compile(r"^@(?:launching_cuda\.)?(?:triton|simt)_kernel\(|^def kernels_to_check\(", re.MULTILINE)
+    return sorted(path.stem for path in FOLDER.glob("*.py") if named.search(path.read_text()))
+
+
+def kernels_of(name):
+    """(kernel, variant) pairs of a module, those it makes in `kernels_to_check()` included; (kernel, None) where it has none."""
+    module = importlib.import_module(f"dynograd.kernels.{name}")
+    own = [one.kernel for one in vars(module).values() if inspect.isfunction(one) and hasattr(one, "kernel")]
+    pairs = [
+        (kernel, variant)
+        for kernel in {id(kernel): kernel for kernel in own}.values()
+        if kernel.module == module.__name__
+        for variant in kernel.variants or [None]
+    ]
+    return pairs + [(entry.kernel, variant) for entry, variant in getattr(module, "kernels_to_check", list)()]
+
+
+def complaint(kernel, variant, target):
+    """What is wrong with a variant for a target, or "". Compiles it, unless the kernel cache has it."""
+    if variant is None:
+        return f"{kernel.title} has no variants"
+    if variant.get("capability", TARGETS[0]) > target:
+        return ""
+    what = f"{kernel.title}({', '.join(f'{name}={value}' for name, value in variant.items())}) for {target}"
+    known = {*kernel.names, *kernel.constants, *OPTIONS}
+    unknown = [name for name in variant if name not in known]
+    missing = [name for name in kernel.names if name not in variant and name not in kernel.defaults]
+    if unknown or missing:
+        return f"{what}: unknown {unknown}, missing {missing}"
+    types = {name: variant.get(name) or "None" for name in kernel.names}
+    constants = {name: variant.get(name, kernel.defaults.get(name, 128)) for name in kernel.constants}
+    aligned = {name for name, kind in types.items() if kind[0] == "*" or name in kernel.divisible}
+    if not variant.get("aligned", True):
+        aligned.clear()
+    try:
+        binary = kernel.compiled(types, frozenset(aligned), constants, target)
+    except Exception as error:
+        return f"{what}: {error}"
+    budget = variant.get("spills", 0)
+    threads = binary.threads or constants["threads"]
+    if binary.spills > budget:
+        return f"{what}: {binary.spills} bytes of spills where {budget} are allowed ({binary.registers} registers)"
+    if binary.shared > SHARED[target]:
+        return f"{what}: {binary.shared} bytes of shared memory where a block has {SHARED[target]}"
+    if -(-binary.registers // 8) * 8 * threads > 65536:
+        return f"{what}: {binary.registers} registers for each of {threads} threads; a block has 65,536"
+    return ""
