@@ -22,8 +22,8 @@ def length_mask(steps, lengths):
     return np.arange(steps)[:, None] < lengths
 
 
-def causal_mask(rows, columns):
-    """(rows, columns) bool: True on and below the diagonal that starts in the upper left corner."""
+def causal_mask(rows, columns, like=None):
+    """(rows, columns) bool: True on and below the diagonal that starts in the upper left corner; on the device of `like`."""
     return np.tri(rows, columns, dtype=bool)
 
 

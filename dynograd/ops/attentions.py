@@ -60,7 +60,7 @@ def attended_decomposition(
     allowed = None
     if causal:
         array = getattr(query, "array", query)
-        allowed = kernel("masks", "causal_mask", array)(query.shape[-2], key.shape[-2])
+        allowed = kernel("masks", "causal_mask", array)(query.shape[-2], key.shape[-2], array)
     elif mask is not None:
         numbers = getattr(mask, "array", mask)
         broadcast_shapes(who, tuple(scores.shape), tuple(numbers.shape))

@@ -246,7 +246,8 @@ def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
 
 def _alive(lengths: Any, steps: int) -> Any:
     """(T, B, 1): whether a row still runs in a step."""
-    mask = kernel("masks", "length_mask", 0)(steps, getattr(lengths, "array", lengths))
+    array = getattr(lengths, "array", lengths)
+    mask = kernel("masks", "length_mask", array)(steps, array)
     return reshaped(mask, (*mask.shape, 1))
 
 

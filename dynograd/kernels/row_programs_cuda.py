@@ -1,0 +1,294 @@
+"""Row programs on CudaArrays: `run("softmax", [x], inner)`.
+
+Rows that fit one program's registers are read once. Longer ones are gone through once for each pass of the program, in parts: each
+part's sums and maxima are reduced over the parts before the next pass. Sizes alone decide, and how sums are cut depends on them
+alone: the bits are the same on every device.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.kernels import launching_cuda, row_programs_triton
+from dynograd.kernels.launching_cuda import Double
+from dynograd.kernels.loops_cuda import triton_type
+from dynograd.kernels.reductions_cuda import power_of_two, reduced
+from dynograd.kernels.row_formulas import PROGRAMS
+from dynograd.kernels.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram
+
+__all__ = ["part_sums", "program", "rows_along", "run"]
+
+_FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
+_TILE = 2048  # elements of a tile of short rows
+# Bytes of a row's arrays that the registers of a program hold: 32 KiB for each of 4; beyond, the row is gone through in parts.
+_HELD = 128 * 1024
+_GROUPS = 256  # programs that share the rows of a column sum, and so partial sums
+
+# What only the GPU asks for: gradients of losses with the incoming gradient in memory, reductions that NumPy does in steps.
+_OWN = {
+    "logsumexp": """
+        row x
+        top = max(x)
+        level = abs(top) < inf ? top : 0
+        total = sum(exp(x - level))
+        out = log(total) + level
+        write out
+    """,
+    "row_moments": """
+        row x
+        mean = sum(x) / columns
+        squares = sum((x - mean) ** 2)
+        write mean, squares
+    """,
+    "row_normal": """
+        row x
+        each mean, scale, shift
+        y = minus(x, mean) * scale + shift
+        write y
+    """,
+    "row_sums": """
+        row g, x
+        each mean
+        total = sum(g)
+        along = sum(g * (x - mean))
+        write total, along
+    """,
+    "row_gradient": """
+        row g, x
+        each mean, scale, shift, slope
+        gx = scale * g - shift - (x - mean) * slope
+        write gx
+    """,
+    "column_gradient": """
+        row g, x
+        vector mean, scale, shift, slope
+        gx = scale * g - shift - (x - mean) * slope
+        write gx
+    """,
+    "deviation": """
+        row x
+        number freedom
+        mean = sum(x) / columns
+        total = sum((x - mean) ** 2)
+        out = sqrt(total / freedom)
+        write out
+    """,
+}
+
+_programs: dict[str, RowProgram] = {}
+_kernels: dict[Any, Any] = {}
+
+
+def program(name: str) -> RowProgram:
+    found = _programs.get(name)
+    if found is None:
+        text = _OWN.get(name) or PROGRAMS[name]
+        if name.endswith("_loss_backward"):
+            text = text.replace("number p, g", "number p, share, g").replace(") * g", ") * (g * share)")
+        found = _programs[name] = RowProgram(name, text)
+    return found
+
+
+def rows_along(x: CudaArray, dims: tuple[int, ...]) -> tuple[CudaArray, int]:
+    """(row-major (outer, n, inner) memory with `dims` as n, inner); dims that do not lie side by side are moved to the end."""
+    shape = x.shape
+    places = sorted(dims)
+    if not x.is_contiguous:
+        x = x.copy()
+    if not places:
+        return x.reshape((x.size, 1, 1)), 1
+    first, last = places[0], places[-1]
+    if len(places) != last - first + 1:
+        rest = [place for place in range(x.ndim) if place not in dims]
+        x = x.transpose((*rest, *places)).copy()
+        n = prod([shape[place] for place in places])
+        return x.reshape((prod([shape[place] for place in rest]), n, 1)), 1
+    inner = prod(shape[last + 1 :])
+    return x.reshape((prod(shape[:first]), prod(shape[first : last + 1]), inner)), inner
+
+
+def run(
+    name: str,
+    arrays: list[Any],
+    inner: int = 1,
+    kinds: list[Any] | None = None,
+    period: int = 1,
+    places: dict[str, str] | None = None,
+) -> list[CudaArray]:
+    """The outputs of a program: rows in the shape of the first row array, numbers of rows (outer * inner,), column sums (n,).
+
+    Args:
+        arrays: the inputs in order: row-major (outer, n, inner) rows, numbers of rows, vectors, numbers (Python's or 0-dim arrays).
+        inner: as `rows_along` gave it.
+        kinds: the outputs' dtypes; None for an output is the dtype that computes, None for all: rows like the first input, else that.
+        places: of numbers of rows that repeat ("%") or hold for several rows ("//") every `period` rows.
+    """
+    found = program(name)
+    given = dict(zip(found.inputs, arrays, strict=True))
+    first = next(given[one] for one, kind in found.inputs.items() if kind == ROW)
+    compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
+    if kinds is None:
+        kinds = [first.dtype if found.kind_of(one) == ROW else None for one in found.outputs]
+    wanted = {one: kind or compute for one, kind in zip(found.outputs, kinds, strict=True)}
+    job = _Job(found, first, inner, compute, given, period, places or {})
+    if job.n and job.fits():
+        return job.launch(list(wanted), wanted, job.held())
+    for number in range(found.passes):
+        made = [
+            step.name
+            for step in found.steps.values()
+            if step.reduction in ("sum", "max") and found.pass_of(step.name) == number
+        ]
+        if made:
+            job.reduce(made)
+    left = {one: kind for one, kind in wanted.items() if one not in job.known}
+    results = dict(zip(left, job.launch(list(left), left, job.part()), strict=True)) if left else {}
+    return [results[one] if one in results else job.known[one].astype(wanted[one], copy=False) for one in wanted]
+
+
+def part_sums(name: str, arrays: list[Any]) -> CudaArray:
+    """The sums of parts of x, in any number, of a program that is one sum over rows: all of x is one row."""
+    found = program(name)
+    given = dict(zip(found.inputs, arrays, strict=True))
+    first = next(given[one] for one, kind in found.inputs.items() if kind == ROW)
+    compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
+    job = _Job(found, first, 1, compute, given, 1, {})
+    (made,) = job.launch([found.outputs[0]], {found.outputs[0]: compute}, job.part())
+    return made
+
+
+class _Job:
+    """A program on arrays, as far as it has been computed."""
+
+    def __init__(
+        self,
+        found: RowProgram,
+        first: CudaArray,
+        inner: int,
+        compute: Any,
+        given: dict[str, Any],
+        period: int,
+        places: Any,
+    ) -> None:
+        self.period, self.places = period, {one: f"i_row {operator} i_period" for one, operator in places.items()}
+        self.program, self.compute, self.inner = found, compute, inner
+        self.shape = first.shape
+        self.outer, self.n = (first.shape[0], first.shape[1])
+        self.index = first.device_index
+        self.given = given
+        self.known: dict[str, CudaArray] = {}
+        self.summed = any(found.kind_of(one) == COLUMN_SUM for one in found.outputs)
+        self.reduces = any(step.reduction in ("sum", "max") for step in found.steps.values())
+        rows = [one for one in (*found.inputs, *found.outputs) if found.kind_of(one) == ROW]
+        self.arrays = max(len(rows) + self.summed * 2, 2)
+
+    def fits(self) -> bool:
+        """Whether rows are held in registers, or need not be held."""
+        if not self.reduces:
+            return True
+        return power_of_two(self.n) * min(self.inner, 16) * self.compute.itemsize * self.arrays <= _HELD * 2
+
+    def held(self) -> tuple[int, int]:
+        """(ROWS, BLOCK) with whole rows, or parts of them where nothing is reduced along them."""
+        if not self.reduces:
+            return self.part()
+        block = power_of_two(self.n)
+        if self.inner > 1:
+            return min(power_of_two(self.inner), max(16, min(64, _TILE // block))), block
+        return max(1, min(power_of_two(self.outer), _TILE // block)), block
+
+    def part(self) -> tuple[int, int]:
+        if self.inner > 1:
+            rows = min(power_of_two(self.inner), 64)
+            return rows, min(power_of_two(self.n), max(_TILE // rows, 1))
+        usual = 128 if self.summed else _TILE if self.outer == 1 or not self.reduces else 2 * _TILE
+        block = min(power_of_two(self.n), usual)
+        return max(1, min(power_of_two(self.outer), _TILE // block)), block
+
+    def reduce(self, names: list[str]) -> None:
+        """Makes the reductions `names` known."""
+        tile = self.part()
+        parts = -(-self.n // tile[1])
+        rows = self.outer * self.inner
+        made = self.launch(names, dict.fromkeys(names, self.compute), tile, False)
+        for name, one in zip(names, made, strict=True):
+            op = self.program.steps[name].reduction
+            if parts != 1:
+                one = reduced(str(op), one.reshape((rows, parts)), 1, False, self.compute, self.compute)
+            self.known[name] = one
+
+    def launch(
+        self, names: list[str], kinds: dict[str, Any], tile: tuple[int, int], sums: bool = True
+    ) -> list[CudaArray]:
+        """What a kernel makes of what is given and known."""
+        found, (rows, block) = self.program, tile
+        known = frozenset(self.known)
+        inputs = row_programs_triton.arguments_of(found, names, known)
+        loaded = frozenset(
+            one for one in inputs if found.kind_of(one) == NUMBER and isinstance(self.given[one], CudaArray)
+        )
+        kernel = _kernel(found, names, known, loaded, self.places)
+        parts = -(-self.n // block) if self.n else 1
+        summed = sums and any(found.kind_of(one) == COLUMN_SUM for one in names)
+        blocks = -(-self.inner // rows)
+        groups = self.outer * blocks if self.inner > 1 else -(-self.outer // rows)
+        tiles = 1
+        if summed:
+            tiles = max(-(-groups // max(_GROUPS // parts, 32)), 1)
+            groups = -(-groups // tiles)
+        made, results = [], []
+        for one in names:
+            kind = found.kind_of(one)
+            if kind == ROW:
+                array = cuda_arrays.empty(self.shape, kinds[one], self.index)
+            elif kind == EACH:
+                count = parts if found.steps[one].reduction is not None else 1
+                array = cuda_arrays.empty((self.outer * self.inner * count,), kinds[one], self.index)
+            else:
+                array = cuda_arrays.empty((groups, self.n), self.compute if groups != 1 else kinds[one], self.index)
+            made.append(array)
+        kernel(
+            (groups * parts,), *[self._argument(one) for one in inputs], *made, self.outer, self.n, self.inner, blocks, parts,
+            tiles, self.period, ACC=triton_type(self.compute), INNER=self.inner > 1, ROWS=rows, BLOCK=block,
+            num_warps=_warps(rows * block * self.compute.itemsize * self.arrays),
+        )  # fmt: skip
+        for one, array in zip(names, made, strict=True):
+            if found.kind_of(one) == COLUMN_SUM:
+                array = (
+                    array.reshape((self.n,))
+                    if groups == 1
+                    else reduced("sum", array, 0, False, kinds[one], self.compute)
+                )
+            results.append(array)
+        return results
+
+    def _argument(self, name: str) -> Any:
+        if name in self.known:
+            return self.known[name]
+        value = self.given[name]
+        if isinstance(value, CudaArray):
+            return value
+        return Double(value) if self.compute.itemsize == 8 else float(value)
+
+
+def _warps(nbytes: int) -> int:
+    """So many that a thread holds 64 to 128 bytes of each of the arrays together (16 to 32 registers), in 4 to 32 warps."""
+    return max(4, min(32, power_of_two(nbytes // (32 * 256))))
+
+
+def _kernel(
+    found: RowProgram, names: list[str], known: frozenset[str], loaded: frozenset[str], places: dict[str, str]
+) -> Any:
+    key = (found.name, tuple(names), known, loaded, *places.items())
+    kernel = _kernels.get(key)
+    if kernel is None:
+        suffix = "" if names == found.outputs and not known else "_of_" + "_".join(names)
+        name = f"rows_{found.name}{suffix}"
+        text = row_programs_triton.source(name, found, names, known, loaded, places)
+        kernel = _kernels[key] = launching_cuda.triton_source(text, name)
+    return kernel
