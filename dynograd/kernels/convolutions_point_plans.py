@@ -19,10 +19,14 @@ __all__ = ["backward_points", "forward_points", "weight_points"]
 
 # Bytes of the planes of an item: half of the second-level cache of one core (0.5 to 2 MiB).
 ROOM_BYTES = 384 << 10
-# Places that the weight gradient takes at a time: their vectors of g fill half of the first-level cache (32 KiB).
-PACE = 256
-# Items of a weight gradient: enough for some threads, few enough to be added up.
-ITEMS = 16
+# Places that the weight gradient takes at a time: their vectors of g (32 KiB) stay near, and sums long enough in registers;
+# fewer where planes are deep and would leave the second-level cache.
+PACE, PACE_BYTES = 512, 256 << 10
+# Items of a weight gradient: enough for some threads, few enough to be added up. More where sums take less than an eighth of
+# the bytes of x and g.
+ITEMS, MANY_ITEMS = 8, 16
+# Bytes of the sums of an item: blocks of output channels that are computed from the same planes, while these are in cache.
+SUM_BYTES = 96 << 10
 
 
 class _Points:
@@ -37,9 +41,11 @@ class _Points:
         self.reach = tuple(max(tap[dim] for tap in every) + 1 for dim in range(3))
         read = [(self.tops[dim] - 1) * jumps[dim] + self.reach[dim] for dim in range(3)]
         self.lines_b, self.wide = read[1:]
-        # x itself serves where all places are in it
-        self.direct = not any(padding) and all(most <= own for most, own in zip(read, sizes, strict=True))
         self.step_w = channels * size
+        # x itself serves where all places are in it, with their channels side by side
+        inside = not any(padding) and all(most <= own for most, own in zip(read, sizes, strict=True))
+        self.turn = strides[1] != size
+        self.direct = inside and not self.turn
         self.step_a, self.step_b = self.lines_b * self.wide * self.step_w, self.wide * self.step_w
         if self.direct:
             self.step_a, self.step_b = strides[2:4]
@@ -76,6 +82,7 @@ class _Points:
             "ROOM": 1 if self.direct else group * image // self.size + self.points,
             "STEP_A": self.step_a, "STEP_B": self.step_b, "STEP_W": self.step_w,
             "X_N": self.strides[0], "X_A": self.strides[2], "X_B": self.strides[3], "X_W": self.size,
+            "X_C": self.strides[1], "TURN": int(self.turn),
             "SIZE_A": self.sizes[0], "SIZE_B": self.sizes[1], "PAD_A": self.padding[0], "PAD_B": self.padding[1],
             "LINE_A": 1, "LINE_B": 1, "REACH_A": self.reach[0], "LINES_B": self.lines_b, "SPLIT": 1,
             "JUMP_A": self.jumps[0], "JUMP_B": self.jumps[1], "JUMP_W": self.jumps[2],
@@ -120,12 +127,12 @@ class PointWeightPlan:
     def __init__(self, layout: _Points, batch: int, g_strides: Any, outer: int, lanes: int) -> None:
         phase, inner, points = layout.live[0], layout.channels, layout.points
         places = phase.count[1] * phase.count[2]
-        rows = max(1, min(phase.count[0], PACE // places))
+        pace = min(PACE, PACE_BYTES // (inner * layout.size))
+        rows = max(1, min(phase.count[0], pace // places))
         rows = -(-phase.count[0] // -(-phase.count[0] // rows))
-        group = max(1, min(batch, PACE // (rows * places))) if rows == phase.count[0] else 1
+        group = max(1, min(batch, pace // (rows * places))) if rows == phase.count[0] else 1
         self.blocks = np.array(_blocks(outer, lanes), np.int64)
         pieces = -(-batch // group) * -(-phase.count[0] // rows)
-        self.shares = max(1, min(pieces, -(-ITEMS // len(self.blocks))))
         together, begins, order = layout.runs(phase)
         length = together * inner
         # tiles of a run; the last overlaps the one before, whose rows count
@@ -139,11 +146,17 @@ class PointWeightPlan:
                     self.rows[run, tile, row] = channel * len(order) + order[run * together + tap]
         self.rows = self.rows.reshape(-1)
         dims = [value for dim in range(3) for value in (0, phase.count[dim], 0)]
+        sums = self.rows.size * lanes * layout.size
+        together = max(1, min(len(self.blocks), SUM_BYTES // sums))
+        slices = -(-len(self.blocks) // together)
+        read = batch * phase.count[0] * places * (inner + outer) * layout.size
+        items = max(ITEMS, min(MANY_ITEMS, slices * (read // (8 * sums * len(self.blocks)))))
+        self.shares = max(1, min(pieces, -(-items // slices)))
         values = layout.values(batch, group, rows, g_strides, (1, 1, 1))
-        values |= {"SHARES": self.shares}
+        values |= {"SHARES": self.shares, "TOGETHER": together, "SLICES": slices}
         self.tables = tables_of(values, [[0, 0, 0, 0, *dims]], (), [layout.part()], self.blocks, offsets)
-        self.items = self.shares * len(self.blocks)
-        self.partial = self.items * self.rows.size * lanes
+        self.items = self.shares * slices
+        self.partial = self.shares * len(self.blocks) * self.rows.size * lanes
         self.work = batch * inner * outer * len(order) * phase.count[0] * places
 
 

@@ -1,6 +1,7 @@
-"""Compiled kernels of convolution of channels_last arrays: register tiles over output channels. See `convolutions_point_plans`.
+"""Compiled kernels of convolution with register tiles over output channels. See `convolutions_point_plans`.
 
-Images are copied into planes with their padding (not at all where there is none); nothing is turned. Every output is summed in
+Images are copied into planes with their padding: as they are in channels_last (not at all where there is no padding), else
+turned, and so are results. Every output is summed in
 one order, whatever the batch and the number of threads.
 """
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from dynograd.kernels import convolutions_tables as head
 from dynograd.kernels.compiling_numba import chunked, compiled
-from dynograd.kernels.planes_numba import address_of, lay_out
+from dynograd.kernels.planes_numba import address_of, lay_out, turn_in, turn_out
 from dynograd.kernels.point_tiles_numba import POINTS, WIDTH, outer_tile, point_tile
 from dynograd.kernels.tiles_numba import BYTES, copy_lines, copy_strided, plain, transpose_lines
 
@@ -34,6 +35,8 @@ def correlate_points(bias, x, packed, out, tables, start, stop):
     parts = tables[tables[head.PARTS_AT] : tables[head.PARTS_AT] + 4].reshape((1, 4))
     room = np.zeros(geometry[head.ROOM], bias.dtype)
     places, targets = np.empty(geometry[head.VECTORS], np.int64), np.empty(geometry[head.VECTORS], np.int64)
+    turned = geometry[head.OUT_C] != size  # vectors of a block first go to `vectors`, and from there to planes
+    vectors = np.empty(geometry[head.VECTORS] * (WIDTH // size) if turned else 1, bias.dtype)
     count, known = 0, (0, 0)
     for item in range(start, stop):
         n = item // geometry[head.BLOCKS] * geometry[head.GROUP]
@@ -48,6 +51,9 @@ def correlate_points(bias, x, packed, out, tables, start, stop):
                 continue
             if phases.shape[0] > 1 or images != known[0] or last - first != known[1]:
                 count = cover_points(places, targets, images, begin, end, first, phase, geometry)
+                if turned:
+                    for v in range(geometry[head.VECTORS]):
+                        targets[v] = v * WIDTH
                 known = (images, last - first)
             taps, together = phase[head.TAPS], phase[head.MODE]
             runs = address_of(tables) + (tables[head.STEPS_AT] + phase[head.TAPS_AT]) * 8
@@ -56,7 +62,8 @@ def correlate_points(bias, x, packed, out, tables, start, stop):
             result += (phase[head.AT_A] + (begin - phase[head.LOW_A]) * geometry[head.TAKE_A]) * geometry[head.OUT_A]
             for block in range(blocks.size):
                 weights = packed + (phase[head.WEIGHTS_AT] * size + block * taps * geometry[head.INNER] * WIDTH)
-                target, biases = result + blocks[block] * size, address_of(bias) + blocks[block] * size
+                biases = address_of(bias) + blocks[block] * size
+                target = address_of(vectors) if turned else result + blocks[block] * size
                 if taps > 0:
                     for v in range(0, count, POINTS):
                         come, to = address_of(places) + 8 * v, address_of(targets) + 8 * v
@@ -64,6 +71,9 @@ def correlate_points(bias, x, packed, out, tables, start, stop):
                 else:
                     for v in range(count):
                         copy_lines(bias, target + targets[v], 0, biases, 0, 1, WIDTH // size)
+                if turned:
+                    to = result + blocks[block] * geometry[head.OUT_C]
+                    _take_out_points(bias, address_of(vectors), to, images, end - begin, phase, geometry)
 
 
 @compiled
@@ -74,6 +84,22 @@ def _planes(like, room, source, images, first, last, geometry, parts):
         return source + first * geometry[head.JUMP_A] * geometry[head.STEP_A]
     lay_out(like, address_of(room), source, images, 1, first, last, geometry, parts)
     return address_of(room)
+
+
+@compiled
+def _take_out_points(like, vectors, result, images, lines, phase, geometry):
+    """The vectors of a block of channels to where they belong in planes."""
+    plain()
+    step = geometry[head.TAKE_W] * geometry[head.OUT_W]
+    for image in range(images):
+        for a in range(lines):
+            for b in range(phase[head.COUNT_B]):
+                to = result + image * geometry[head.OUT_N] + a * geometry[head.TAKE_A] * geometry[head.OUT_A]
+                to += (phase[head.AT_B] + b * geometry[head.TAKE_B]) * geometry[head.OUT_B]
+                to += phase[head.AT_W] * geometry[head.OUT_W]
+                width = phase[head.COUNT_W]
+                turn_out(like, to, step, geometry[head.OUT_C], vectors, WIDTH, width, WIDTH // like.itemsize)
+                vectors += width * WIDTH
 
 
 @compiled
@@ -115,6 +141,21 @@ def pack_point_weights(w, packed, steps, inner, phases, taps, blocks, start, sto
         for index in range(phases.shape[0]):
             count = phases[index, head.TAPS]
             to = address_of(packed) + (phases[index, head.WEIGHTS_AT] + block * count * inner * lanes) * size
+            first = taps[taps_at] if count else 0
+            turn = 1 if count > 1 and taps[taps_at + 1] > first else -1
+            if tap_step == 1 and count >= narrow and taps[taps_at + count - 1] == first + turn * (count - 1):
+                # taps are neighbours
+                source = address_of(w) + (blocks[block] * outer_step + min(first, taps[taps_at + count - 1])) * size
+                for c in range(inner):
+                    for t in range(0, count, narrow):
+                        along = min(t, count - narrow)
+                        place = along if turn == 1 else count - 1 - along
+                        for lane in range(0, lanes, narrow):
+                            come = source + (c * inner_step + along + lane * outer_step) * size
+                            target = to + (place * inner + c) * WIDTH + lane * size
+                            transpose_lines(w, target, turn * inner * WIDTH, come, outer_step * size)
+                taps_at += count
+                continue
             for t in range(count):
                 source = address_of(w) + (blocks[block] * outer_step + taps[taps_at + t] * tap_step) * size
                 if outer_step == 1:
@@ -135,10 +176,10 @@ def pack_point_weights(w, packed, steps, inner, phases, taps, blocks, start, sto
 
 @chunked(key=_KEY)
 def correlate_weight_points(partial, x, g, _, tables, start, stop):
-    """Items (parts of the batch x blocks of output channels) of the gradient of the weight, each into its own `partial`.
+    """Items (parts of the batch x some blocks of output channels) of the gradient of the weight, each into its own `partial`.
 
     Args:
-        partial: zeros (parts of the batch, blocks, rows of all tiles, channels of a block), flat; also says the dtype.
+        partial (parts of the batch, blocks, rows of all tiles, channels of a block), flat; also says the dtype.
         x, g: addresses.
     """
     plain()
@@ -157,30 +198,37 @@ def correlate_weight_points(partial, x, g, _, tables, start, stop):
     pieces = (geometry[head.BATCH] + geometry[head.GROUP] - 1) // geometry[head.GROUP] * geometry[head.BLOCKS]
     count, known = 0, (0, 0)
     for item in range(start, stop):
-        share, block = item // blocks.size, item % blocks.size
+        share, piece = item // geometry[head.SLICES], item % geometry[head.SLICES]
+        first_block = piece * geometry[head.TOGETHER]
+        last_block = min(first_block + geometry[head.TOGETHER], blocks.size)
         begin, end = pieces * share // geometry[head.SHARES], pieces * (share + 1) // geometry[head.SHARES]
-        result = address_of(partial) + item * tiles.size * POINTS * WIDTH
-        for piece in range(begin, end):
-            n = piece // geometry[head.BLOCKS] * geometry[head.GROUP]
+        for index in range(begin, end):
+            n = index // geometry[head.BLOCKS] * geometry[head.GROUP]
             images = min(geometry[head.GROUP], geometry[head.BATCH] - n)
-            first = piece % geometry[head.BLOCKS] * geometry[head.ROWS]
+            first = index % geometry[head.BLOCKS] * geometry[head.ROWS]
             last = min(first + geometry[head.ROWS], geometry[head.LAST])
             base = _planes(partial, room, x + n * geometry[head.X_N], images, first, last, geometry, parts)
             if images != known[0] or last - first != known[1]:
                 count = cover_points(places, targets, images, first, last, first, phase, geometry)
                 known = (images, last - first)
-            # the block's vectors of g side by side: far apart they share places of the first-level cache
-            to = address_of(vectors)
-            for image in range(images):
-                for a in range(first, last):
-                    for b in range(phase[head.COUNT_B]):
-                        come = g + (n + image) * geometry[head.OUT_N] + blocks[block] * size
-                        come += a * geometry[head.OUT_A] + b * geometry[head.OUT_B]
-                        copy_lines(partial, to, WIDTH, come, geometry[head.OUT_W], phase[head.COUNT_W], lanes)
-                        to += phase[head.COUNT_W] * WIDTH
-            for tile in range(tiles.size):
-                target = result + tile * POINTS * WIDTH
-                outer_tile(partial, base + tiles[tile], address_of(places), address_of(vectors), count, target)
+            for block in range(first_block, last_block):
+                # the block's vectors of g side by side: far apart they share places of the first-level cache
+                to = address_of(vectors)
+                for image in range(images):
+                    for a in range(first, last):
+                        for b in range(phase[head.COUNT_B]):
+                            come = g + (n + image) * geometry[head.OUT_N] + blocks[block] * geometry[head.OUT_C]
+                            come += a * geometry[head.OUT_A] + b * geometry[head.OUT_B]
+                            if geometry[head.OUT_C] == size:
+                                copy_lines(partial, to, WIDTH, come, geometry[head.OUT_W], phase[head.COUNT_W], lanes)
+                            else:
+                                turn_in(partial, to, WIDTH, come, geometry[head.OUT_C], phase[head.COUNT_W], lanes)
+                            to += phase[head.COUNT_W] * WIDTH
+                result = address_of(partial) + (share * blocks.size + block) * tiles.size * POINTS * WIDTH
+                for tile in range(tiles.size):
+                    target = result + tile * POINTS * WIDTH
+                    come = address_of(vectors)
+                    outer_tile(partial, base + tiles[tile], address_of(places), come, count, target, index - begin)
 
 
 @chunked(noalias=True)
@@ -189,19 +237,26 @@ def add_point_partials(partial, w, rows, blocks, shares, start, stop):
 
     `rows` says for each row of the tiles its place in the weight of one output channel, or -1.
     """
-    lanes = WIDTH // partial.itemsize
+    size = partial.itemsize
+    lanes, narrow = WIDTH // size, BYTES // size
     length = w.size // (blocks[blocks.size - 1] + lanes)
     step = blocks.size * rows.size * lanes
-    sums = np.empty(lanes, partial.dtype)
+    sums = np.empty(length * lanes, partial.dtype)
     for block in range(start, stop):
         for row in range(rows.size):
-            if rows[row] < 0:
+            begin, to = (block * rows.size + row) * lanes, rows[row] * lanes
+            if to < 0:
                 continue
-            begin = (block * rows.size + row) * lanes
-            sums[:] = partial[begin : begin + lanes]
-            for share in range(1, shares):
-                at = begin + share * step
-                for lane in range(lanes):
-                    sums[lane] += partial[at + lane]
             for lane in range(lanes):
-                w[(blocks[block] + lane) * length + rows[row]] = sums[lane]
+                sums[np.uint64(to + lane)] = partial[np.uint64(begin + lane)]
+            for share in range(1, shares):
+                for lane in range(lanes):
+                    sums[np.uint64(to + lane)] += partial[np.uint64(begin + share * step + lane)]
+        for lane in range(0, lanes, narrow):
+            to, come = address_of(w) + (blocks[block] + lane) * length * size, address_of(sums) + lane * size
+            for k in range(0, length if length >= narrow else 0, narrow):
+                at = min(k, length - narrow)
+                transpose_lines(w, to + at * size, length * size, come + at * WIDTH, WIDTH)
+            if length < narrow:
+                for row in range(narrow):
+                    copy_strided(w, to + row * length * size, size, come + row * size, WIDTH, length)

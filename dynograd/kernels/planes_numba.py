@@ -17,7 +17,7 @@ from dynograd.kernels.tiles_numba import (
     zero_line,
 )
 
-__all__ = ["address_of", "cover", "lay_out", "pair", "take_out"]
+__all__ = ["address_of", "cover", "lay_out", "pair", "take_out", "turn_in", "turn_out"]
 
 
 @compiled(inline=True)
@@ -108,7 +108,14 @@ def lay_out(like, room, source, images, channels, first, last, geometry, parts):
                 width = parts[part, 2]
                 target = to + (parts[part, 0] + parts[part, 1]) * size
                 origin = come + parts[part, 3] * geometry[head.X_W]
-                if turn and width >= BYTES // size:
+                if geometry[head.TURN]:  # places of all channels, from planes: see `convolutions_point_plans`
+                    for a in range(high - low):
+                        line, step = origin + a * geometry[head.X_A], geometry[head.STEP_W]
+                        turn_in(
+                            like, target + a * geometry[head.STEP_A], step, line, geometry[head.X_C],
+                            width // geometry[head.INNER], geometry[head.INNER],
+                        )  # fmt: skip
+                elif turn and width >= BYTES // size:
                     _turn(like, target, origin, high - low, channels, width, geometry)
                 else:
                     _lay_out_planes(like, target, origin, high - low, channels, width, geometry)
@@ -147,6 +154,39 @@ def _turn(like, target, origin, lines, channels, width, geometry):
                 c = min(k, channels - lanes)
                 block = to + c * geometry[head.PLANE] + along * size
                 transpose_lines(like, block, geometry[head.PLANE], come + c * size + along * step, step)
+
+
+@compiled
+def turn_in(like, target, step, origin, plane, width, channels):
+    """A line of `width` places with their channels side by side, `step` apart, from lines of planes that are `plane` apart."""
+    plain()
+    size = like.itemsize
+    lanes = BYTES // size
+    if width < lanes or channels < lanes:
+        for c in range(channels):
+            copy_strided(like, target + c * size, step, origin + c * plane, size, width)
+        return
+    for k in range(0, channels, lanes):
+        c = min(k, channels - lanes)
+        for j in range(0, width, lanes):
+            along = min(j, width - lanes)
+            transpose_lines(like, target + along * step + c * size, step, origin + c * plane + along * size, plane)
+
+
+@compiled
+def turn_out(like, target, step, plane, origin, place, width, channels):
+    """The lines of planes from places with their channels side by side, which are `place` apart; `step` between elements of a line."""
+    plain()
+    size = like.itemsize
+    lanes = BYTES // size
+    if width < lanes or step != size:
+        for c in range(channels):
+            copy_strided(like, target + c * plane, step, origin + c * size, place, width)
+        return
+    for c in range(0, channels, lanes):
+        for j in range(0, width, lanes):
+            along = min(j, width - lanes)
+            transpose_lines(like, target + c * plane + along * size, plane, origin + along * place + c * size, place)
 
 
 @compiled

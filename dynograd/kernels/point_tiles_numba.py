@@ -67,7 +67,7 @@ def _write_points(function, real, size, lanes):
 
 
 def _write_outer(function, real, size, lanes):
-    b, (x, places, g, count, out) = _body(function)
+    b, (x, places, g, count, out, further) = _body(function)
     vector = ir.VectorType(real, lanes)
     fma = _fma(function, vector)
     begin = _at(b, x, 0)
@@ -91,16 +91,21 @@ def _write_outer(function, real, size, lanes):
         phi.add_incoming(total, loop)
     _keep_rolled(b.cbranch(b.icmp_unsigned("<", following, end), loop, after))
     b.position_at_end(after)
-    for r in range(POINTS):
-        target = _at(b, out, r * lanes * size)
-        b.store(b.fadd(_load(b, target, vector), found[r]), target, align=size)
-    b.ret_void()
+    add, anew = b.append_basic_block("add"), b.append_basic_block("anew")
+    b.cbranch(b.icmp_signed("!=", further, _number(0)), add, anew)
+    for block in (add, anew):
+        b.position_at_end(block)
+        for r in range(POINTS):
+            target = _at(b, out, r * lanes * size)
+            total = b.fadd(_load(b, target, vector), found[r]) if block is add else found[r]
+            b.store(total, target, align=size)
+        b.ret_void()
 
 
 # point_tile(like, x, places, runs, count, length, w, out, targets, bias): for POINTS places p, the sum over `count` runs i and the
 # `length` bytes k of each of the element at x + runs[i] + places[p] + k times the next vector of w, plus the vector at `bias`,
 # goes to out + targets[p]. `places`, `runs` and `targets` are addresses of int64 tables; count and length are not 0.
 point_tile = _tile("point_tile", 9, _write_points, WIDTH)
-# outer_tile(like, x, places, g, count, out): for POINTS rows r, the sum over i < count of the element r at x + places[i] times the
-# vector i at g is added to the vector r at `out`; count >= 1.
-outer_tile = _tile("outer_tile", 5, _write_outer, WIDTH)
+# outer_tile(like, x, places, g, count, out, further): for POINTS rows r, the sum over i < count of the element r at x + places[i]
+# times the vector i at g goes to the vector r at `out`, or is added to it where `further` is not 0; count >= 1.
+outer_tile = _tile("outer_tile", 6, _write_outer, WIDTH)

@@ -45,6 +45,14 @@ CASES = {
     "huge padding": ((1, 2, 3, 4), (3, 2, 3, 3), (1, 2), (11, 20), (1, 1), 1),
     "stride beyond kernel, twice": ((2, 3, 13, 13), (4, 3, 2, 2), (3, 4), (1, 0), (1, 1), 1),
     "dilated 1d": ((2, 3, 50), (7, 3, 5), (2,), (6,), (3,), 1),
+    "blocks that overlap": ((2, 18, 9, 8), (33, 18, 2, 3), (2, 1), (0, 2), (1, 2), 1),
+    "three channels to twenty": ((3, 3, 9, 7), (20, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "few channels to many, 1x1": ((2, 5, 7, 7), (16, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    "many channels, 1x1 strided": ((2, 16, 9, 8), (32, 16, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "more channels than a run is tiled by": ((3, 20, 7, 7), (40, 20, 3, 1), (1, 1), (1, 0), (1, 1), 1),
+    "many channels, 3d": ((2, 20, 4, 6, 5), (24, 20, 3, 2, 3), (1, 2, 1), (1, 0, 1), (1, 1, 1), 1),
+    "many channels, stride beyond kernel": ((2, 16, 7, 8), (16, 16, 2, 1), (3, 2), (0, 0), (1, 1), 1),
+    "many channels, lines of many images": ((5, 16, 20, 20), (16, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "empty batch": ((0, 3, 4, 4), (2, 3, 3, 3), (1, 1), (0, 0), (1, 1), 1),
     "empty batch 1x1": ((0, 3, 4, 4), (2, 3, 1, 1), (1, 1), (0, 0), (1, 1), 1),
 }
@@ -147,6 +155,7 @@ PARALLEL = {
     "deep": ((3, 200, 7, 7), (20, 200, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "1x1": ((5, 64, 7, 7), (40, 64, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     "depthwise": ((6, 24, 20, 20), (24, 1, 3, 3), (1, 1), (1, 1), (1, 1), 24),
+    "1x1 to few channels": ((2, 24, 40, 40), (17, 24, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     "sequences": ((9, 20, 300), (30, 20, 5), (1,), (2,), (1,), 1),
 }
 
@@ -167,11 +176,13 @@ def test_threads_do_not_change_bits(case, layout, dtype):
         assert all((one == two).all() for one, two in zip(found[0], other, strict=True))
 
 
+@pytest.mark.parametrize("layout", [np.array, last])
 @pytest.mark.parametrize("case", PARALLEL)
-def test_images_do_not_depend_on_their_neighbours(case):
+def test_images_do_not_depend_on_their_neighbours(case, layout):
     x_shape, weight_shape, *options = PARALLEL[case]
     random = np.random.default_rng(5)
     x, weight = random.normal(size=x_shape).astype(np.float32), random.normal(size=weight_shape).astype(np.float32)
+    x = layout(x)
     out = convolutions_cpu.conv_forward(x, weight, None, *options)
     gx = convolutions_cpu.conv_input_gradient(out, weight, None, x.shape, *options)
     for n in range(len(x)):
@@ -205,6 +216,22 @@ def test_what_is_not_finite_stays_where_it_belongs(shape, place, value):
         gw = convolutions_cpu.conv_weight_gradient(x, g, weight.shape, *options)
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(out))
     assert np.isfinite(gw[:, 0]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_where_it_belongs_in_channels_last(value):
+    """The last tile of a run is wider than what is left of it where channels are few."""
+    options = ((1, 1), (1, 1), (1, 1), 1)
+    x, weight = np.ones((2, 3, 9, 10), np.float32), np.ones((16, 3, 3, 3), np.float32)
+    x[0, 1, 4, 5] = value
+    x, g = last(x), np.zeros((2, 16, 9, 10), np.float32)
+    g[:, :, 0, 0] = g[0, :, 4, 5] = 1
+    found = convolutions_cpu.conv_forward(x, weight, None, *options)
+    near = np.zeros(found.shape, bool)
+    near[0, :, 3:6, 4:7] = True
+    np.testing.assert_array_equal(np.isfinite(found), ~near)
+    gw = convolutions_cpu.conv_weight_gradient(x, last(g), weight.shape, *options)
+    assert not np.isfinite(gw[:, 1, 1, 1]).any() and np.isfinite(gw[:, ::2]).all()
 
 
 @pytest.mark.parametrize("output_padding", [(0, 0), (1, 0), (1, 2)])
@@ -255,7 +282,7 @@ def test_other_processors(name, features, size, tmp_path):
         "from tests.kernels.test_convolutions_cpu import *\n"
         "from dynograd.kernels import tiles_numba\n"
         f"assert tiles_numba.BYTES == {size}, tiles_numba.BYTES\n"
-        "for case in ('2d all at once', 'one channel to six', 'whole vectors, stride 2', '3d', 'depthwise, six each'):\n"
+        "for case in ('2d all at once', 'one channel to six', 'whole vectors, stride 2', '3d', 'depthwise, six each', 'blocks that overlap'):\n"
         "    for dtype in (np.float32, np.float64):\n"
         "        test_convolution_and_gradients(case, dtype, 'row-major')\n"
         "        test_convolution_and_gradients(case, dtype, 'channels last')\n"

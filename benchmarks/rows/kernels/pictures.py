@@ -7,11 +7,13 @@ from benchmarks.kernel import Kernel, draw, kernel
 POOLED = (32, 64, 56)
 
 
-def convolution(torch, batch, inputs, outputs, side, kernel_side, first=False, **options):
+def convolution(torch, batch, inputs, outputs, side, kernel_side, first=False, channels_last=False, **options):
     """Without bias. In a network's first layer the picture needs no gradient."""
     conv2d = torch.nn.functional.conv2d
     groups = options.get("groups", 1)
     x, w = draw(torch, (batch, inputs, side, side), (outputs, inputs // groups, kernel_side, kernel_side))
+    if channels_last:
+        x, w = (one.to(memory_format=torch.channels_last) for one in (x, w))
     after = (side + 2 * options.get("padding", 0) - kernel_side) // options.get("stride", 1) + 1
     flops = 2 * batch * outputs * after**2 * inputs // groups * kernel_side**2
     return Kernel(
@@ -35,10 +37,25 @@ def conv3x3_first(torch, *size):
     (32, 64, 64, 8),
     (8, 64, 64, 56),
     (8, 256, 256, 14),
+    (8, 512, 512, 7),
     small=(2, 3, 4, 6),
 )
 def conv3x3(torch, *size):
     return convolution(torch, *size, 3, padding=1)
+
+
+@kernel(
+    "conv3x3.channels_last",
+    (32, 16, 16, 32),
+    (32, 32, 32, 16),
+    (32, 64, 64, 8),
+    (8, 64, 64, 56),
+    (8, 256, 256, 14),
+    (8, 512, 512, 7),
+    small=(2, 3, 16, 6),
+)
+def conv3x3_channels_last(torch, *size):
+    return convolution(torch, *size, 3, channels_last=True, padding=1)
 
 
 @kernel("conv3x3.stride2", (32, 16, 32, 32), (32, 32, 64, 16), small=(2, 3, 4, 6))
@@ -49,6 +66,11 @@ def conv3x3_stride2(torch, *size):
 @kernel("conv1x1", (8, 256, 64, 56), small=(2, 3, 4, 6))
 def conv1x1(torch, *size):
     return convolution(torch, *size, 1)
+
+
+@kernel("conv1x1.channels_last", (8, 256, 64, 56), (8, 64, 256, 56), small=(2, 3, 16, 6))
+def conv1x1_channels_last(torch, *size):
+    return convolution(torch, *size, 1, channels_last=True)
 
 
 @kernel("conv5x5.first", (128, 1, 6, 28), small=(2, 1, 4, 6))
