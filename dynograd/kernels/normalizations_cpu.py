@@ -219,7 +219,7 @@ def _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training):
         )
         return _as_given(gx, x, None), gw, gb
     rows = _folded(last)
-    outer = np.ascontiguousarray(np.moveaxis(g, 1, -1), np.float32).reshape(rows.shape)
+    outer = np.ascontiguousarray(_moved(g), np.float32).reshape(rows.shape)
     height, pieces = _pieces(rows)
     totals, products = buffers.empty((2, pieces, size), np.float32)
     kernels["normalizations_columns.column_products"](
@@ -264,8 +264,13 @@ def _channels_last(x):
         return np.ascontiguousarray(x).reshape(x.shape[:2])
     if x.flags.c_contiguous:
         return None
-    moved = np.moveaxis(x, 1, -1)
+    moved = _moved(x)
     return moved.reshape(-1, x.shape[1]) if moved.flags.c_contiguous else None
+
+
+def _moved(x):
+    """With the channels as the last dim."""
+    return x.transpose(0, *range(2, x.ndim), 1)
 
 
 def _folded(rows):
@@ -282,7 +287,7 @@ def _as_given(y, x, last):
     if y.dtype.num != x.dtype.num:
         y = y.astype(x.dtype)
     if last is not None and x.ndim > 2 and prod(x.shape[2:]) != 1:
-        return np.moveaxis(y.reshape(x.shape[0], *x.shape[2:], x.shape[1]), -1, 1)
+        return y.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
     return in_shape(y, x.shape)
 
 
