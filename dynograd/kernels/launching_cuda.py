@@ -224,11 +224,9 @@ class TritonKernel(_Kernel):
 class SimtKernel(_Kernel):
     """A kernel in numba-cuda's language on pointers; called with its grid and the threads of a block: `k((n,), 128, x, y)`."""
 
-    def __init__(
-        self, function: Callable[..., Any], variants: list[dict[str, Any]], divisible: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(function, variants, divisible)
-        self.function = function
+    def __init__(self, function: Callable[..., Any], variants: list[dict[str, Any]], arrays: tuple[str, ...]) -> None:
+        super().__init__(function, variants, ())
+        self.function, self.arrays = function, frozenset(arrays)
         self.constants = ["threads"]
 
     def compiled(
@@ -409,9 +407,15 @@ class _Launcher:
         for name, value in zip(self.kernel.names, arguments, strict=True):
             if type(value) is int and value not in _INT64:
                 raise OverflowError(f"{self.kernel.title}: {name}={value} does not fit in 64 bits.")
-            given.append(float(numpy.float32(value)) if type(value) is float else value)
+            if type(value) is float:
+                with numpy.errstate(over="ignore"):
+                    value = float(numpy.float32(value))
+            given.append(value)
         widths = tuple([type(value) is int and value not in _INT32 for value in given])
-        special = tuple([type(value) is int and not value & 15 for value in given])
+        special = tuple([
+            type(value) is int and not value & 15 and name in self.kernel.divisible
+            for name, value in zip(self.kernel.names, given, strict=True)
+        ])  # fmt: skip
         dtypes = tuple([value.dtype for value in given if type(value) is CudaArray])
         key = ("wide", device, low, dtypes, widths, special, *map(id, constants))
         pack, function, threads, shared, rare = self.found.get(key) or self._variant(
