@@ -376,10 +376,7 @@ class _Launcher:
             function = self.driver.get_function(module, binary.entry)
             if binary.shared > 48 << 10:
                 self.driver.set_max_shared(function, binary.shared)
-            words = [_format(kind) for kind in types.values() if kind != "None"]
-            pack = struct.Struct(
-                "<" + "".join([f"{word}{8 - struct.calcsize(word)}x" for word in words]) + "QQ"
-            ).pack_into
+            pack = struct.Struct("<" + "".join(map(_format, types.values())) + "QQ").pack_into
             threads = (binary.threads or named["threads"], 1, 1)
             rare = binary if binary.scratch or binary.cluster > 1 else None
             found = self.found[key] = (pack, function, threads, binary.shared, rare)
