@@ -456,13 +456,8 @@ class PrivateMemory:
     def ask(self, nbytes: int) -> int:
         used, memory = driver.get("CUDAGraph"), memory_of(self.device)
         memory.counts.misses += 1
-        pointer = 0
-        for attempt in range(2):
-            if memory.limit is None or memory.counts.held + nbytes <= memory.limit:
-                pointer = used.allocate_fixed(self.device, nbytes)
-            if pointer or attempt:
-                break
-            memory.give_back(0)
+        within = memory.limit is None or memory.counts.held + nbytes <= memory.limit
+        pointer = used.allocate_fixed(self.device, nbytes) if within else 0
         if not pointer:
             memory.counts.failures += 1
             raise memory.error(nbytes)

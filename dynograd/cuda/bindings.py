@@ -80,6 +80,17 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
+class _Handles(dict):
+    """Raw handles as the binding's objects: it makes a new one of each int it is given, which costs more than looking here."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __missing__(self, handle: int) -> Any:
+        found = self[handle] = self.kind(handle)
+        return found
+
+
 class CudaDriver:
     """The calls that dynograd makes; see `EmulatedDriver` for what each means."""
 
@@ -109,6 +120,7 @@ class CudaDriver:
     def _bind(self) -> None:
         """The calls of every step, with nothing between them and the binding but the check of what came back."""
         start, fail = self.api.cuLaunchKernel, self._fail
+        functions, handles = _Handles(self.api.CUfunction), _Handles(self.api.CUstream)
 
         def launch(
             function: int,
@@ -121,7 +133,7 @@ class CudaDriver:
             """Starts a kernel. `parameters` is the address of an array with the addresses of its arguments."""
             gx, gy, gz = grid
             bx, by, bz = block
-            (code,) = start(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, 0)
+            (code,) = start(functions[function], gx, gy, gz, bx, by, bz, shared, handles[stream], parameters, 0)
             self.last = function
             if code:
                 self._launch_failed(code, function, grid, block, shared)

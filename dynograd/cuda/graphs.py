@@ -7,6 +7,7 @@ outside that die during the capture are kept as long as the graph.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from typing import Any
 
@@ -161,8 +162,11 @@ class graph:
         self._context = streams.StreamContext(stream)
 
     def __enter__(self) -> None:
-        # Work before the capture is done first, and what it left in the caches can be used by the graph.
-        streams.synchronize(self.capture_stream.device_index)
+        # Idle memory goes back first: the graph's own comes from what the device has left.
+        gc.collect()
+        if current.captured_device < 0:
+            release_dead()
+            allocator.empty_cache(self.capture_stream.device_index)
         self._context.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.mode)

@@ -360,13 +360,13 @@ class Event:
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> None:
+        self._event: Any = None
+        self._index = -1
         if interprocess:
             raise DeviceError(
                 "Event: events of several processes are not supported. Leave interprocess=False, or wait on the host."
             )
         self._timing, self._blocking = enable_timing, blocking
-        self._event: Any = None
-        self._index = -1
 
     def __del__(self) -> None:
         if self._event is not None and _idle_events is not None:
