@@ -1,0 +1,47 @@
+"""Whether sums into shared places must repeat bit for bit on a GPU, where threads otherwise add in the order in which they arrive.
+
+On the CPU every result repeats already. Kernels ask `are_deterministic_algorithms_enabled()` when they choose how to add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "use_deterministic_algorithms",
+]
+
+_wanted = _warn_only = False
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Makes `index_add`, `scatter_add`, gradients of `embedding` and their like repeat bit for bit on a GPU, at the price of a sort.
+
+    Args:
+        mode: True for results that repeat, False for the fastest.
+        warn_only: accepted for PyTorch's sake; no op lacks a way that repeats.
+
+    >>> dynograd.use_deterministic_algorithms(True)
+    >>> dynograd.are_deterministic_algorithms_enabled()
+    True
+    >>> dynograd.use_deterministic_algorithms(False)
+    """
+    global _wanted, _warn_only
+    _wanted, _warn_only = _truth(mode), _truth(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms(True)` holds."""
+    return _wanted
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return _wanted and _warn_only
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"use_deterministic_algorithms: expected True or False, got {value!r}.")
+    return value

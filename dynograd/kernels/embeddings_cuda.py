@@ -1,0 +1,23 @@
+"""Rows picked by index, and gradients added back into them, on CudaArrays. Half types add up in float32."""
+
+from __future__ import annotations
+
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.kernels.copies_cuda import contiguous, sum_dtype, zeros
+from dynograd.kernels.scatters_cuda import add_slices, take
+
+__all__ = ["embedding_backward", "embedding_forward"]
+
+
+def embedding_forward(weight: CudaArray, indices: CudaArray) -> CudaArray:
+    """weight[indices]: shape of `indices` plus the weight's columns."""
+    return take(weight, indices, 0, "embedding", False)
+
+
+def embedding_backward(g: CudaArray, indices: CudaArray, num_rows: int, padding_idx: int | None) -> CudaArray:
+    """Gradient of the (num_rows, D) weight: the sum of each row's uses; row `padding_idx` (None for none) gets 0."""
+    result = zeros((num_rows, g.shape[-1]), sum_dtype(g.dtype), g.device_index)
+    skipped = -1 if padding_idx is None else padding_idx
+    lines = contiguous(g).reshape((indices.size, g.shape[-1]))
+    add_slices(result, 0, contiguous(indices).reshape(-1), lines, "embedding", False, skipped)
+    return result.astype(g.dtype, copy=False)
