@@ -161,7 +161,7 @@ class _Kernel:
         """The function that callers call."""
         given = f"({''.join(f'{name}, ' for name in self.names)})"
         constants = f"({''.join(f'{name}, ' for name in self.constants)})"
-        text = f"{self.heading()}\n    _call(grid, {given}, {constants})\n"
+        text = f"{self.heading()}\n    _call(_grid, {given}, {constants})\n"
         space = {
             "_call": self.call,
             "__name__": self.module,
@@ -180,7 +180,7 @@ class _Kernel:
             return f"{name}=_d_{name}" if name in self.defaults else name
 
         star = ["*"] if keywords and self.constants else []
-        return f"def {self.name}({', '.join(['grid', *map(one, self.names), *star, *map(one, self.constants)])}):"
+        return f"def {self.name}({', '.join(['_grid', *map(one, self.names), *star, *map(one, self.constants)])}):"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.title}>"
@@ -246,7 +246,9 @@ class SimtKernel(_Kernel):
         return emulation_cuda.simt_runner(self.function, constants["threads"])
 
     def heading(self, keywords: bool = True) -> str:
-        return super().heading() if not keywords else f"def {self.name}({', '.join(['grid', 'threads', *self.names])}):"
+        return (
+            super().heading() if not keywords else f"def {self.name}({', '.join(['_grid', 'threads', *self.names])}):"
+        )
 
 
 def _is_constexpr(annotation: Any) -> bool:
@@ -288,7 +290,9 @@ class _Launcher:
         kernel, roles = self.kernel, self.roles
         arrays = [name for name, role in zip(kernel.names, roles, strict=True) if role == "A"]
         words = [
-            f"_p_{name}" if role == "A" else name for name, role in zip(kernel.names, roles, strict=True) if role != "N"
+            _array_words(name) if name in kernel.arrays else f"_p_{name}" if role == "A" else name
+            for name, role in zip(kernel.names, roles, strict=True)
+            if role != "N"
         ]
         special = [
             f"not {name} & 15"
@@ -300,48 +304,48 @@ class _Launcher:
         if guarded:
             guard = [f"type({name}) is _{role}" for name, role in zip(kernel.names, roles, strict=True)]
             guard += [f"type({name}) is _t_{name}" for name in kernel.constants]
-            lines = [kernel.heading(), f"    if not ({' and '.join(guard)}): return _call(grid, {given}, {constants})"]
+            lines = [kernel.heading(), f"    if not ({' and '.join(guard)}): return _call(_grid, {given}, {constants})"]
         else:
-            lines = [f"def {kernel.name}({', '.join(['grid', *kernel.names, *kernel.constants])}):"]
-        lines += ["    if 0 in grid: return", "    if len(grid) != 3: grid = (*grid, 1, 1)[:3]"]
+            lines = [f"def {kernel.name}({', '.join(['_grid', *kernel.names, *kernel.constants])}):"]
+        lines += ["    if 0 in _grid: return", "    if len(_grid) != 3: _grid = (*_grid, 1, 1)[:3]"]
         if arrays:
             lines += [f"    _l_{name} = {name}.layout" for name in arrays]
-            lines.append(f"    device = _l_{arrays[0]}.device")
+            lines.append(f"    _device = _l_{arrays[0]}.device")
             if len(arrays) > 1:
-                others = " or ".join([f"_l_{name}.device != device" for name in arrays[1:]])
+                others = " or ".join([f"_l_{name}.device != _device" for name in arrays[1:]])
                 lines.append(f"    if {others}: raise _mixed({', '.join(arrays)})")
             lines += [f"    _p_{name} = {name}.pointer" for name in arrays]
             pointers = [f"_p_{name}" for name in arrays]
-            lines.append(f"    low = ({' | '.join(pointers)}) & 15")
-            lines.append(f"    if low: low = _mask({', '.join(pointers)})")
+            lines.append(f"    _low = ({' | '.join(pointers)}) & 15")
+            lines.append(f"    if _low: _low = _mask({', '.join(pointers)})")
         else:
-            lines += ["    device = _current_device()", "    low = 0"]
+            lines += ["    _device = _current_device()", "    _low = 0"]
         # Constants of Triton's types are told apart by their ids, which costs less than their hash; `_variant` keeps them alive.
         marks = [
             name if one in _PLAIN else f"id({name})"
             for name, one in zip(kernel.constants, constant_types, strict=True)
             if one is not type(None)
         ]
-        key = f"({', '.join(['device', 'low', *[f'_l_{name}.dtype' for name in arrays], *special, *marks])})"
-        packing = f"_pack(block[0], 0, {', '.join([*words, '0', '0'])})"
+        key = f"({', '.join(['_device', '_low', *[f'_l_{name}.dtype' for name in arrays], *special, *marks])})"
+        packing = f"_pack(_block[0], 0, {', '.join([*words, '0', '0'])})"
         lines += [
-            f"    found = _variants.get({key})",
-            f"    if found is None: found = _variant({key}, {given}, {constants}, device)",
-            "    _pack, function, threads, shared, special = found",
-            "    stream = _active.active.get(device)",
-            "    if stream is None: stream = _current_handle(device)",
-            "    block = _local.block",
+            f"    _found = _variants.get({key})",
+            f"    if _found is None: _found = _variant({key}, {given}, {constants}, _device)",
+            "    _pack, _function, _threads, _shared, _special = _found",
+            "    _stream = _active.active.get(_device)",
+            "    if _stream is None: _stream = _current_handle(_device)",
+            "    _block = _local.block",
         ]
         if set(roles) & set("ifd"):
             lines += [
                 f"    try: {packing}",
-                f"    except _too_wide: return _wide(grid, {given}, {constants}, device, low)",
+                f"    except _too_wide: return _wide(_grid, {given}, {constants}, _device, _low)",
             ]
         else:
             lines.append(f"    {packing}")
         lines += [
-            f"    if special is not None: return _rare(grid, device, block, {len(words)}, found)",
-            "    _put(function, grid, threads, shared, stream, block[1])",
+            f"    if _special is not None: return _rare(_grid, _device, _block, {len(words)}, _found)",
+            "    _put(_function, _grid, _threads, _shared, _stream, _block[1])",
         ]
         return "\n".join(lines) + "\n"
 
@@ -414,7 +418,8 @@ class _Launcher:
             for name, value in zip(self.kernel.names, given, strict=True)
         ])  # fmt: skip
         dtypes = tuple([value.dtype for value in given if type(value) is CudaArray])
-        key = ("wide", device, low, dtypes, widths, special, *map(id, constants))
+        marks = [one if type(one) in _PLAIN else id(one) for one in constants]
+        key = ("wide", device, low, dtypes, widths, special, *marks)
         pack, function, threads, shared, rare = self.found.get(key) or self._variant(
             key, tuple(given), constants, device, wide=True
         )
