@@ -99,9 +99,11 @@ def test_batch_norm(shape, training, affine, dtype):
 def test_far_from_zero():
     """Two passes: the variance does not vanish beside a large mean."""
     x = (1e4 + np.random.default_rng(3).normal(size=(32, 64, 8))).astype(np.float32)
+    last = np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1)
     for y in (
         normalizations_cpu.layer_norm_forward(x, 2, None, None, 0.0)[0],
         normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, 0.0)[0].transpose(1, 0, 2),
+        normalizations_cpu.batch_norm_forward(last, None, None, None, None, True, 0.1, 0.0)[0].transpose(1, 0, 2),
     ):
         np.testing.assert_allclose(y.reshape(len(y), -1).std(axis=1), np.ones(len(y)), rtol=1e-3)
 
@@ -156,7 +158,7 @@ def test_group_norm(shape, groups, affine, dtype):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("shape", [(4, 3, 5, 6), (16, 8, 4, 4), (2, 200, 3, 3)])
+@pytest.mark.parametrize("shape", [(4, 3, 5, 6), (16, 8, 4, 4), (2, 200, 3, 3), (5, 24, 40, 41), (2, 300, 13, 13)])
 def test_channels_last_memory(shape, training):
     """Channels beside each other in memory: the same numbers, in the same order."""
     random = np.random.default_rng(7)
@@ -173,10 +175,13 @@ def test_channels_last_memory(shape, training):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("shape", [(64, 16, 20, 20), (20000, 16), (3, 12, 5000)])
-def test_parts_change_no_bits(shape):
+def test_parts_change_no_bits(shape, last):
     random = np.random.default_rng(8)
     x, g = random.normal(size=(2, *shape)).astype(np.float32)
+    if last:
+        x, g = (np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1) for array in (x, g))
     before, found = threads.get_num_threads(), []
     for count in (1, 2):
         threads.set_num_threads(count)

@@ -134,6 +134,15 @@ def test_adaptive(spatial, count):
     np.testing.assert_allclose(poolings_cpu.adaptive_avg_pool_backward(g, x.shape, output), gx, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_gradient_of_one_window_is_a_view(kind):
+    """So that what reads it next chooses the order of memory."""
+    g = np.arange(6, dtype=kind).reshape(2, 3, 1, 1)
+    gx = poolings_cpu.adaptive_avg_pool_backward(g, (2, 3, 4, 5), (1, 1))
+    assert gx.strides[2:] == (0, 0) and gx.dtype == kind
+    np.testing.assert_allclose(gx, np.broadcast_to(g.astype(float) / 20, gx.shape), rtol=1e-3)
+
+
 def test_unpool_undoes_max_pool():
     x = np.random.default_rng(5).normal(size=(2, 3, 4, 6)).astype(np.float32)
     values, indices = poolings_cpu.max_pool_forward(x, (2, 2), (2, 2), (0, 0), (1, 1), False)
