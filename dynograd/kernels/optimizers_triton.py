@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from dynograd.kernels.launching_cuda import triton_kernel
-from dynograd.kernels.tables_triton import part_of
+from dynograd.kernels.tables_triton import part_of, place_of, put, taken
 
 __all__ = ["adam_blocks", "count_steps", "sgd_blocks"]
 
@@ -17,11 +17,47 @@ _TABLE = {"rows": "*i64", "places": "*i32", "ALIGNED": True, "BLOCK": 1024, "num
 
 
 @triton.jit
-def _wide(x):
-    if x.dtype == tl.float64:
-        return x
+def _sgd(
+    rows, row, i, exists, sign, decay, momentum, fresh, ahead, straight, rate,
+    T: tl.constexpr, MOMENTUM: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    at = part_of(rows, row, 0, T, ALIGNED) + i
+    value = taken(at, exists, WHOLE)
+    g = sign * taken(part_of(rows, row, 1, T, ALIGNED) + i, exists, WHOLE) + decay * value
+    if MOMENTUM:
+        held = part_of(rows, row, 2, T, ALIGNED) + i
+        new = tl.load(rows + row * 8 + 7) != 0
+        buffer = momentum * taken(held, exists, WHOLE) + tl.where(new, g, fresh * g)
+        put(held, buffer, exists, T, WHOLE)
+        g = straight * g + ahead * buffer
+    put(at, value - rate * g, exists, T, WHOLE)
+
+
+@triton.jit
+def _adam(
+    rows, row, i, exists, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
+    T: tl.constexpr, HIGHEST: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    at = part_of(rows, row, 0, T, ALIGNED) + i
+    mean_at = part_of(rows, row, 2, T, ALIGNED) + i
+    square_at = part_of(rows, row, 3, T, ALIGNED) + i
+    value = taken(at, exists, WHOLE) * shrink
+    g = sign * taken(part_of(rows, row, 1, T, ALIGNED) + i, exists, WHOLE) + decay * value
+    mean = taken(mean_at, exists, WHOLE)
+    mean = mean + one_less_1 * (g - mean)
+    square = beta2 * taken(square_at, exists, WHOLE) + one_less_2 * g * g
+    put(mean_at, mean, exists, T, WHOLE)
+    put(square_at, square, exists, T, WHOLE)
+    if HIGHEST:
+        highest_at = part_of(rows, row, 4, T, ALIGNED) + i
+        highest = taken(highest_at, exists, WHOLE)
+        square = tl.where((square > highest) | (square != square), square, highest)
+        put(highest_at, square, exists, T, WHOLE)
+    if square.dtype == tl.float64:
+        root = tl.sqrt(square)
     else:
-        return x.to(tl.float32)
+        root = tl.sqrt_rn(square)
+    put(at, value - rate * mean / (root / scale + eps), exists, T, WHOLE)
 
 
 @triton_kernel(
@@ -37,21 +73,21 @@ def sgd_blocks(
     T: tl.constexpr, MOMENTUM: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """buffer = momentum * buffer + fresh * g, and a step along straight * g + ahead * buffer."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i = tl.load(places + 2 * tl.program_id(0) + 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    exists = (i < tl.load(rows + row * 8 + 6)) & (tl.load(rows + row * 8 + 1) != 0)
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
+    steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
-        exists = exists & (tl.load(found) == 0.0)
-    at = part_of(rows, row, 0, T, ALIGNED) + i
-    value = _wide(tl.load(at, mask=exists, other=0.0))
-    g = sign * _wide(tl.load(part_of(rows, row, 1, T, ALIGNED) + i, mask=exists, other=0.0)) + decay * value
-    if MOMENTUM:
-        held = part_of(rows, row, 2, T, ALIGNED) + i
-        new = tl.load(rows + row * 8 + 7) != 0
-        buffer = momentum * _wide(tl.load(held, mask=exists, other=0.0)) + tl.where(new, g, fresh * g)
-        tl.store(held, buffer.to(T), mask=exists)
-        g = straight * g + ahead * buffer
-    tl.store(at, (value - rate * g).to(T), mask=exists)
+        steps = steps & (tl.load(found) == 0.0)
+    if steps:
+        if first + BLOCK <= size:
+            _sgd(
+                rows, row, i, i < size, sign, decay, momentum, fresh, ahead, straight, rate, T, MOMENTUM, ALIGNED, True
+            )
+        else:
+            _sgd(
+                rows, row, i, i < size, sign, decay, momentum, fresh, ahead, straight, rate, T, MOMENTUM, ALIGNED, False
+            )
 
 
 @triton_kernel(
@@ -70,35 +106,56 @@ def adam_blocks(
     T: tl.constexpr, HIGHEST: tl.constexpr, OWN_RATES: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Adam, AdamW and AMSGrad (HIGHEST); OWN_RATES: each row's rate and scale lie in `rates`."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i = tl.load(places + 2 * tl.program_id(0) + 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    exists = (i < tl.load(rows + row * 8 + 6)) & (tl.load(rows + row * 8 + 1) != 0)
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
+    steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
-        exists = exists & (tl.load(found) == 0.0)
+        steps = steps & (tl.load(found) == 0.0)
     if OWN_RATES:
         rate = tl.load(rates + 2 * row)
         scale = tl.load(rates + 2 * row + 1)
-    at = part_of(rows, row, 0, T, ALIGNED) + i
-    mean_at = part_of(rows, row, 2, T, ALIGNED) + i
-    square_at = part_of(rows, row, 3, T, ALIGNED) + i
-    value = _wide(tl.load(at, mask=exists, other=0.0)) * shrink
-    g = sign * _wide(tl.load(part_of(rows, row, 1, T, ALIGNED) + i, mask=exists, other=0.0)) + decay * value
-    mean = _wide(tl.load(mean_at, mask=exists, other=0.0))
-    square = _wide(tl.load(square_at, mask=exists, other=0.0))
-    mean = mean + one_less_1 * (g - mean)
-    square = beta2 * square + one_less_2 * g * g
-    tl.store(mean_at, mean.to(T), mask=exists)
-    tl.store(square_at, square.to(T), mask=exists)
-    if HIGHEST:
-        highest_at = part_of(rows, row, 4, T, ALIGNED) + i
-        highest = _wide(tl.load(highest_at, mask=exists, other=0.0))
-        square = tl.where((square > highest) | (square != square), square, highest)
-        tl.store(highest_at, square.to(T), mask=exists)
-    if square.dtype == tl.float64:
-        root = tl.sqrt(square)
-    else:
-        root = tl.sqrt_rn(square)
-    tl.store(at, (value - rate * mean / (root / scale + eps)).to(T), mask=exists)
+    if steps:
+        if first + BLOCK <= size:
+            _adam(
+                rows,
+                row,
+                i,
+                i < size,
+                sign,
+                shrink,
+                decay,
+                one_less_1,
+                beta2,
+                one_less_2,
+                eps,
+                rate,
+                scale,
+                T,
+                HIGHEST,
+                ALIGNED,
+                True,
+            )
+        else:
+            _adam(
+                rows,
+                row,
+                i,
+                i < size,
+                sign,
+                shrink,
+                decay,
+                one_less_1,
+                beta2,
+                one_less_2,
+                eps,
+                rate,
+                scale,
+                T,
+                HIGHEST,
+                ALIGNED,
+                False,
+            )
 
 
 @triton_kernel(

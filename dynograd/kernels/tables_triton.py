@@ -10,7 +10,18 @@ import triton.language as tl
 from dynograd.kernels import math_triton
 from dynograd.kernels.launching_cuda import triton_kernel
 
-__all__ = ["bound_blocks", "fill_blocks", "part_of", "scale_blocks", "square_blocks", "unscale_blocks"]
+__all__ = [
+    "bound_blocks",
+    "fill_blocks",
+    "part_of",
+    "place_of",
+    "put",
+    "scale_blocks",
+    "square_blocks",
+    "taken",
+    "total_of",
+    "unscale_blocks",
+]
 
 _FLOAT32 = {"rows": "*i64", "places": "*i32", "T": tl.float32, "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
 _BFLOAT16 = {**_FLOAT32, "T": tl.bfloat16}
@@ -20,27 +31,78 @@ _FLOAT64 = {**_FLOAT32, "T": tl.float64}
 @triton.jit
 def part_of(rows, row, column: tl.constexpr, T: tl.constexpr, ALIGNED: tl.constexpr):
     """The address in a column, as a pointer; ALIGNED promises that it is a multiple of 16."""
-    address = tl.load(rows + row * 8 + column)
+    address = tl.load(rows + row * 8 + column).to(tl.pointer_type(T))
     if ALIGNED:
         address = tl.multiple_of(address, 16)
-    return address.to(tl.pointer_type(T))
+    return address
 
 
 @triton.jit
-def _elements(rows, row, places, BLOCK: tl.constexpr):
-    """Which elements of its row the program has, and which of them exist."""
-    size = tl.load(rows + row * 8 + 6)
-    i = tl.load(places + 2 * tl.program_id(0) + 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    return i, i < size
+def taken(at, exists, WHOLE: tl.constexpr):
+    """The elements at these addresses, in float32 or float64. Of a WHOLE block all exist: without a mask memory is read in wide pieces."""
+    if WHOLE:
+        found = tl.load(at)
+    else:
+        found = tl.load(at, mask=exists, other=0.0)
+    if found.dtype == tl.float64:
+        return found
+    else:
+        return found.to(tl.float32)
+
+
+@triton.jit
+def put(at, value, exists, T: tl.constexpr, WHOLE: tl.constexpr):
+    if WHOLE:
+        tl.store(at, value.to(T))
+    else:
+        tl.store(at, value.to(T), mask=exists)
+
+
+@triton.jit
+def place_of(places, BLOCK: tl.constexpr):
+    """The program's row, and the first of its elements."""
+    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
+    first = tl.load(places + 2 * tl.program_id(0) + 1).to(tl.int64) * BLOCK
+    return row, first
+
+
+@triton.jit
+def _scaled(x, exists, by, T: tl.constexpr, WHOLE: tl.constexpr):
+    put(x, taken(x, exists, WHOLE) * by, exists, T, WHOLE)
+
+
+@triton.jit
+def _bounded(x, exists, least, most, T: tl.constexpr, WHOLE: tl.constexpr):
+    value = taken(x, exists, WHOLE)
+    value = tl.where(value < least, least, value)
+    put(x, tl.where(value > most, most, value), exists, T, WHOLE)
+
+
+@triton.jit
+def _unscaled(x, exists, by, found, T: tl.constexpr, WHOLE: tl.constexpr):
+    value = taken(x, exists, WHOLE)
+    bad = tl.max((math_triton.isfinite(value) == 0).to(tl.int32), axis=0)
+    tl.store(found, 1.0, mask=bad != 0)
+    put(x, value * by.to(value.dtype), exists, T, WHOLE)
+
+
+@triton.jit
+def _squares(x, exists, sums, WHOLE: tl.constexpr):
+    value = taken(x, exists, WHOLE)
+    tl.store(sums + tl.program_id(0), tl.sum(value * value, axis=0))
 
 
 @triton_kernel(variants=[{**one, "sums": "*fp32"} for one in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "sums": "*fp64"}])
 def square_blocks(rows, places, sums, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
     """The sum of squares of each block."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i, exists = _elements(rows, row, places, BLOCK)
-    x = tl.load(part_of(rows, row, 0, T, ALIGNED) + i, mask=exists, other=0.0).to(sums.dtype.element_ty)
-    tl.store(sums + tl.program_id(0), tl.sum(x * x, axis=0))
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
+    x = part_of(rows, row, 0, T, ALIGNED) + i
+    if first + BLOCK <= size:
+        _squares(x, i < size, sums, True)
+    else:
+        _squares(x, i < size, sums, False)
 
 
 @triton_kernel(
@@ -69,18 +131,22 @@ def scale_blocks(
     rows, places, factor, T: tl.constexpr, LEAST: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Multiplies by a number, or by that at an address (LEAST), and then nothing is written where it is 1 or more."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i, exists = _elements(rows, row, places, BLOCK)
-    by = factor
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
+    x = part_of(rows, row, 0, T, ALIGNED) + i
     if LEAST:
         by = tl.load(factor)
-        exists = exists & ((by < 1.0) | (by != by))
-    x = part_of(rows, row, 0, T, ALIGNED) + i
-    value = tl.load(x, mask=exists, other=0.0)
-    if value.dtype == tl.float64:
-        tl.store(x, value * by, mask=exists)
+        if (by < 1.0) | (by != by):
+            if first + BLOCK <= size:
+                _scaled(x, i < size, by, T, True)
+            else:
+                _scaled(x, i < size, by, T, False)
     else:
-        tl.store(x, (value.to(tl.float32) * by).to(T), mask=exists)
+        if first + BLOCK <= size:
+            _scaled(x, i < size, factor, T, True)
+        else:
+            _scaled(x, i < size, factor, T, False)
 
 
 @triton_kernel(
@@ -89,36 +155,38 @@ def scale_blocks(
 )
 def bound_blocks(rows, places, least, most, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
     """Moves what is outside to the nearer bound; NaN stays."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i, exists = _elements(rows, row, places, BLOCK)
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
     x = part_of(rows, row, 0, T, ALIGNED) + i
-    value = tl.load(x, mask=exists, other=0.0)
-    if value.dtype != tl.float64:
-        value = value.to(tl.float32)
-    value = tl.where(value < least, least, value)
-    value = tl.where(value > most, most, value)
-    tl.store(x, value.to(T), mask=exists)
+    if first + BLOCK <= size:
+        _bounded(x, i < size, least, most, T, True)
+    else:
+        _bounded(x, i < size, least, most, T, False)
 
 
 @triton_kernel(variants=[{**one, "value": "fp32"} for one in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "value": "fp64"}])
 def fill_blocks(rows, places, value, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i, exists = _elements(rows, row, places, BLOCK)
-    tl.store(part_of(rows, row, 0, T, ALIGNED) + i, (tl.zeros((BLOCK,), tl.float32) + value).to(T), mask=exists)
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
+    x = part_of(rows, row, 0, T, ALIGNED) + i
+    block = tl.zeros((BLOCK,), tl.float32) + value
+    if first + BLOCK <= size:
+        put(x, block, i < size, T, True)
+    else:
+        put(x, block, i < size, T, False)
 
 
 @triton_kernel(variants=[{**one, "inverse": "*fp32", "found": "*fp32"} for one in (_FLOAT32, _BFLOAT16, _FLOAT64)])
 def unscale_blocks(rows, places, inverse, found, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
     """Multiplies by the number at `inverse`; writes 1 to `found` when a gradient is not finite."""
-    row = tl.load(places + 2 * tl.program_id(0)).to(tl.int64)
-    i, exists = _elements(rows, row, places, BLOCK)
+    row, first = place_of(places, BLOCK)
+    i = first + tl.arange(0, BLOCK)
+    size = tl.load(rows + row * 8 + 6)
     x = part_of(rows, row, 0, T, ALIGNED) + i
-    value = tl.load(x, mask=exists, other=0.0)
     by = tl.load(inverse)
-    if value.dtype == tl.float64:
-        by = by.to(tl.float64)
+    if first + BLOCK <= size:
+        _unscaled(x, i < size, by, found, T, True)
     else:
-        value = value.to(tl.float32)
-    bad = tl.max((math_triton.isfinite(value) == 0).to(tl.int32), axis=0)
-    tl.store(found, 1.0, mask=bad != 0)
-    tl.store(x, (value * by).to(T), mask=exists)
+        _unscaled(x, i < size, by, found, T, False)
