@@ -10,6 +10,7 @@ Streams are ordered queues (`Stream`, `stream`, `Event`), memory comes back for 
 from __future__ import annotations
 
 from dynograd.cuda import amp, driver, nvtx, random
+from dynograd.cuda.driver import get_sync_debug_mode, set_sync_debug_mode
 from dynograd.cuda.faults import CudaError
 from dynograd.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from dynograd.cuda.memory import (
@@ -94,6 +95,7 @@ __all__ = [
     "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
     "host_memory_stats",
@@ -126,6 +128,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "synchronize",
     "unavailable_reason",

@@ -61,6 +61,8 @@ def to_host(
             "Read them after the replay."
         )
     stream, used = streams.current_handle(device), driver.get("cpu")
+    if wait and driver._read_mode:
+        driver.about_to_wait("cpu")
     if block is not None:
         used.copy_to_host(target, source, nbytes, stream)
         if device not in current.captures:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,43 @@ def synchronizations() -> int:
 checks: list[
     Callable[[int], None]
 ] = []  # layers above put here what is to be looked at when a device has been waited for
+
+
+_read_mode = 0  # what reading a value does beside waiting: 0 nothing, 1 a warning, 2 an error
+
+
+def about_to_wait(who: str) -> None:
+    """Says that the host will wait because somebody reads values; see `set_sync_debug_mode`."""
+    if _read_mode == 1:
+        warnings.warn(f"{who}: called a synchronizing CUDA operation", UserWarning, stacklevel=4)
+    elif _read_mode == 2:
+        raise DeviceError(
+            f"{who}: called a synchronizing CUDA operation, and set_sync_debug_mode('error') forbids that. Keep the value on the "
+            f"device, or read it outside of the loop."
+        )
+
+
+def get_sync_debug_mode() -> int:
+    """0, 1 or 2: see `set_sync_debug_mode`.
+
+    >>> dynograd.cuda.get_sync_debug_mode()
+    0
+    """
+    return _read_mode
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """What reading values from a device (`item`, `numpy`, `cpu`) does, beside waiting for it: finds what slows a training step.
+
+    Args:
+        debug_mode: "default" or 0, nothing; "warn" or 1; "error" or 2.
+    """
+    global _read_mode
+    modes = {"default": 0, "warn": 1, "error": 2}
+    number = modes.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if number not in (0, 1, 2):
+        raise ValueError(f"set_sync_debug_mode: expected 'default', 'warn', 'error' or 0, 1, 2, got {debug_mode!r}.")
+    _read_mode = number
 
 
 def waited(device: int) -> None:

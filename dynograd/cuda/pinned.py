@@ -56,13 +56,13 @@ def allocate(nbytes: int) -> PinnedBlock:
     if nbytes <= 0:
         return PinnedBlock(0, 0, 0)
     size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
+    used = driver.get("pin_memory")  # before the lock, which a forked child may have inherited locked
     with _lock:
         if _leaving:
             _collect()
         shelf = _shelves.setdefault(size, [])
         if shelf:
             return PinnedBlock(shelf.pop(), nbytes, size)
-        used = driver.get("pin_memory")
         pointer = used.allocate_pinned(size)
         if not pointer:
             empty_cache()

@@ -1,6 +1,7 @@
 """The caching allocator: sizes, reuse, statistics, streams, limits, threads."""
 
 import gc
+import itertools
 import threading
 
 import pytest
@@ -43,7 +44,7 @@ def test_views_keep_their_block_and_none_dies_twice():
     blocks = [allocator.allocate(4096, 0) for _ in range(50)]
     assert len({block.pointer for block in blocks}) == 50
     spans = sorted([(block.pointer, block.pointer + block.home.size) for block in blocks])
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 def test_empty_blocks_need_no_memory(lib):

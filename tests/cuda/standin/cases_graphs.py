@@ -53,7 +53,7 @@ def test_nothing_runs_during_the_capture(lib, kernels, block, read):
 
 
 def test_a_replay_waits_for_nothing_and_follows_the_current_stream(kernels, captured, read):
-    graph, source, out = captured()
+    graph, _source, out = captured()
     side, waits = cuda.Stream(), driver.synchronizations()
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
@@ -63,7 +63,7 @@ def test_a_replay_waits_for_nothing_and_follows_the_current_stream(kernels, capt
 
 
 def test_memory_of_a_graph_is_its_own(kernels, block, captured):
-    graph, source, out = captured()
+    _graph, _source, out = captured()
     inside = {out.pointer}
     live = [block(1000) for _ in range(2000)]
     assert not inside & {one.pointer for one in live}

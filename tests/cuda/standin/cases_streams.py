@@ -199,6 +199,24 @@ def test_synchronizations_are_counted():
     assert driver.synchronizations() == before + 3
 
 
+def test_reads_can_be_found(block, read):
+    one = block(10)
+    assert cuda.get_sync_debug_mode() == 0
+    try:
+        cuda.set_sync_debug_mode("warn")
+        with pytest.warns(UserWarning, match="synchronizing CUDA operation"):
+            read(one)
+        cuda.set_sync_debug_mode(2)
+        with pytest.raises(DeviceError, match=r"set_sync_debug_mode\('error'\) forbids"):
+            read(one)
+        cuda.synchronize()  # asked for, so allowed
+        with pytest.raises(ValueError, match="expected 'default', 'warn', 'error' or 0, 1, 2, got 'loud'"):
+            cuda.set_sync_debug_mode("loud")
+    finally:
+        cuda.set_sync_debug_mode("default")
+    read(one)
+
+
 def test_what_is_noted_on_the_device_is_looked_at_after_waiting(monkeypatch):
     seen = []
     monkeypatch.setattr(driver, "checks", [seen.append])
