@@ -99,7 +99,7 @@ def sum_of_squares(arrays: list[Any]) -> Any:
         sums = cuda_arrays.empty((table.blocks,), kinds_of(table.kind)[1], table.device)
         total = cuda_arrays.empty((), numpy.dtype(numpy.float64), table.device)
         square_blocks((table.blocks,), table.rows, table.places, sums, **table.constants)
-        total_of((1,), sums, total, table.blocks, BLOCK=1024)
+        total_of((1,), sums, total, table.blocks, BLOCK=4096, num_warps=8)
         totals.append(total)
     found = totals[0]
     for other in totals[1:]:

@@ -107,7 +107,7 @@ def square_blocks(rows, places, sums, T: tl.constexpr, ALIGNED: tl.constexpr, BL
 
 @triton_kernel(
     variants=[
-        {"sums": kind, "total": "*fp64", "count": "i32", "BLOCK": 1024, "num_warps": 4} for kind in ("*fp32", "*fp64")
+        {"sums": kind, "total": "*fp64", "count": "i32", "BLOCK": 4096, "num_warps": 8} for kind in ("*fp32", "*fp64")
     ]
 )
 def total_of(sums, total, count, BLOCK: tl.constexpr):

@@ -34,7 +34,9 @@ class Adam(Optimizer):
         amsgrad: divide by the root of the largest v so far.
         decoupled_weight_decay: shrink p by lr * weight_decay instead (see AdamW).
         maximize: go up instead of down.
-        foreach, fused, capturable: accepted; the step is fused anyway.
+        foreach: accepted; the step is fused anyway.
+        fused, capturable: on a GPU steps are counted there, so that a step can be skipped by a GradScaler, or captured in a graph,
+            without the host.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
     Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 1; Reddi et al., On the
         Convergence of Adam and Beyond, 2018 (arXiv 1904.09237), algorithm 2, with Adam's bias correction as in PyTorch.
@@ -101,13 +103,13 @@ class Adam(Optimizer):
             for p in group["params"]:
                 held = self.state.get(p)
                 if held and not isinstance(held["step"], Tensor):
-                    step = new_step(group)
+                    step = new_step(group, p)
                     arrays.write(step.array, float(held["step"]))
                     held["step"] = step
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = _AMSGRAD_NAMES if group["amsgrad"] else _NAMES
-        return {"step": new_step(group)} | {name: wrap(arrays.zeros_like(p.array)) for name in names[1:]}
+        return {"step": new_step(group, p)} | {name: wrap(arrays.zeros_like(p.array)) for name in names[1:]}
 
     def rule(self, group: dict[str, Any]) -> Rule:
         lr, (beta1, beta2) = group["lr"], group["betas"]

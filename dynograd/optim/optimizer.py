@@ -160,6 +160,9 @@ class Optimizer(HookMethods):
         return loss
 
     def _step_one_by_one(self, params: list[Tensor], group: dict[str, Any], line: Any) -> None:
+        found = getattr(self, "found_inf", None)
+        if found is not None and found.item():
+            return
         recorded = group.get("differentiable", False)
         states_by_parameter = self.state
         for p in params:

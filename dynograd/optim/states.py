@@ -6,17 +6,23 @@ from collections import defaultdict
 from copy import deepcopy
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays, devices, dtypes
 from dynograd.errors import ShapeError, StateDictError
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["new_step", "packed", "unpacked"]
 
 
-def new_step(group: dict[str, Any]) -> Tensor:
-    """A step counter at 0, in the dtype that PyTorch gives it."""
-    wide = dtypes.get_default_dtype() is dtypes.float64 and not (group.get("fused") or group.get("capturable"))
-    return wrap(arrays.zeros((), dtypes.float64 if wide else dtypes.float32))
+def new_step(group: dict[str, Any], p: Tensor | None = None) -> Tensor:
+    """A step counter at 0, in the dtype and (with `fused` or `capturable`) on the device of `p` as PyTorch has it."""
+    with_kernel = _counts_on_device(group)
+    wide = dtypes.get_default_dtype() is dtypes.float64 and not with_kernel
+    device = arrays.device_of(p.array) if with_kernel and p is not None else devices.cpu
+    return wrap(arrays.zeros((), dtypes.float64 if wide else dtypes.float32, device))
+
+
+def _counts_on_device(group: dict[str, Any]) -> bool:
+    return bool(group.get("fused") or group.get("capturable"))
 
 
 def packed(optimizer: Any) -> dict[str, Any]:
@@ -74,14 +80,22 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
 def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any) -> Any:
     """A copy of a state's value, its tensors in the dtype that `p` wants."""
     if isinstance(value, Tensor):
-        return wrap(_in_dtype(p, arrays.copy(value.array), group, name))
+        return wrap(_in_dtype(p, _brought(p, value.array, group, name), group, name))
     if arrays.is_array(value):
-        return wrap(_in_dtype(p, arrays.copy(value), group, name))
+        return wrap(_in_dtype(p, _brought(p, value, group, name), group, name))
     if isinstance(value, dict):
         return {key: _fitted(p, inner, group, key) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set)):
         return type(value)(_fitted(p, inner, group, None) for inner in value)
     return value
+
+
+def _brought(p: Tensor, array: Any, group: dict[str, Any], name: Any) -> Any:
+    """A copy on the parameter's device; step counters that no kernel counts stay where they are."""
+    device = arrays.device_of(p.array)
+    if arrays.device_of(array) == device or (name == "step" and not _counts_on_device(group)):
+        return arrays.copy(array)
+    return arrays.to_device(array, device)
 
 
 def _in_dtype(p: Tensor, array: Any, group: dict[str, Any], name: Any) -> Any:

@@ -1,4 +1,4 @@
-"""All parameters of a group in one compiled call, as far as they are plain: row-major float32 or float64 with states like them.
+"""All parameters of a group in one compiled call or launch, as far as they are plain: row-major, floating, with states like them.
 
 What is updated together depends on the group's parameters alone, and an element's result on that element alone, so training
 resumed from a checkpoint continues as it would have. A plan is made when a group is first updated and again whenever anything
@@ -62,12 +62,13 @@ class Plan:
         self.waiting: list[Tensor] = []
         self.batches: list[Batch] = []
         plain = [p for p in self.params if _is_plain(p.array)]
-        if len(plain) <= FEW_PARAMETERS and sum(p.array.size for p in plain) < FEW_ELEMENTS:
-            plain = []
+        on_cpu = [p for p in plain if type(p.array) is arrays.ndarray]
+        if on_cpu and len(on_cpu) <= FEW_PARAMETERS and sum(p.array.size for p in on_cpu) < FEW_ELEMENTS:
+            plain = [p for p in plain if type(p.array) is not arrays.ndarray]
         chosen = set(plain)
         self.others = [p for p in self.params if p not in chosen]
-        for kind in dict.fromkeys(p.array.dtype for p in plain):
-            self._add([p for p in plain if p.array.dtype == kind], optimizer, rule)
+        for kind in dict.fromkeys(_kind_of(p.array) for p in plain):
+            self._add([p for p in plain if _kind_of(p.array) == kind], optimizer, rule)
 
     def _add(self, alike: list[Tensor], optimizer: Any, rule: Rule) -> None:
         members, new = [], []
@@ -146,16 +147,24 @@ class Batch:
         except AttributeError:  # a gradient is None
             gradients = [None if (g := p._grad) is None else g.array for p in self.members]
         run = kernel("optimizers", rule.kernel, self.arrays[0])
-        bad = run(self.table, gradients, *rule.numbers)
+        more = self._found_inf(optimizer)
+        bad = run(self.table, gradients, *rule.numbers, **more)
         if bad >= 0:
             gradients = [None if g is None else self._mended(optimizer, p, g) for p, g in zip(self.members, gradients)]
-            bad = run(self.table, gradients, *rule.numbers)
+            bad = run(self.table, gradients, *rule.numbers, **more)
             if bad >= 0:
                 return False
         if self.new:
             self.new = []
         stamp_marks(self.marks, gradients, line)
         return True
+
+    def _found_inf(self, optimizer: Any) -> dict[str, Any]:
+        """What a GradScaler has said of the gradients, for a kernel that looks at it without the host."""
+        found = getattr(optimizer, "found_inf", None)
+        if found is None:
+            return {}
+        return {"found_inf": arrays.to_device(found.array, arrays.device_of(self.arrays[0]))}
 
     def _mended(self, optimizer: Any, p: Tensor, g: Any) -> Any:
         """A gradient as the table wants it: the parameter's dtype, in order."""
@@ -191,7 +200,14 @@ def shape_error(optimizer: Any, name: str, found: Any, parameter: Any) -> ShapeE
 
 
 def _is_plain(array: Any) -> bool:
+    if type(array) is arrays.CudaArray:
+        return array.is_contiguous and array.dtype.name in ("float32", "bfloat16", "float16", "float64")
     return type(array) is arrays.ndarray and array.dtype.char in "fd" and array.flags.carray
+
+
+def _kind_of(array: Any) -> tuple[Any, ...]:
+    """What arrays of one batch have in common."""
+    return (array.dtype, array.device_index) if type(array) is arrays.CudaArray else (array.dtype,)
 
 
 def _states_fit(p: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> bool:
@@ -202,6 +218,6 @@ def _states_fit(p: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> boo
         if name == "step":
             if value.array.size != 1:
                 return False
-        elif value.array.dtype != p.array.dtype or value.array.shape != p.array.shape:
+        elif _kind_of(value.array) != _kind_of(p.array) or value.array.shape != p.array.shape:
             return False
     return True

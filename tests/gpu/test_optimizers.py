@@ -177,7 +177,11 @@ def test_scaling_bounding_and_filling(kind):
     arrays[1][0, :2] = numpy.nan, 3
     ours, view = up(arrays), up([arrays[1]])[0].T
     tables_cuda.scale([*ours, view], 0.5)
-    same([*down(ours), view.numpy()], [one * one.dtype.type(0.5) for one in arrays] + [arrays[1].T * arrays[1].dtype.type(0.5)], kind)
+    same(
+        [*down(ours), view.numpy()],
+        [one * one.dtype.type(0.5) for one in arrays] + [arrays[1].T * arrays[1].dtype.type(0.5)],
+        kind,
+    )
     tables_cuda.bound([*ours, view], -0.25, 0.125)
     for one in [*down(ours), view.numpy()]:
         shown = one.astype(float)[~numpy.isnan(one.astype(float))]

@@ -86,7 +86,8 @@ def get_total_norm(
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """The scaling of `clip_grad_norm_` by a norm computed before, e.g. by `get_total_norm`."""
     grads = [p.grad.array for p in _listed(parameters) if p.grad is not None]
-    arrays.quietly(_scale, grads, max_norm, float(total_norm), caller())
+    norm = total_norm.array if _on_gpu(grads) and isinstance(total_norm, Tensor) else float(total_norm)
+    arrays.quietly(_scale, grads, max_norm, norm, caller())
 
 
 def clip_grad_norm(
@@ -109,38 +110,63 @@ def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> float:
+def _on_gpu(given: list[Any]) -> bool:
+    return bool(given) and type(given[0]) is arrays.CudaArray
+
+
+def _norm_on_gpu(given: list[Any], norm_type: float) -> Any:
+    """The norm as a float64 array of no dims on the device: nobody waits for it."""
+    if norm_type == 2.0:
+        return kernel("tables", "sum_of_squares", given[0])(given) ** 0.5
+    vector_norm = kernel("norms", "vector_norm_forward", given[0])
+    norms = arrays.empty((len(given),), dtypes.float64, given[0].device)
+    for place, one in enumerate(given):
+        arrays.write(norms[place], vector_norm(one, norm_type, None, False))
+    return vector_norm(norms, norm_type, None, False)
+
+
+def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> Any:
     """The norm of the arrays' norms, in double precision."""
     norm_type = float(norm_type)
     if not given:
         return 0.0
-    if norm_type == 2.0:
+    if _on_gpu(given):
+        norm = _norm_on_gpu(given, norm_type)
+        if not error_if_nonfinite:
+            return norm
+    elif norm_type == 2.0:
         norm = math.sqrt(kernel("tables", "sum_of_squares", given[0])(given))
     else:
         vector_norm = kernel("norms", "vector_norm_forward", given[0])
         norms = arrays.from_python([float(vector_norm(one, norm_type, None, False)) for one in given], dtypes.float64)
         norm = float(vector_norm(norms, norm_type, None, False))
-    if error_if_nonfinite and not math.isfinite(norm):
+    if error_if_nonfinite and not math.isfinite(float(norm)):
         raise RuntimeError(
-            f"clip_grad_norm_: The total norm of order {norm_type} for gradients from `parameters` is non-finite ({norm}), so it cannot "
+            f"clip_grad_norm_: The total norm of order {norm_type} for gradients from `parameters` is non-finite ({float(norm)}), so it cannot "
             f"be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`."
         )
     return norm
 
 
-def _scale(grads: list[Any], max_norm: float, norm: float, line: Any) -> None:
+def _scale(grads: list[Any], max_norm: float, norm: Any, line: Any) -> None:
     factor = float(max_norm) / (norm + 1e-6)
+    if type(factor) is arrays.CudaArray:
+        kernel("tables", "scale", grads[0])(grads, arrays.cast(factor, dtypes.float32))
+        stamp_all(grads, line)
+        return
     if factor >= 1.0 or not grads:
         return
     kernel("tables", "scale", grads[0])(grads, factor)
     stamp_all(grads, line)
 
 
-def _as_tensor(norm: float, given: list[Any]) -> Tensor:
+def _as_tensor(norm: Any, given: list[Any]) -> Tensor:
     found = dtypes.float32
     if given:
         found = dtypes.BY_NUM[given[0].real.dtype.num]
         for one in given[1:]:
             other = dtypes.BY_NUM[one.real.dtype.num]
             found = found if other is found else dtypes.promote_types(found, other)
+    if type(norm) is arrays.CudaArray:
+        return wrap(arrays.cast(norm, found))
     return wrap(arrays.quietly(arrays.full, (), norm, found))

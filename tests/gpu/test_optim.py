@@ -1,0 +1,132 @@
+"""Optimizers and clipping on CUDA parameters, beside the same on the CPU."""
+
+import io
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import optim
+
+KINDS = {
+    "sgd": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "adam": lambda ps: optim.Adam(ps, lr=0.01, weight_decay=0.1),
+    "adamw": lambda ps: optim.AdamW(ps, lr=0.01),
+    "amsgrad": lambda ps: optim.Adam(ps, lr=0.01, amsgrad=True),
+    "adamw fused": lambda ps: optim.AdamW(ps, lr=0.01, fused=True),
+    "adamw capturable": lambda ps: optim.AdamW(ps, lr=0.01, capturable=True),
+}
+SHAPES = [(4, 6), (6,), (), (3, 2, 2)]
+
+
+def parameters(device, dtype=dynograd.float32):
+    draw = numpy.random.default_rng(0)
+    made = [dynograd.tensor(draw.uniform(-1, 1, shape), dtype=dtype) for shape in SHAPES]
+    return [one.to(device).requires_grad_() for one in made]
+
+
+def with_gradients(ps, step, scale=1.0):
+    draw = numpy.random.default_rng(step + 1)
+    for p in ps:
+        g = dynograd.tensor(draw.uniform(-1, 1, tuple(p.shape)) * scale, dtype=p.dtype)
+        p.grad = g.to(p.device)
+
+
+def same(ours, wanted, tolerance=2e-6):
+    for one, other in zip(ours, wanted, strict=True):
+        found = one.detach().cpu().float().numpy()
+        numpy.testing.assert_allclose(found, other.detach().cpu().float().numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16, dynograd.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_those_of_the_cpu(kind, dtype):
+    ours, wanted = parameters("cuda", dtype), parameters("cpu", dtype)
+    here, there = KINDS[kind](ours), KINDS[kind](wanted)
+    for step in range(4):
+        for ps, optimizer in ((ours, here), (wanted, there)):
+            with_gradients(ps, step)
+            if step == 2:
+                ps[1].grad = None
+            optimizer.step()
+    same(ours, wanted, 2e-6 if dtype is not dynograd.bfloat16 else 2e-2)
+    if kind != "sgd":
+        states = [here.state[p]["step"] for p in ours]
+        assert [float(one) for one in states] == [4, 3, 4, 4]
+        assert states[0].device.type == ("cuda" if kind.endswith(("fused", "capturable")) else "cpu")
+        assert here.state[ours[0]]["exp_avg"].device.type == "cuda"
+
+
+def test_all_parameters_take_one_launch(monkeypatch):
+    from dynograd.kernels import optimizers_cuda
+
+    calls = []
+    run = optimizers_cuda.adam_table_step
+    monkeypatch.setitem(
+        dynograd.kernels._found,
+        ("optimizers", "adam_table_step", dynograd.arrays.CudaArray),
+        lambda *given, **more: calls.append(1) or run(*given, **more),
+    )
+    ps = parameters("cuda")
+    optimizer = optim.AdamW(ps)
+    for step in range(3):
+        with_gradients(ps, step)
+        optimizer.step()
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw", "adamw fused"])
+def test_states_are_saved_and_loaded_across_devices(kind):
+    ours, wanted = parameters("cuda"), parameters("cpu")
+    here, there = KINDS[kind](ours), KINDS[kind](wanted)
+    with_gradients(wanted, 0)
+    there.step()
+    file = io.BytesIO()
+    dynograd.save(there.state_dict(), file)
+    file.seek(0)
+    here.load_state_dict(dynograd.load(file))
+    for p, q in zip(ours, wanted, strict=True):
+        p.data.copy_(q.data)
+    for ps, optimizer in ((ours, here), (wanted, there)):
+        with_gradients(ps, 1)
+        optimizer.step()
+    same(ours, wanted)
+
+
+def test_zero_grad_fills():
+    ps = parameters("cuda")
+    with_gradients(ps, 0)
+    optim.SGD(ps, lr=0.1).zero_grad(set_to_none=False)
+    assert all([not p.grad.cpu().numpy().any() for p in ps])
+
+
+@pytest.mark.parametrize("most", [0.5, 100.0])
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
+def test_clipping_norms(norm_type, most):
+    ours, wanted = parameters("cuda"), parameters("cpu")
+    for ps in (ours, wanted):
+        with_gradients(ps, 0)
+    found = dynograd.nn.utils.clip_grad_norm_(ours, most, norm_type)
+    expected = dynograd.nn.utils.clip_grad_norm_(wanted, most, norm_type)
+    assert found.device.type == "cuda"
+    assert found.dtype is dynograd.float32
+    assert abs(float(found) - float(expected)) < 1e-5
+    same([p.grad for p in ours], [p.grad for p in wanted])
+    dynograd.nn.utils.clip_grads_with_norm_(ours, 0.25, found)
+    dynograd.nn.utils.clip_grads_with_norm_(wanted, 0.25, expected)
+    same([p.grad for p in ours], [p.grad for p in wanted])
+
+
+def test_clipping_that_looks_at_the_norm():
+    ps = parameters("cuda")
+    with_gradients(ps, 0, float("inf"))
+    with pytest.raises(RuntimeError, match="is non-finite"):
+        dynograd.nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)
+
+
+def test_clipping_values():
+    ours, wanted = parameters("cuda"), parameters("cpu")
+    for ps in (ours, wanted):
+        with_gradients(ps, 0)
+        dynograd.nn.utils.clip_grad_value_(ps, 0.3)
+    same([p.grad for p in ours], [p.grad for p in wanted])
