@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from dynograd import dtypes
-from dynograd.cuda import allocator, driver, streams
+from dynograd.cuda import allocator, copies, pinned, streams
 from dynograd.devices import device as device_type
 from dynograd.errors import DeviceError
 
@@ -295,10 +295,7 @@ class CudaArray:
         array = self if self.is_contiguous else self.copy()
         made = numpy.empty(self.shape, self.dtype)
         if self.size:
-            device, used = self.device_index, driver.get("numpy")
-            stream = streams.current_handle(device)
-            used.copy_to_host(made.ctypes.data, array.pointer, made.nbytes, stream)
-            used.synchronize_stream(device, stream)
+            copies.to_host(made.ctypes.data, array.pointer, made.nbytes, self.device_index)
         return made
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -414,13 +411,13 @@ def of_layout(layout: Layout) -> CudaArray:
 _new = object.__new__
 
 
-def from_numpy(array: Any, device: int) -> CudaArray:
-    """A copy of a NumPy array on the device of that index."""
+def from_numpy(array: Any, device: int, non_blocking: bool = False) -> CudaArray:
+    """A copy of a NumPy array on the device of that index. With `non_blocking`, pinned memory is read later: leave it as it is."""
     array = numpy.ascontiguousarray(array).reshape(array.shape)
     made = empty(array.shape, array.dtype, device)
     if made.size:
-        used = driver.get("to")
-        used.copy_to_device(made.pointer, array.ctypes.data, made.nbytes, streams.current_handle(device))
+        block = pinned.owner_of(array) if non_blocking else None
+        copies.from_host(made.pointer, array.ctypes.data, made.nbytes, device, block)
     return made
 
 
