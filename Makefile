@@ -6,11 +6,12 @@ PEERS := .venv-peers
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format bench parity peers docs clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench parity peers docs clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
-	@echo "make test     run all tests"
+	@echo "make test     run all tests; those of GPU kernels in emulation, in a process of their own"
+	@echo "make test-gpu run the tests of GPU kernels, ops and layers on this machine's GPU;  make bench-gpu  time it"
 	@echo "make check    format, lint, types, layers and the fast tests: green before every commit"
 	@echo "make format   let ruff format and mend what it can"
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
@@ -22,9 +23,25 @@ demo:
 	@sh tools/setup.sh $(VENV) --extras viz
 	$(VENV)/bin/python examples/sentiment.py
 
-test:
+test: test-cpu test-emulated
+
+test-cpu:
 	@sh tools/setup.sh $(VENV) --extras dev,viz
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-emulated:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	DYNOGRAD_CUDA=emulated $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/gpu
+
+test-gpu:
+	@sh tools/setup.sh $(VENV) --extras dev,viz
+	$(VENV)/bin/python -m tools.need_gpu
+	$(VENV)/bin/python -m pytest tests/gpu
+
+bench-gpu:
+	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
+	$(PEERS)/bin/python -m tools.need_gpu
+	$(PEERS)/bin/python -m benchmarks --device cuda
 
 check: lint
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
