@@ -25,7 +25,8 @@ __all__ = ["part_sums", "program", "rows_along", "run"]
 
 _FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _TILE = 2048  # elements of a tile of short rows
-# Bytes of a row's arrays that the registers of a program hold: 32 KiB for each of 4; beyond, the row is gone through in parts.
+# Bytes of a row's arrays that the registers of a program hold: half of the 256 KiB that a multiprocessor has, for there is more to
+# hold than them. Longer rows are gone through in parts.
 _HELD = 128 * 1024
 _GROUPS = 256  # programs that share the rows of a column sum, and so partial sums
 
@@ -176,12 +177,16 @@ class _Job:
         places: Any,
     ) -> None:
         self.period, self.places = period, {one: f"i_row {operator} i_period" for one, operator in places.items()}
-        self.program, self.compute, self.inner = found, compute, inner
-        self.shape = first.shape
-        self.outer, self.n = (first.shape[0], first.shape[1])
+        self.inner, self.shape = inner, first.shape
+        self.outer, self.n = first.shape[0], first.shape[1]
         self.index = first.device_index
         self.given = given
         self.known: dict[str, CudaArray] = {}
+        self.describe(found, compute)
+
+    def describe(self, found: RowProgram, compute: Any) -> None:
+        """What of it does not depend on arrays."""
+        self.program, self.compute = found, compute
         self.summed = any(found.kind_of(one) == COLUMN_SUM for one in found.outputs)
         self.reduces = any(step.reduction in ("sum", "max") for step in found.steps.values())
         rows = [one for one in (*found.inputs, *found.outputs) if found.kind_of(one) == ROW]
@@ -191,7 +196,8 @@ class _Job:
         """Whether rows are held in registers, or need not be held."""
         if not self.reduces:
             return True
-        return power_of_two(self.n) * min(self.inner, 16) * self.compute.itemsize * self.arrays <= _HELD * 2
+        most = _HELD // 2 if self.inner > 1 else _HELD  # places of elements take registers too
+        return power_of_two(self.n) * min(self.inner, 16) * self.compute.itemsize * self.arrays <= most
 
     def held(self) -> tuple[int, int]:
         """(ROWS, BLOCK) with whole rows, or parts of them where nothing is reduced along them."""
@@ -255,7 +261,7 @@ class _Job:
         kernel(
             (groups * parts,), *[self._argument(one) for one in inputs], *made, self.outer, self.n, self.inner, blocks, parts,
             tiles, self.period, ACC=triton_type(self.compute), INNER=self.inner > 1, ROWS=rows, BLOCK=block,
-            num_warps=_warps(rows * block * self.compute.itemsize * self.arrays),
+            num_warps=self.warps(tile),
         )  # fmt: skip
         for one, array in zip(names, made, strict=True):
             if found.kind_of(one) == COLUMN_SUM:
@@ -267,6 +273,11 @@ class _Job:
             results.append(array)
         return results
 
+    def warps(self, tile: tuple[int, int]) -> int:
+        """So many that a thread holds up to 128 bytes of all arrays together, but 4 to 32."""
+        nbytes = tile[0] * tile[1] * self.compute.itemsize * self.arrays
+        return max(4, min(32, power_of_two(nbytes // (32 * 128))))
+
     def _argument(self, name: str) -> Any:
         if name in self.known:
             return self.known[name]
@@ -274,11 +285,6 @@ class _Job:
         if isinstance(value, CudaArray):
             return value
         return Double(value) if self.compute.itemsize == 8 else float(value)
-
-
-def _warps(nbytes: int) -> int:
-    """So many that a thread holds 64 to 128 bytes of each of the arrays together (16 to 32 registers), in 4 to 32 warps."""
-    return max(4, min(32, power_of_two(nbytes // (32 * 256))))
 
 
 def _kernel(
@@ -292,3 +298,44 @@ def _kernel(
         text = row_programs_triton.source(name, found, names, known, loaded, places)
         kernel = _kernels[key] = launching_cuda.triton_source(text, name)
     return kernel
+
+
+# --- what the offline tests compile --------------------------------------------------------------------------------------------
+
+
+def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
+    """(kernel, variant): each program with the longest rows that it holds, and some in the other forms."""
+    found = [_checked(name, "fp32", "first" if name.endswith("_loss") else "whole") for name in (*PROGRAMS, *_OWN)]
+    for name in ("softmax", "layer_norm_backward", "bias_gelu_backward"):
+        found += [_checked(name, "bf16"), _checked(name, "fp64")]
+    for name in ("softmax", "layer_norm_backward"):
+        found += [_checked(name, "fp32", "first"), _checked(name, "fp32", "last")]
+    return [*found, _checked("softmax", "fp32", inner=True), _checked("logsumexp", "bf16", inner=True)]
+
+
+def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> tuple[Any, dict[str, Any]]:
+    """A kernel for whole rows, or for the first or last pass over long ones."""
+    import triton.language as tl
+
+    found = program(name)
+    reductions = [one for one, step in found.steps.items() if step.reduction in ("sum", "max")]
+    known = frozenset(reductions if form == "last" else ())
+    wanted = [one for one in reductions if not found.pass_of(one)] if form == "first" else found.outputs
+    sums = "fp64" if kind == "fp64" else "fp32"
+    job = _Job.__new__(_Job)
+    job.describe(found, _FLOAT64 if kind == "fp64" else _FLOAT32)
+    job.inner, job.outer, job.n = (64, 64, 1 << 20) if inner else (1, 1, 1 << 20)
+    while form == "whole" and not job.fits():
+        job.n //= 2
+    tile = job.held() if form == "whole" else job.part()
+    variant: dict[str, Any] = {}
+    loaded = frozenset({"g"} & {one for one, role in found.inputs.items() if role == NUMBER})
+    for one in row_programs_triton.arguments_of(found, wanted, known):
+        role = EACH if one in known else found.inputs[one]
+        plain = role == NUMBER and one not in loaded
+        variant[one if plain else f"p_{one}"] = sums if plain else f"*{kind if role == ROW else sums}"
+    for one in wanted:
+        variant[f"p_{one}"] = f"*{kind if found.kind_of(one) == ROW else sums}"
+    sizes = dict.fromkeys(("i_outer", "i_n", "i_inner", "i_blocks", "i_parts", "i_tiles", "i_period"), "i32")
+    options = {"ACC": getattr(tl, job.compute.name), "INNER": inner, "ROWS": tile[0], "BLOCK": tile[1]}
+    return _kernel(found, wanted, known, loaded, {}), variant | sizes | options | {"num_warps": job.warps(tile)}

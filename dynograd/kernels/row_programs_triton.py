@@ -20,8 +20,9 @@ def {name}(
 ):
     i_part = (tl.program_id(0) % i_parts).to(tl.int64)
     i_group = (tl.program_id(0) // i_parts).to(tl.int64)
-    i_c = i_part * BLOCK + tl.arange(0, BLOCK)
-    i_kept = i_c < i_n
+    i_start = i_part * BLOCK
+    i_c = tl.arange(0, BLOCK)
+    i_kept = i_c < tl.minimum(i_n - i_start, BLOCK).to(tl.int32)
     columns = (i_n + tl.zeros((), tl.int64)).to(ACC)
 """
 _TILE = """\
@@ -29,11 +30,13 @@ _TILE = """\
         i_i = (i_tile % i_blocks) * ROWS + tl.arange(0, ROWS)
         i_alive = i_i < i_inner
         i_row = (i_tile // i_blocks) * i_inner + i_i
-        i_at = ((i_tile // i_blocks) * i_n * i_inner + i_i)[:, None] + (i_c * i_inner)[None, :]
+        i_base = (((i_tile // i_blocks) * i_n + i_start) * i_inner + i_i)[:, None]
+        i_at = (i_c.to(tl.int64) * i_inner)[None, :]
     else:
         i_row = i_tile * ROWS + tl.arange(0, ROWS)
         i_alive = i_row < i_outer
-        i_at = (i_row * i_n)[:, None] + i_c[None, :]
+        i_base = (i_row * i_n + i_start)[:, None]
+        i_at = i_c[None, :]
     i_inside = i_alive[:, None] & i_kept[None, :]
 """
 
@@ -90,12 +93,12 @@ def source(
         elif kinds[one] == NUMBER:
             lines.append(f"    {one} = tl.load(p_{one}).to(ACC)")
         elif kinds[one] == VECTOR:
-            lines.append(f"    {one} = tl.load(p_{one} + i_c, i_kept, other=0).to(ACC)[None, :]")
+            lines.append(f"    {one} = tl.load(p_{one} + i_start + i_c, i_kept, other=0).to(ACC)[None, :]")
     body = [] if sums else ["    i_tile = i_group"]
     body.append(_TILE.rstrip("\n"))
     for one in inputs:
         if kinds[one] == ROW:
-            body.append(f"    {one} = tl.load(p_{one} + i_at, i_inside, other=0).to(ACC)")
+            body.append(f"    {one} = tl.load(p_{one} + i_base + i_at, i_inside, other=0).to(ACC)")
         elif kinds[one] == EACH:
             body.append(f"    {one} = tl.load(p_{one} + {places.get(one, 'i_row')}, i_alive, other=0).to(ACC)[:, None]")
     for step in steps:
@@ -103,7 +106,7 @@ def source(
     for one in wanted:
         kind = program.kind_of(one)
         if kind == ROW:
-            body.append(f"    tl.store(p_{one} + i_at, {one}, i_inside)")
+            body.append(f"    tl.store(p_{one} + i_base + i_at, {one}, i_inside)")
         elif kind == EACH and program.steps[one].reduction is not None:
             body.append(f"    tl.store(p_{one} + (i_row * i_parts + i_part)[:, None], {one}, i_alive[:, None])")
         elif kind == EACH:
@@ -114,7 +117,7 @@ def source(
         lines.append("        i_tile = i_group * i_tiles + i_step")
         body = [f"    {line}" for text in body for line in text.splitlines()]
     lines += body
-    lines += [f"    tl.store(p_{one} + i_group * i_n + i_c, tl.sum(sum_{one}, 0), i_kept)" for one in sums]
+    lines += [f"    tl.store(p_{one} + i_group * i_n + i_start + i_c, tl.sum(sum_{one}, 0), i_kept)" for one in sums]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,208 @@
+"""Running sums, products, extremes and recurrences along one dim of (outer, n, inner) memory, on the GPU.
+
+A program takes `ROWS` rows (side by side along `inner` where there is one) and goes through them in tiles of `BLOCK`, each scanned as
+a whole and joined with what the tiles before gave. `reverse`: from the last element on. Sums of few long rows are cut into
+segments, and `carry` holds the sum of what stands before each.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from dynograd.kernels.launching_cuda import triton_kernel
+
+__all__ = ["recurrence", "running", "running_extreme", "running_logarithm"]
+
+_SIZES = {"outer": "i64", "n": "i64", "inner": "i64", "blocks": "i32"}
+
+
+@triton.jit
+def rows_of(program, outer, n, inner, blocks, INNER: tl.constexpr, ROWS: tl.constexpr):
+    """(which rows there are, where the first element of each lies)."""
+    if INNER:
+        i = (program % blocks) * ROWS + tl.arange(0, ROWS)
+        return i < inner, (program // blocks) * n * inner + i
+    else:
+        row = program * ROWS + tl.arange(0, ROWS)
+        return row < outer, row * n
+
+
+@triton.jit
+def greater_of(value, place, other, where):
+    """The greater of both, of equals the later; NaN is greater than all."""
+    later = (other >= value) | (other != other)
+    later = later & ((value == value) | (other != other))
+    return tl.where(later, other, value), tl.where(later, where, place)
+
+
+@triton.jit
+def less_of(value, place, other, where):
+    """The less of both, of equals the later; NaN is less than all."""
+    later = (other <= value) | (other != other)
+    later = later & ((value == value) | (other != other))
+    return tl.where(later, other, value), tl.where(later, where, place)
+
+
+@triton.jit
+def logarithm_of(top, total, other, more):
+    """(maximum, sum of exp(x - maximum)) of both; where the maximum is infinite, 0 stands for it in the sum."""
+    highest = tl.maximum(top, other, propagate_nan=tl.PropagateNan.ALL)
+    level = tl.where(tl.abs(highest) < float("inf"), highest, 0.0)
+    return highest, total * tl.exp(near(top, highest) - level) + more * tl.exp(near(other, highest) - level)
+
+
+@triton.jit
+def near(top, highest):
+    """A maximum as it counts beside `highest`: infinite ones are in the sums as they are."""
+    return tl.where(tl.abs(top) < float("inf"), top, tl.where(tl.abs(highest) < float("inf"), float("-inf"), 0.0))
+
+
+@triton.jit
+def recurrence_of(value, factor, other, more):
+    """r = other + more * r, behind r = value + factor * r."""
+    return other + more * value, more * factor
+
+
+@triton_kernel(
+    variants=[
+        {"x": "*fp32", "carry": "*fp32", "out": "*fp32", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
+         "OP": "sum", "CARRIED": True, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 2048, "num_warps": 4},
+        {"x": "*bf16", "carry": "*fp32", "out": "*bf16", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
+         "OP": "sum", "CARRIED": False, "ACC": tl.float32, "INNER": True, "ROWS": 64, "BLOCK": 32, "num_warps": 4},
+        {"x": "*fp64", "carry": "*fp64", "out": "*fp64", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
+         "OP": "prod", "CARRIED": False, "ACC": tl.float64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
+        {"x": "*i64", "carry": "*i64", "out": "*i64", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
+         "OP": "sum", "CARRIED": False, "ACC": tl.int64, "INNER": False, "ROWS": 8, "BLOCK": 128, "num_warps": 4},
+    ]
+)  # fmt: skip
+def running(
+    x, carry, out, outer, n, inner, blocks, splits, segment, reverse,
+    OP: tl.constexpr, CARRIED: tl.constexpr, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The sum or product up to each place; `carry` (row, segment): where each segment starts (without `inner` only)."""
+    split = tl.program_id(1).to(tl.int64)
+    program = tl.program_id(0).to(tl.int64)
+    alive, base = rows_of(program, outer, n, inner, blocks, INNER, ROWS)
+    columns = tl.arange(0, BLOCK).to(tl.int64)
+    last = columns == BLOCK - 1
+    start = split * segment
+    stop = tl.minimum(start + segment, n)
+    if CARRIED:
+        whole = tl.load(carry + (program * ROWS + tl.arange(0, ROWS)) * splits + split, alive, other=0).to(ACC)
+    elif OP == "sum":
+        whole = tl.zeros((ROWS,), ACC)
+    else:
+        whole = tl.zeros((ROWS,), ACC) + 1
+    for c in range(start, stop, BLOCK):
+        place = c + columns
+        inside = alive[:, None] & (place < stop)[None, :]
+        place = tl.where(reverse != 0, n - 1 - place, place)
+        at = base[:, None] + (place * inner if INNER else place)[None, :]
+        if OP == "sum":
+            value = tl.load(x + at, inside, other=0).to(ACC)
+            value = tl.cumsum(value, 1) + whole[:, None]
+        else:
+            value = tl.load(x + at, inside, other=1).to(ACC)
+            value = tl.cumprod(value, 1) * whole[:, None]
+        tl.store(out + at, value, inside)
+        whole = tl.sum(tl.where(last[None, :], value, tl.zeros((ROWS, BLOCK), ACC)), 1)
+
+
+@triton_kernel(
+    variants=[
+        {"x": "*fp32", "out": "*fp32", "places": "*i64", **_SIZES, "FIRST": float("-inf"), "GREATEST": True, "ACC": tl.float32,
+         "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
+        {"x": "*i64", "out": "*i64", "places": "*i64", **_SIZES, "FIRST": (1 << 63) - 1, "GREATEST": False, "ACC": tl.int64,
+         "INNER": True, "ROWS": 64, "BLOCK": 16, "num_warps": 4},
+    ]
+)  # fmt: skip
+def running_extreme(
+    x, out, places, outer, n, inner, blocks,
+    FIRST: tl.constexpr, GREATEST: tl.constexpr, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The greatest (or least) so far and where it stands; of equals the last, and NaN stays."""
+    alive, base = rows_of(tl.program_id(0).to(tl.int64), outer, n, inner, blocks, INNER, ROWS)
+    columns = tl.arange(0, BLOCK)
+    best = tl.full((ROWS,), FIRST, ACC)
+    at_best = tl.zeros((ROWS,), tl.int32)
+    for c in range(0, n, BLOCK):
+        place = (c + columns).to(tl.int64)
+        inside = alive[:, None] & (place < n)[None, :]
+        at = base[:, None] + (place * inner if INNER else place)[None, :]
+        value = tl.load(x + at, inside, other=0).to(ACC)
+        value = tl.where(inside, value, tl.full((ROWS, BLOCK), FIRST, ACC))
+        where = tl.zeros((ROWS, BLOCK), tl.int32) + place.to(tl.int32)[None, :]
+        start = tl.zeros((ROWS, BLOCK), ACC) + best[:, None]
+        at_start = tl.zeros((ROWS, BLOCK), tl.int32) + at_best[:, None]
+        if GREATEST:
+            value, where = tl.associative_scan((value, where), 1, greater_of)
+            value, where = greater_of(start, at_start, value, where)
+        else:
+            value, where = tl.associative_scan((value, where), 1, less_of)
+            value, where = less_of(start, at_start, value, where)
+        tl.store(out + at, value, inside)
+        tl.store(places + at, where.to(tl.int64), inside)
+        last = (columns == BLOCK - 1)[None, :]
+        best = tl.sum(tl.where(last, value, tl.zeros((ROWS, BLOCK), ACC)), 1)
+        at_best = tl.sum(tl.where(last, where, 0), 1)
+
+
+@triton_kernel(
+    variants=[
+        {"x": "*fp32", "out": "*fp32", **_SIZES, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
+        {"x": "*fp64", "out": "*fp64", **_SIZES, "ACC": tl.float64, "INNER": True, "ROWS": 64, "BLOCK": 16, "num_warps": 4},
+    ]
+)
+def running_logarithm(
+    x, out, outer, n, inner, blocks, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """log of the sum of exp(x) up to each place."""
+    alive, base = rows_of(tl.program_id(0).to(tl.int64), outer, n, inner, blocks, INNER, ROWS)
+    columns = tl.arange(0, BLOCK).to(tl.int64)
+    top = tl.full((ROWS,), float("-inf"), ACC)
+    total = tl.zeros((ROWS,), ACC)
+    for c in range(0, n, BLOCK):
+        place = c + columns
+        inside = alive[:, None] & (place < n)[None, :]
+        at = base[:, None] + (place * inner if INNER else place)[None, :]
+        value = tl.load(x + at, inside, other=float("-inf")).to(ACC)
+        # An infinite or missing number is its own maximum and adds exp(+-inf) or NaN to a sum that has no level.
+        amount = tl.where(tl.abs(value) < float("inf"), 1.0, tl.exp(value)).to(ACC)
+        highest, amount = tl.associative_scan((value, amount), 1, logarithm_of)
+        start = tl.zeros((ROWS, BLOCK), ACC) + top[:, None]
+        before = tl.zeros((ROWS, BLOCK), ACC) + total[:, None]
+        highest, amount = logarithm_of(start, before, highest, amount)
+        level = tl.where(tl.abs(highest) < float("inf"), highest, 0.0)
+        tl.store(out + at, tl.log(amount) + level, inside)
+        last = (columns == BLOCK - 1)[None, :]
+        top = tl.max(tl.where(last & (highest == highest), highest, float("-inf")), 1)
+        total = tl.sum(tl.where(last, amount, 0.0), 1)
+
+
+@triton_kernel(
+    variants=[
+        {"x": "*fp32", "decay": "*fp32", "out": "*fp32", **_SIZES, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 1024,
+         "num_warps": 4},
+    ]
+)  # fmt: skip
+def recurrence(
+    x, decay, out, outer, n, inner, blocks,
+    ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """r[k] = x[k] + decay[k] * r[k + 1], from the end on."""
+    alive, base = rows_of(tl.program_id(0).to(tl.int64), outer, n, inner, blocks, INNER, ROWS)
+    columns = tl.arange(0, BLOCK).to(tl.int64)
+    whole = tl.zeros((ROWS,), ACC)
+    for c in range(0, n, BLOCK):
+        place = c + columns
+        inside = alive[:, None] & (place < n)[None, :]
+        place = n - 1 - place
+        at = base[:, None] + (place * inner if INNER else place)[None, :]
+        value = tl.load(x + at, inside, other=0).to(ACC)
+        factor = tl.load(decay + at, inside, other=0).to(ACC)
+        value, factor = tl.associative_scan((value, factor), 1, recurrence_of)
+        value = value + factor * whole[:, None]
+        tl.store(out + at, value, inside)
+        whole = tl.sum(tl.where((columns == BLOCK - 1)[None, :], value, 0.0), 1)
