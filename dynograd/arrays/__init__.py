@@ -6,6 +6,7 @@ Everything above asks the functions here, or `backend_of(array)`, and never NumP
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy
@@ -234,8 +235,18 @@ def is_channels_last(array: Any) -> bool:
 def owns_memory(array: Any) -> bool:
     """Whether nobody else's memory is behind the array and it is laid out row by row."""
     if type(array) is CudaArray:
-        return array.pointer == array.storage.pointer and array.is_contiguous
+        storage = array.storage
+        return array.pointer == storage.pointer and array.is_contiguous and sys.getrefcount(storage) <= _ALONE
     return (array.base is None or buffers.is_leased(array)) and array.flags.c_contiguous
+
+
+# References to a storage that one array alone has: the array's, the variable's, and getrefcount's own.
+_ALONE = 3
+
+
+def is_view_of(array: Any, other: Any) -> bool:
+    """Whether `array`, made of `other`, lies in the same memory."""
+    return base_of(array) is base_of(other)
 
 
 def base_of(array: Any) -> Any:

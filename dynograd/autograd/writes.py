@@ -87,7 +87,7 @@ def _region_of(array: Any, owner: Any) -> Any:
     """Which of the owner's bytes an array has: None for all."""
     if owner is array or (owner is array.base and arrays.owns_memory(array)):
         return None
-    return array.__array_interface__["data"][0], array.shape, array.strides
+    return arrays.address_of(array), array.shape, array.strides
 
 
 def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
@@ -131,7 +131,7 @@ def written_since(array: Any, seq: int) -> str | None:
 def _overlaps(array: Any, region: Any) -> bool:
     address, shape, strides = region
     low, high = _bounds(address, shape, strides, array.dtype.itemsize)
-    start, stop = _bounds(array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.itemsize)
+    start, stop = _bounds(arrays.address_of(array), array.shape, array.strides, array.dtype.itemsize)
     return low < stop and start < high
 
 

@@ -78,7 +78,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         lines += wrap_lines("out", "result")
         if op.view and required:
             lines += [
-                "    if out.base is not None:",
+                f"    if out.base is not None and (type(out) is ndarray or out.base is {required[0]}_array.base):",
                 f"        link_view(result, {required[0]}, op, {statics_text(op)})",
             ]
         if record:

@@ -24,6 +24,7 @@ _DIRECT = {
     "log": "tl.log({0})",
     "log2": "tl.log2({0})",
     "sqrt": "math_triton.sqrt({0})",
+    "log1pexp": "(tl.maximum({0}, 0.0) + math_triton.log1p(tl.exp(-tl.abs({0}))))",
     "neg": "-({0})",
     "fmax": "tl.maximum({0}, {1})",
     "fmin": "tl.minimum({0}, {1})",
@@ -31,6 +32,7 @@ _DIRECT = {
     "~": "~({0})",
     "!": "({0} == 0)",
     "/": "(tl.div_rn({0}, {1}) if ACC == tl.float32 else {0} / {1})",  # rounded as IEEE wants it
+    "quotient": "({0} / {1})",  # to 2 units in the last place, and takes constants: what row programs divide by
     "**": "math_triton.power({0}, {1})",
     "conj": "{0}",
 }
@@ -81,6 +83,10 @@ def _text(tree: Tree, truths: set[str], wholes: bool) -> str:
         return values[0]
     if wholes and head == "/":
         return f"({values[0]} // {values[1]})"  # towards 0, as in C
+    values = [
+        f"tl.full((), {value}, ACC)" if part.head == "number" else value
+        for part, value in zip(parts, values, strict=True)
+    ]
     if head in _DIRECT:
         return _DIRECT[head].format(*values)
     return f"math_triton.{head}({', '.join(values)})"

@@ -21,7 +21,7 @@ def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
     """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
     out = input.reshape(shape)
     base = out.base
-    if base is not input and base is not input.base:
+    if base is not input and base is not input.base and type(out) is arrays.ndarray:
         # NumPy's copy comes as a view of a hidden array; whoever owns memory must look like it
         return kernel("views", "reshaped_copy", input)(input, out.shape)
     return out
@@ -72,8 +72,10 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
         _check_reshape("view", input, sizes if size is None else tuple(size))
         raise
     array = getattr(out, "array", out)
-    if arrays.owns_memory(array) and array.size:
-        array = getattr(input, "array", input)
+    source = getattr(input, "array", input)
+    copied = arrays.owns_memory(array) if type(array) is arrays.ndarray else not arrays.is_view_of(array, source)
+    if copied and array.size:
+        array = source
         raise ShapeError(
             f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             f"contiguous subspaces): shape {tuple(array.shape)} with strides {arrays.strides_in_elements(array)} cannot become "
