@@ -38,12 +38,12 @@ def complaint(kernel, variant, target):
         return f"{kernel.title} has no variants"
     if variant.get("capability", TARGETS[0]) > target:
         return ""
-    what = f"{kernel.title}({', '.join(f'{name}={value}' for name, value in variant.items())}) for {target}"
+    what = f"for {target}, of {kernel.title}({', '.join(f'{name}={value}' for name, value in variant.items())})"
     known = {*kernel.names, *kernel.constants, *OPTIONS}
     unknown = [name for name in variant if name not in known]
     missing = [name for name in kernel.names if name not in variant and name not in kernel.defaults]
     if unknown or missing:
-        return f"{what}: unknown {unknown}, missing {missing}"
+        return f"unknown {unknown}, missing {missing} {what}"
     types = {name: variant.get(name) or "None" for name in kernel.names}
     constants = {name: variant.get(name, kernel.defaults.get(name, 128)) for name in kernel.constants}
     aligned = {name for name, kind in types.items() if kind[0] == "*" or name in kernel.divisible}
@@ -52,13 +52,13 @@ def complaint(kernel, variant, target):
     try:
         binary = kernel.compiled(types, frozenset(aligned), constants, target)
     except Exception as error:
-        return f"{what}: {error}"
+        return f"{error}\n{what}"
     budget = variant.get("spills", 0)
     threads = binary.threads or constants["threads"]
     if binary.spills > budget:
-        return f"{what}: {binary.spills} bytes of spills where {budget} are allowed ({binary.registers} registers)"
+        return f"{binary.spills} bytes of spills where {budget} are allowed ({binary.registers} registers) {what}"
     if binary.shared > SHARED[target]:
-        return f"{what}: {binary.shared} bytes of shared memory where a block has {SHARED[target]}"
+        return f"{binary.shared} bytes of shared memory where a block has {SHARED[target]} {what}"
     if -(-binary.registers // 8) * 8 * threads > 65536:
-        return f"{what}: {binary.registers} registers for each of {threads} threads; a block has 65,536"
+        return f"{binary.registers} registers for each of {threads} threads where a block has 65,536 {what}"
     return ""

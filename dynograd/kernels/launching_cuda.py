@@ -110,6 +110,10 @@ class _Kernel:
         """
         raise NotImplementedError
 
+    def stamp(self) -> str:
+        """What tells the kernel's text from an earlier one."""
+        raise NotImplementedError
+
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
         """A function (grid, *arguments) that runs the kernel on host memory."""
         raise NotImplementedError
@@ -193,11 +197,16 @@ class TritonKernel(_Kernel):
     """A kernel in Triton's language."""
 
     def __init__(
-        self, function: Callable[..., Any], variants: list[dict[str, Any]], divisible: tuple[str, ...]
+        self,
+        function: Callable[..., Any],
+        variants: list[dict[str, Any]],
+        divisible: tuple[str, ...],
+        exact: bool = False,
     ) -> None:
         import triton
 
         super().__init__(function, variants, divisible)
+        self.exact = exact
         self.function = triton.jit(function)
         self.own = tuple(self.constants)
         self.constants += [name for name in ("num_warps", "num_stages") if name not in self.own]
@@ -212,8 +221,11 @@ class TritonKernel(_Kernel):
         own |= {name: None for name, kind in types.items() if kind == "None"}
         types = {name: kind for name, kind in types.items() if kind != "None"}
         return compiling_cuda.compile_triton(
-            self.function, types, aligned, own, constants["num_warps"], constants["num_stages"], capability
+            self.function, types, aligned, own, constants["num_warps"], constants["num_stages"], capability, self.exact
         )
+
+    def stamp(self) -> str:
+        return self.title + self.function.cache_key
 
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
         from dynograd.kernels import emulation_cuda
@@ -239,6 +251,11 @@ class SimtKernel(_Kernel):
         if not 0 < constants["threads"] <= 1024:
             raise ValueError(f"{self.title}: a block has 1 to 1024 threads, not {constants['threads']}.")
         return compiling_cuda.compile_simt(self.function, tuple(types.values()), constants["threads"], capability)
+
+    def stamp(self) -> str:
+        from dynograd.kernels.compiling_numba import _stamp_of
+
+        return self.title + _stamp_of(self.function)
 
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
         from dynograd.kernels import emulation_cuda
@@ -496,15 +513,16 @@ def type_of(value: Any) -> str:
 
 
 def triton_kernel(
-    *, variants: list[dict[str, Any]], divisible: tuple[str, ...] = ()
+    *, variants: list[dict[str, Any]], divisible: tuple[str, ...] = (), exact: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Makes a function in Triton's language into a kernel; what it was made of is its attribute `kernel`.
 
     Args:
         divisible: int arguments for which multiples of 16 have machine code of their own (such as the stride of rows: with it rows
             are read in wide pieces). Others are never looked at, so that new lengths compile nothing.
+        exact: products and sums are rounded one by one, as on the CPU, not contracted.
     """
-    return lambda function: TritonKernel(function, variants, divisible).make_entry()
+    return lambda function: TritonKernel(function, variants, divisible, exact).make_entry()
 
 
 def simt_kernel(
