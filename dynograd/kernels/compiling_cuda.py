@@ -62,12 +62,14 @@ def compile_triton(
     num_warps: int,
     num_stages: int,
     capability: tuple[int, int],
+    exact: bool = False,
 ) -> Binary:
     """A `triton.jit` function compiled for these types.
 
     Args:
         types: of the arguments that are passed at a launch, in order.
         aligned: the arguments that are multiples of 16.
+        exact: products and sums are rounded one by one, not contracted.
 
     Raises:
         KernelCompileError: Triton or ptxas refuses it.
@@ -78,6 +80,7 @@ def compile_triton(
         [f"{name}: {kind}" + (" /16" if name in aligned else "") for name, kind in types.items()]
         + [f"{name}={value}" for name, value in constants.items()]
         + [f"num_warps={num_warps}", f"num_stages={num_stages}"]
+        + ["exact"] * exact
     )
     try:
         name = kernel_cache.digest_of(
@@ -87,7 +90,7 @@ def compile_triton(
         found = _read(name)
         if found is None:
             with _lock:
-                found = _through_triton(function, types, aligned, constants, num_warps, num_stages, capability)
+                found = _through_triton(function, types, aligned, constants, num_warps, num_stages, capability, exact)
             _write(name, found)
         return found
     except Exception as error:
@@ -159,6 +162,7 @@ def _through_triton(
     num_warps: int,
     num_stages: int,
     capability: tuple[int, int],
+    exact: bool,
 ) -> Binary:
     import triton
     from triton.backends.compiler import GPUTarget
@@ -171,7 +175,7 @@ def _through_triton(
         {(places[name],): value for name, value in constants.items()},
         {(places[name],): [["tt.divisibility", 16]] for name in aligned},
     )
-    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": not exact}
     target = GPUTarget("cuda", capability[0] * 10 + capability[1], 32)
     said: list[str] = []
     with _quiet_triton(said):

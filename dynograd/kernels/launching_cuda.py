@@ -31,9 +31,12 @@ from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError, DtypeError
 
 __all__ = [
+    "FORMATS",
     "Double",
     "SimtKernel",
     "TritonKernel",
+    "exercised",
+    "parameter_block",
     "simt_kernel",
     "triton_kernel",
     "triton_source",
@@ -45,7 +48,10 @@ _POINTERS = {
     "uint8": "*u8", "uint16": "*u16", "uint32": "*u32", "uint64": "*u64",
     "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "float64": "*fp64",
 }  # fmt: skip
-_FORMATS = {"i1": "B", "u1": "B", "i32": "i", "i64": "q", "fp32": "f", "fp64": "d"}
+FORMATS = {
+    "i1": "B", "u1": "B", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
+    "fp32": "f", "fp64": "d",
+}  # fmt: skip
 _SLOTS = 256
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -72,6 +78,11 @@ class _Block(threading.local):
 
 
 _local = _Block()
+
+
+def parameter_block() -> tuple[bytearray, int, Any]:
+    """This thread's (words, address of the array with the words' addresses, that array)."""
+    return _local.block
 
 
 class _Kernel:
@@ -482,7 +493,7 @@ def _format(kind: str) -> str:
         return ""
     if kind[0] == "[":
         return "QQqqQqq"
-    letter = "Q" if kind[0] == "*" else _FORMATS[kind]
+    letter = "Q" if kind[0] == "*" else FORMATS[kind]
     return f"{letter}{8 - struct.calcsize(letter)}x"
 
 
