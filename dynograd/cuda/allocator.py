@@ -116,8 +116,6 @@ def record_stream(block: Block, stream: int) -> None:
     if type(home) is _Nowhere:
         return
     if type(home) is not _SharedHome:
-        if home.keeper is not None:
-            return  # a graph's memory stays where it is
         block.home = home = _SharedHome(home, block.device)
     home.streams.add(stream)
 
@@ -270,8 +268,9 @@ class _Memory:
         with self.lock:
             if not self.capturing:
                 used.synchronize(self.device)
-                release_orphans()
             self.collect()
+            if not self.capturing:
+                release_orphans()
             self.give_back(0)
             for pool in list(self.pools.values()):
                 self.release_slabs(pool)

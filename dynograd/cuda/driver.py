@@ -21,6 +21,8 @@ from dynograd.errors import DeviceError
 
 __all__ = ["check_index", "get", "is_emulated", "known", "reason", "synchronizations"]
 
+at_first_use: list[Callable[[], None]] = []  # what higher layers want done before a device is first used
+
 _driver: Any = None
 _reason = ""
 _lock = threading.RLock()

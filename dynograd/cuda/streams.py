@@ -81,6 +81,8 @@ def current_handle(device: int) -> int:
 
 def _activate(device: int) -> int:
     driver.check_index("cuda", device)
+    while driver.at_first_use:
+        driver.at_first_use.pop()()
     driver.get("cuda").use(device)
     found = current.streams.get(device)
     handle = 0 if found is None else found.cuda_stream

@@ -142,6 +142,26 @@ def test_out_of_memory_frees_the_caches_first(lib, monkeypatch):
     del small
 
 
+def test_idle_memory_is_given_back_without_waiting(monkeypatch):
+    monkeypatch.setenv("STANDIN_MEMORY", str(64 * MIB))
+    allocator.allocate(50 * MIB, 0)
+    waits = driver.synchronizations()
+    assert allocator.allocate(30 * MIB, 0).pointer and driver.synchronizations() == waits
+
+
+def test_blocks_that_other_streams_still_use_are_waited_for_before_giving_up(monkeypatch, kernels):
+    monkeypatch.setenv("STANDIN_MEMORY", str(64 * MIB))
+    side = cuda.Stream()
+    one = allocator.allocate(50 * MIB, 0)
+    with cuda.stream(side):
+        kernels.fill(one, 1)
+    allocator.record_stream(one, side.cuda_stream)
+    del one
+    gc.collect()
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+    assert allocator.allocate(30 * MIB, 0).nbytes == 30 * MIB
+
+
 def test_out_of_memory_collects_cycles(monkeypatch):
     monkeypatch.setenv("STANDIN_MEMORY", str(64 * MIB))
     loop = [allocator.allocate(50 * MIB, 0)]

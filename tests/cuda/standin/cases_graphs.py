@@ -125,6 +125,50 @@ def test_blocks_from_outside_that_die_during_a_capture_are_kept(kernels, block, 
     assert at in {other.pointer for other in others}
 
 
+def test_idle_blocks_are_there_again_after_a_capture(lib, kernels, block):
+    one, two = block(1000), block(1000)
+    at = one.pointer
+    del one
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        kernels.fill(two, 1)
+    assert block(1000).pointer == at
+
+
+def test_captures_begun_by_hand(kernels, block, read):
+    side, graph = cuda.Stream(), cuda.CUDAGraph()
+    with cuda.stream(side):
+        before = block(1000)
+        graph.capture_begin(capture_error_mode="thread_local")
+        inside = block(1000)
+        kernels.fill(inside, 3)
+        graph.capture_end()
+        after = block(1000)
+        assert [one.home.keeper is not None for one in (before, inside, after)] == [False, True, False]
+        graph.replay()
+        assert read(inside)[9] == 3
+
+
+def test_what_side_streams_use_is_not_used_again_in_a_capture(kernels, block):
+    """Nothing says that the side stream is done with it."""
+    side, graph = cuda.Stream(), cuda.CUDAGraph()
+    with cuda.graph(graph):
+        main, one = cuda.current_stream(), block(1_000_000)
+        at = one.pointer
+        side.wait_stream(main)
+        with cuda.stream(side):
+            kernels.fill(one, 1)
+        allocator.record_stream(one, side.cuda_stream)
+        del one
+        other = block(1_000_000)
+        assert other.pointer != at
+        kernels.fill(other, 2)
+        main.wait_stream(side)
+    graph.replay()
+    cuda.synchronize()
+    graph.reset()
+
+
 def test_graphs_can_share_memory(kernels, block, read):
     pool = cuda.graph_pool_handle()
     first, second = cuda.CUDAGraph(), cuda.CUDAGraph()

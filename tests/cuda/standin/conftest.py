@@ -13,6 +13,8 @@ from dynograd.cuda import allocator, copies, driver, streams
 
 if "STANDIN_DEVICES" not in os.environ:  # only in a process that tests/cuda/test_on_standin.py starts
     collect_ignore_glob = ["*"]
+else:
+    gc.freeze()  # what is imported is not looked at again each time a case collects
 
 
 @pytest.fixture
