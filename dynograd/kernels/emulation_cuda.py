@@ -96,6 +96,81 @@ def _memory_of(array: CudaArray) -> Any:
     return numpy.frombuffer(raw, array.dtype, rest // array.dtype.itemsize)
 
 
+class _Memory:
+    """A CudaArray as Triton's interpreter wants a tensor to be; nothing is copied."""
+
+    def __init__(self, array: CudaArray) -> None:
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def data_ptr(self) -> int:
+        return self.array.pointer
+
+    def untyped_storage(self) -> _Memory:
+        return self
+
+    def cpu(self) -> _Memory:
+        return self
+
+    def copy_(self, other: Any) -> _Memory:
+        return self
+
+    def new_empty(self, count: int, device: Any = None) -> _Memory:
+        return self
+
+    def set_(self, *parts: Any) -> _Memory:
+        return self
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        return self.shape
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple([step // self.array.itemsize for step in self.array.strides])
+
+
+def take_tensors() -> None:
+    """Lets kernels that users write (`@triton.jit`, `@numba.cuda.jit`) take Tensors and CudaArrays."""
+    from triton.runtime import interpreter
+
+    from dynograd.kernels.user_kernels_cuda import array_of, view_of
+
+    _repair()
+    executor = interpreter.GridExecutor
+    execute = executor.__call__
+    if getattr(execute, "takes_tensors", False):
+        return
+
+    def call(self: Any, *arguments: Any, **constants: Any) -> Any:
+        def seen(value: Any) -> Any:
+            array = array_of(value, self.fn.__name__)
+            return value if array is None else _Memory(array)
+
+        with _running, numpy.errstate(all="ignore"):
+            return execute(self, *map(seen, arguments), **{name: seen(value) for name, value in constants.items()})
+
+    call.takes_tensors = True  # type: ignore[attr-defined]
+    executor.__call__ = call
+    try:
+        from numba.cuda.simulator import kernel
+    except ImportError:
+        return
+    simulate = kernel.FakeCUDAKernel.__call__
+
+    def simulated(self: Any, *arguments: Any) -> Any:
+        if self._device or kernel._kernel_context:
+            return simulate(self, *arguments)
+        arrays = [
+            None if isinstance(value, numpy.ndarray) else array_of(value, self.fn.__name__) for value in arguments
+        ]
+        return simulate(
+            self, *[value if array is None else view_of(array) for value, array in zip(arguments, arrays, strict=True)]
+        )
+
+    kernel.FakeCUDAKernel.__call__ = simulated
+
+
 _running = threading.RLock()  # the interpreter's and the simulator's state is global
 _repaired = False
 
@@ -111,6 +186,8 @@ def _repair() -> None:
     import triton.language as tl
     import triton.runtime.interpreter as interpreter
 
+    # adds and products are computed once, not again in 64 bits to see whether they overflow: a third of the time
+    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     dot, splat, cast, patch_tensor, patch_language = (
         builder.create_dot, builder.create_splat, builder.cast_impl, interpreter._patch_lang_tensor,
@@ -135,8 +212,10 @@ def _repair() -> None:
         return splat(self, kind, value)
 
     def cast_impl(self: Any, source: Any, kind: Any) -> Any:
-        """float32 is rounded to the nearest bfloat16."""
+        """float32 is rounded to the nearest bfloat16; whole numbers become one by way of float32."""
         before, after = source.dtype.scalar, kind.scalar
+        if after == tl.bfloat16 and not before.is_floating():
+            source, before = cast(self, source, tl.float32), tl.float32
         if before == tl.float32 and after == tl.bfloat16:
             bits = numpy.ascontiguousarray(source.data, dtype=numpy.float32).view(numpy.uint32)
             rounded = ((bits + numpy.uint32(0x7FFF) + ((bits >> 16) & numpy.uint32(1))) >> 16).astype(numpy.uint16)

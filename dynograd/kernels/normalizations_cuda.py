@@ -138,7 +138,7 @@ def batch_norm_backward(g: Any, x: Any, weight: Any, mean: Any, rstd: Any, train
     last = _channels_last(x)
     if last is not None:
         outer = contiguous(_moved(g)).reshape(last.shape)
-        totals, alongs = run("batch_norm_sums", [outer, last, mean], kinds=[compute, compute])
+        totals, alongs = run("column_sums", [outer, last, mean], kinds=[compute, compute])
         examples, places = 1, last.shape[0]
     else:
         (rows, places), (outer, _) = _channel_rows(x), _channel_rows(g)

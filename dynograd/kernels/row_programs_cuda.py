@@ -65,6 +65,30 @@ _OWN = {
         gx = scale * g - shift - (x - mean) * slope
         write gx
     """,
+    "column_total": """
+        row x
+        total = column_sum(x)
+        write total
+    """,
+    "column_squares": """
+        row x
+        vector mean
+        squares = column_sum((x - mean) ** 2)
+        write squares
+    """,
+    "column_normal": """
+        row x
+        vector mean, scale, shift
+        y = minus(x, mean) * scale + shift
+        write y
+    """,
+    "column_sums": """
+        row g, x
+        vector mean
+        total = column_sum(g)
+        along = column_sum(g * (x - mean))
+        write total, along
+    """,
     "column_gradient": """
         row g, x
         vector mean, scale, shift, slope
@@ -219,7 +243,7 @@ class _Job:
     def reduce(self, names: list[str]) -> None:
         """Makes the reductions `names` known."""
         tile = self.part()
-        parts = -(-self.n // tile[1])
+        parts = max(-(-self.n // tile[1]), 1)
         rows = self.outer * self.inner
         made = self.launch(names, dict.fromkeys(names, self.compute), tile, False)
         for name, one in zip(names, made, strict=True):

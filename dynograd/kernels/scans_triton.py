@@ -151,8 +151,26 @@ def running_extreme(
 
 @triton_kernel(
     variants=[
-        {"x": "*fp32", "out": "*fp32", **_SIZES, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
-        {"x": "*fp64", "out": "*fp64", **_SIZES, "ACC": tl.float64, "INNER": True, "ROWS": 64, "BLOCK": 16, "num_warps": 4},
+        {
+            "x": "*fp32",
+            "out": "*fp32",
+            **_SIZES,
+            "ACC": tl.float32,
+            "INNER": False,
+            "ROWS": 1,
+            "BLOCK": 1024,
+            "num_warps": 4,
+        },
+        {
+            "x": "*fp64",
+            "out": "*fp64",
+            **_SIZES,
+            "ACC": tl.float64,
+            "INNER": True,
+            "ROWS": 64,
+            "BLOCK": 16,
+            "num_warps": 4,
+        },
     ]
 )
 def running_logarithm(
