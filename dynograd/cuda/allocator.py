@@ -267,9 +267,9 @@ class _Memory:
         used = driver.get("empty_cache")
         with self.lock:
             if not self.capturing:
+                self.collect()  # marks the streams that blocks wait for
                 used.synchronize(self.device)
-            self.collect()
-            if not self.capturing:
+                self.collect()
                 release_orphans()
             self.give_back(0)
             for pool in list(self.pools.values()):
