@@ -90,10 +90,13 @@ def _imported_when_called(module: str, name: str) -> Any:
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 
-_LAZY = ("backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
+_LAZY = ("amp", "backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming"}
+_LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
+for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
+    _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
 __all__ = sorted(
-    {*_public, *_LAZY_NAMES, "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"}
+    {*_public, *_LAZY_NAMES, "amp", "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"}
 )
 
 

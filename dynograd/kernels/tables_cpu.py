@@ -12,7 +12,7 @@ import numpy as np
 from dynograd.kernels import threads
 from dynograd.kernels.object_fields import FIELDS
 
-__all__ = ["StepTable", "bound", "fill", "scale", "sum_of_squares"]
+__all__ = ["StepTable", "bound", "fill", "scale", "sum_of_squares", "unscale", "update_scale"]
 
 # Below so many elements, in few arrays, NumPy is as quick and Numba need not be loaded.
 FEW_ELEMENTS, FEW_ARRAYS = 256, 4
@@ -124,6 +124,26 @@ def fill(arrays: list[Any], value: float) -> None:
         table.write("fill_blocks", value)
     for x in others:
         x.fill(value)
+
+
+def unscale(arrays: list[Any], inverse: Any, found: Any) -> None:
+    """Multiplies in place by the number in `inverse`, and writes 1 into `found` when an element is not finite."""
+    if not all([bool(np.isfinite(x).all()) for x in arrays]):
+        found[...] = 1
+    scale(arrays, float(inverse))
+
+
+def update_scale(scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
+    """The scale after a step, in place: times `backoff` when something was `found`, times `growth` after `interval` steps without."""
+    if found > 0:
+        scale[...] = scale * backoff
+        tracker[...] = 0
+        return
+    tracker += 1
+    if tracker == interval:
+        grown = scale * np.float32(growth)
+        scale[...] = grown if np.isfinite(grown) else scale
+        tracker[...] = 0
 
 
 class _Table:

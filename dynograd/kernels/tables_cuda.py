@@ -28,6 +28,7 @@ __all__ = [
     "scale",
     "sum_of_squares",
     "unscale",
+    "update_scale",
 ]
 
 COLUMNS, ADDRESSES, SIZE, NEW = 8, 6, 6, 7
@@ -146,6 +147,13 @@ def unscale(arrays: list[Any], inverse: Any, found: Any) -> None:
 
     for table in _in_tables(arrays, written=True):
         unscale_blocks((table.blocks,), table.rows, table.places, inverse, found, **table.constants)
+
+
+def update_scale(scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
+    """The scale after a step, in place, without waiting; see `tables_cpu.update_scale`."""
+    from dynograd.kernels import tables_triton
+
+    tables_triton.update_scale((1,), scale, tracker, found, float(growth), float(backoff), int(interval), num_warps=1)
 
 
 def _in_tables(arrays: list[Any], written: bool = False) -> Any:

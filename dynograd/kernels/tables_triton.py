@@ -21,6 +21,7 @@ __all__ = [
     "taken",
     "total_of",
     "unscale_blocks",
+    "update_scale",
 ]
 
 _FLOAT32 = {"rows": "*i64", "places": "*i32", "T": tl.float32, "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
@@ -190,3 +191,21 @@ def unscale_blocks(rows, places, inverse, found, T: tl.constexpr, ALIGNED: tl.co
         _unscaled(x, i < size, by, found, T, True)
     else:
         _unscaled(x, i < size, by, found, T, False)
+
+
+@triton_kernel(
+    variants=[
+        {"scale": "*fp32", "tracker": "*i32", "found": "*fp32", "growth": "fp32", "backoff": "fp32", "interval": "i32"}
+        | {"num_warps": 1}
+    ]
+)
+def update_scale(scale, tracker, found, growth, backoff, interval):
+    """A GradScaler's scale after a step, by one program."""
+    bad = tl.load(found) > 0.0
+    now = tl.load(scale)
+    count = tl.load(tracker) + 1
+    grows = (count == interval) & (bad == 0)
+    grown = now * growth
+    grown = tl.where(tl.abs(grown) < float("inf"), grown, now)
+    tl.store(scale, tl.where(bad, now * backoff, tl.where(grows, grown, now)))
+    tl.store(tracker, tl.where(bad | grows, 0, count))

@@ -49,6 +49,7 @@ class Op:
         "signature",
         "static_names",
         "view",
+        "written",
     )
 
     name: str
@@ -69,6 +70,7 @@ class Op:
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
         self.formula = self.derivative = self.promote = self.outputs = None
         self.saves = self.extras = ()
+        self.written: Any = None  # writes the public function's code, until it is written
         self.method = self.inplace = self.linear = self.view = False
         self.differentiable = True
         for field, value in fields.items():
@@ -209,12 +211,16 @@ def _publish(made: Op) -> Any:
     _check_new(made.name, made.forward)
     registry[made.name] = made
 
-    def specialise(args: Any, kwargs: Any) -> Any:
-        if not _interpreter:
-            return made.forward(*args, **kwargs)
+    def written() -> None:
         source, names = _interpreter[0](made)
         space.update(names)
         _exchange(function, source, space, made.name)
+        made.written = None
+
+    def specialise(args: Any, kwargs: Any) -> Any:
+        if not _interpreter:
+            return made.forward(*args, **kwargs)
+        written()
         return function(*args, **kwargs)
 
     space: dict[str, Any] = {"__name__": made.forward.__module__, "specialise": specialise}
@@ -226,8 +232,15 @@ def _publish(made: Op) -> Any:
     function.__signature__ = made.signature
     function.op = made
     made.function = function
+    made.written = written
     _add_decorators(function, made)
     return function
+
+
+def prepare(made: Op) -> None:
+    """The op's public function has the interpreter's code from now on, called or not."""
+    if made.written is not None:
+        made.written()
 
 
 def _exchange(function: Any, source: str, space: dict[str, Any], name: str) -> None:

@@ -179,6 +179,18 @@ class Optimizer(HookMethods):
                 self.update(p, g, state, group)
                 stamp(p.array, line)
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether a GradScaler may leave it to the step's kernel to look whether the gradients were finite."""
+        for group in self.param_groups:
+            rule = None if group.get("differentiable") else self.rule(group)
+            counted_here = rule is None or (
+                "step" in rule.names and not (group.get("fused") or group.get("capturable"))
+            )
+            if counted_here or not all([type(p.array) is arrays.CudaArray for p in group["params"]]):
+                return False
+        return True
+
     def _together(self) -> Together:
         found = self.__dict__.get("_plans")
         if found is None:

@@ -119,7 +119,8 @@ class Batch:
         named = dict(zip(rule.names, columns, strict=True))
         steps = named.pop("step", None)
         make = kernel("optimizers", "step_table", self.arrays[0])
-        self.table = make(self.arrays, list(named.values()), steps, new)
+        # (a tuple: lists of a GPU's kernel hold arrays of one device, and steps may be counted by the host)
+        self.table = make(self.arrays, list(named.values()), None if steps is None else tuple(steps), new)
         self.marks = marks(self.arrays)
 
     def _states_of(self, optimizer: Any) -> list[Any]:

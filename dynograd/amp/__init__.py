@@ -1,0 +1,30 @@
+"""Mixed precision: `autocast` lets ops compute in half types where that is safe, `GradScaler` keeps small gradients of float16."""
+
+from dynograd.amp.autocasting import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+from dynograd.amp.functions import custom_bwd, custom_fwd
+from dynograd.amp.grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "clear_autocast_cache",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]

@@ -1,0 +1,322 @@
+"""`autocast`: inside it, ops take their operands in the dtype that `policies` says.
+
+Outside it costs nothing: the ops' functions have their plain code. While some thread is inside, the functions of listed ops have other
+code, which looks at the thread's state, casts, and calls the plain one.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.amp.policies import BANNED, POLICIES
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.writes import version
+from dynograd.cuda import driver
+from dynograd.ops.op import Op, prepare, registry
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "autocast",
+    "clear_autocast_cache",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]
+
+_HALF = (dtypes.bfloat16, dtypes.float16)
+_DEFAULTS = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+
+
+class _State(threading.local):
+    """Of one thread: the device types that are autocast (True), their dtypes, how deep, and the weights cast so far."""
+
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "cuda": False}
+        self.dtypes = dict(_DEFAULTS)
+        self.any = False
+        self.inside_op = False
+        self.depth = 0
+        self.caches = True
+        self.cache: dict[Any, tuple[Any, Any, int]] = {}
+
+
+STATE = _State()
+
+
+class autocast:
+    """Ops inside run in a half type where that is safe, and in float32 where digits matter; parameters stay as they are.
+
+    A context manager and a decorator. Matrix products, convolutions, attention and recurrent layers take half operands; losses, sums
+    and exponentials on a GPU float32 ones; other ops what they are given. Cast parameters are kept until the outermost region ends.
+    Backward belongs outside the region.
+
+    Args:
+        device_type: "cuda" or "cpu"; tensors of the other are left alone.
+        dtype: bfloat16 or float16; by default float16 on "cuda" and bfloat16 on "cpu".
+        enabled: False makes a region without casts inside another.
+        cache_enabled: keep the casts of parameters.
+
+    >>> layer = dynograd.nn.Linear(4, 2)
+    >>> with dynograd.autocast("cpu"):
+    ...     layer(dynograd.ones(3, 4)).dtype
+    dynograd.bfloat16
+    """
+
+    def __init__(
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if not is_autocast_available(device_type):
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'. Use 'cuda' or 'cpu'."
+            )
+        self.device = device_type
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        if enabled and device_type == "cuda" and driver.known() is None:
+            warnings.warn(
+                "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=2
+            )
+            enabled = False
+        if enabled and self.fast_dtype not in _HALF:
+            warnings.warn(
+                f"In {device_type.upper()} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
+                f"{device_type.upper()} Autocast only supports dtype of dynograd.bfloat16, dynograd.float16 currently.",
+                UserWarning,
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = bool(enabled)
+        self._cache_enabled = cache_enabled
+        self._previous: list[Any] = []
+
+    def __enter__(self) -> autocast:
+        state = STATE
+        self._previous.append((state.enabled[self.device], state.dtypes[self.device], state.caches))
+        state.depth += 1
+        state.dtypes[self.device] = self.fast_dtype
+        if self._cache_enabled is not None:
+            state.caches = self._cache_enabled
+        set_autocast_enabled(self.device, self._enabled)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        state = STATE
+        enabled, state.dtypes[self.device], state.caches = self._previous.pop()
+        set_autocast_enabled(self.device, enabled)
+        state.depth -= 1
+        if state.depth == 0:
+            state.cache.clear()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
+
+# --- the state, as PyTorch names it ----------------------------------------------------------------------------------------------
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether `autocast` knows the device type."""
+    return device_type in POLICIES
+
+
+def _checked(who: str, device_type: str) -> str:
+    if not is_autocast_available(device_type):
+        raise RuntimeError(f"{who}: unsupported device type '{device_type}'. Use 'cuda' or 'cpu'.")
+    return device_type
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether ops on that device type are autocast on this thread."""
+    return STATE.enabled[_checked("is_autocast_enabled", device_type)]
+
+
+def set_autocast_enabled(device_type: str, enabled: bool) -> None:
+    """Switches autocast of the device type on this thread."""
+    state = STATE
+    _checked("set_autocast_enabled", device_type)
+    if state.enabled[device_type] != bool(enabled):
+        state.enabled[device_type] = bool(enabled)
+        state.any = any(state.enabled.values())
+        _count_regions(1 if enabled else -1)
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The dtype that autocast of the device type computes in."""
+    return STATE.dtypes[_checked("get_autocast_dtype", device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Sets it, on this thread."""
+    STATE.dtypes[_checked("set_autocast_dtype", device_type)] = dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept."""
+    return STATE.caches
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether casts of parameters are kept from now on, on this thread."""
+    STATE.caches = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forgets the casts of parameters that were kept."""
+    STATE.cache.clear()
+
+
+# --- ops -------------------------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_regions = [0]
+_watched: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its plain code, the code that casts
+
+
+def _count_regions(change: int) -> None:
+    """While a thread is inside, the listed ops have the code that casts."""
+    with _lock:
+        before = _regions[0]
+        _regions[0] = before + change
+        if before == 0 and change > 0:
+            if not _watched:
+                _watch()
+            for function, _, casting in _watched.values():
+                function.__code__ = casting
+        elif before > 0 and _regions[0] == 0:
+            for function, plain, _ in _watched.values():
+                function.__code__ = plain
+
+
+def _watch() -> None:
+    names = dict.fromkeys(name for listed in (*POLICIES.values(), BANNED) for name in listed)
+    for name in names:
+        for key in (name, f"{name}.public"):
+            op = registry.get(key)
+            if op is not None:
+                _watched[key] = _watch_one(name, op)
+
+
+def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
+    function = op.function
+    prepare(op)
+    code = function.__code__
+    plain = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    plain.__kwdefaults__ = function.__kwdefaults__
+    entry = f"__autocast_{name}"
+    text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, f"<dynograd autocast {name}>", "exec"), made)
+    function.__globals__[entry] = functools.partial(_cast_and_call, name, plain)
+    return function, code, made[function.__name__].__code__
+
+
+def _cast_and_call(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    state = STATE
+    if not state.any or state.inside_op:
+        return plain(*args, **kwargs)
+    first = _first_tensor([*args, *kwargs.values()])
+    if first is None:
+        return plain(*args, **kwargs)
+    device = arrays.device_of(first.array).type
+    policy = POLICIES[device].get(name) if state.enabled[device] else None
+    if policy is None:
+        if name in BANNED and device == "cuda" and state.enabled["cuda"]:
+            raise RuntimeError(BANNED[name])
+        return plain(*args, **kwargs)
+    state.inside_op = True
+    try:
+        if policy == "lower":
+            wanted = state.dtypes[device]
+        elif policy == "widest":
+            wanted = _widest(_tensors([*args, *kwargs.values()]), device, state.dtypes[device])
+        else:
+            wanted = dtypes.float32
+            if policy == "around" and first.dtype in _HALF:
+                out = plain(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+                return _back(out, first.dtype)
+        return plain(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+    finally:
+        state.inside_op = False
+
+
+def _tensors(values: list[Any]) -> list[Tensor]:
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [one for one in value if isinstance(one, Tensor)]
+    return found
+
+
+def _first_tensor(values: list[Any]) -> Tensor | None:
+    for value in values:
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+            return value[0]
+    return None
+
+
+def _eligible(value: Any, device: str) -> bool:
+    """Floating tensors of the device; float64 is left alone, as in PyTorch."""
+    return (
+        value.is_floating_point() and value.dtype is not dtypes.float64 and arrays.device_of(value.array).type == device
+    )
+
+
+def _widest(tensors: list[Tensor], device: str, lower: Any) -> Any:
+    kinds = [one.dtype for one in tensors if _eligible(one, device)]
+    return dtypes.float32 if any([kind is not lower for kind in kinds]) else lower
+
+
+def _cast(value: Any, wanted: Any, device: str) -> Any:
+    """The value, and what lies in it, in the wanted dtype."""
+    if isinstance(value, Tensor):
+        return _cast_tensor(value, wanted, device)
+    if type(value) is dict:
+        return {key: _cast(one, wanted, device) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_cast(one, wanted, device) for one in value)
+    return value
+
+
+def _cast_tensor(value: Tensor, wanted: Any, device: str) -> Tensor:
+    if not _eligible(value, device) or value.dtype is wanted:
+        return value
+    keeps = STATE.caches and wanted in _HALF and value.dtype is dtypes.float32 and value.requires_grad and value.is_leaf
+    if not keeps:
+        return value.to(wanted)  # type: ignore[attr-defined]
+    key = (id(value), wanted, bool(MODES.grad))
+    now = version(value.array)
+    found = STATE.cache.get(key)
+    if found is None or found[0] is not value or found[2] != now:
+        found = STATE.cache[key] = (value, value.to(wanted), now)  # type: ignore[attr-defined]
+    return found[1]
+
+
+def _back(out: Any, wanted: Any) -> Any:
+    if isinstance(out, Tensor):
+        return out.to(wanted) if out.dtype is dtypes.float32 else out  # type: ignore[attr-defined]
+    if isinstance(out, tuple):
+        made = [_back(one, wanted) for one in out]
+        return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
+    return out

@@ -1,0 +1,268 @@
+"""GradScaler: the loss is multiplied so that small float16 gradients do not vanish, and the gradients are divided again."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.writes import stamp_all
+from dynograd.cuda import driver
+from dynograd.kernels import kernel
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["GradScaler"]
+
+_READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
+
+
+def _fresh() -> dict[str, Any]:
+    return {"stage": _READY, "found_inf_per_device": {}}
+
+
+class GradScaler:
+    """Scales the loss, and skips the steps in which a gradient is infinite or NaN; then the scale shrinks, and after many good steps grows.
+
+    scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update(). Call `unscale_(optimizer)` before clipping. The scale and
+    what was found stay on the device. The host waits for it in `step`, to know whether to call the optimizer; not for SGD, and
+    not for Adam and AdamW made with `fused=True` or `capturable=True`.
+
+    Args:
+        device: "cuda" or "cpu".
+        init_scale: the first scale.
+        growth_factor, growth_interval: the scale is multiplied by the one after so many steps without infinite gradients.
+        backoff_factor: and by this after a step with them.
+        enabled: False makes all methods do nothing but call the optimizer.
+
+    >>> w = tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.SGD([w], lr=0.1)
+    >>> scaler = dynograd.amp.GradScaler("cpu", init_scale=1024.0)
+    >>> scaler.scale((w * w).sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda" and driver.known() is None:
+            warnings.warn(
+                "dynograd.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        if not growth_factor > 1.0:
+            raise ValueError(f"GradScaler: the growth factor must be > 1.0, got {growth_factor}.")
+        if not backoff_factor < 1.0:
+            raise ValueError(f"GradScaler: the backoff factor must be < 1.0, got {backoff_factor}.")
+        self._init_scale = init_scale
+        self._scale: Tensor | None = None  # made on the device of the first loss
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker: Tensor | None = None
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh)
+
+    # --- one iteration ------------------------------------------------------------------------------------------------------
+
+    def scale(self, outputs: Any) -> Any:
+        """The tensor, or each tensor of an iterable, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            self._make_scale(outputs)
+            return outputs * self._on(outputs.device)  # type: ignore[operator]
+        if not isinstance(outputs, (list, tuple)) and not hasattr(outputs, "__iter__"):
+            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        scaled = [self.scale(one) for one in outputs]
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of the optimizer's parameters by the scale, once between two updates.
+
+        Raises:
+            RuntimeError: it was called already, or after `step`.
+            ValueError: a gradient is float16: parameters must be float32.
+        """
+        if not self._enabled:
+            return
+        self._check_scale("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == _UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] == _STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        state["found_inf_per_device"] = self._unscale(optimizer)
+        state["stage"] = _UNSCALED
+
+    def _unscale(self, optimizer: Any) -> dict[Any, Tensor]:
+        groups: dict[Any, list[Any]] = {}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p._grad is None:
+                    continue
+                if p._grad.dtype is dtypes.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                groups.setdefault(p._grad.device, []).append(p._grad.array)
+        found = {}
+        for device, gradients in groups.items():
+            bad = wrap(arrays.zeros((), dtypes.float32, device))
+            inverse = arrays.cast(1.0 / arrays.cast(self._on(device).array, dtypes.float64), dtypes.float32)
+            arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, bad.array)
+            stamp_all(gradients)
+            found[device] = bad
+        return found
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`unscale_` where it was not called, then the optimizer's step, unless a gradient is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_scale("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == _STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if state["stage"] == _READY:
+            self.unscale_(optimizer)
+        found = [*state["found_inf_per_device"].values()]
+        if not found:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None
+        if getattr(optimizer, "_step_supports_amp_scaling", False) and len(found) == 1:
+            optimizer.found_inf = found[0]
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer.found_inf
+        elif not sum([one.item() for one in found]):
+            result = optimizer.step(*args, **kwargs)
+        state["stage"] = _STEPPED
+        return result
+
+    def update(self, new_scale: Any = None) -> None:
+        """The scale for the next iteration: smaller if a gradient was not finite, larger after `growth_interval` good steps; or `new_scale`."""
+        if not self._enabled:
+            return
+        self._check_scale("update")
+        scale, tracker = self._scale.array, self._growth_tracker.array  # type: ignore[union-attr]
+        if new_scale is not None:
+            arrays.write(scale, new_scale.array if isinstance(new_scale, Tensor) else float(new_scale))
+        else:
+            found = [
+                one for state in self._per_optimizer_states.values() for one in state["found_inf_per_device"].values()
+            ]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            device = arrays.device_of(scale)
+            total = arrays.to_device(found[0].array, device)
+            for other in found[1:]:
+                total = total + arrays.to_device(other.array, device)
+            factors = self._growth_factor, self._backoff_factor, self._growth_interval
+            kernel("tables", "update_scale", scale)(scale, tracker, total, *factors)
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    # --- what is kept ---------------------------------------------------------------------------------------------------------
+
+    def _make_scale(self, like: Tensor) -> None:
+        if self._scale is None:
+            device = arrays.device_of(like.array)
+            self._scale = wrap(arrays.full((), self._init_scale, dtypes.float32, device))
+            self._growth_tracker = wrap(arrays.full((), self._init_growth_tracker, dtypes.int32, device))
+
+    def _check_scale(self, who: str) -> None:
+        if self._scale is None:
+            raise AssertionError(
+                f"Attempted {who} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in "
+                f"the iteration."
+            )
+
+    def _on(self, device: Any) -> Tensor:
+        held = self._scale
+        assert held is not None
+        return held if held.device == device else wrap(arrays.to_device(held.array, device))
+
+    def get_scale(self) -> float:
+        """The scale as a number (1.0 when disabled). Waits for the device."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
+    def is_enabled(self) -> bool:
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Scale, factors and the count of good steps; empty when disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over what `state_dict` gave."""
+        if not self._enabled:
+            return
+        if len(state_dict) == 0:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            arrays.write(self._scale.array, float(state_dict["scale"]))
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            arrays.write(self._growth_tracker.array, int(state_dict["_growth_tracker"]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+                )
+            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+            state |= {"_scale": None, "_growth_tracker": None}
+        return state
