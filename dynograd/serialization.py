@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import warnings
 import zlib
 from collections import OrderedDict
 from typing import Any
 
-from dynograd import arrays, devices, dtypes
+from dynograd import arrays, cuda, devices, dtypes
 from dynograd.errors import CheckpointError
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
@@ -98,6 +99,8 @@ class _Writer:
             found: dict[str, Any] = {"kind": "tensor", "name": self._store(value.array, path)}
             if value.requires_grad and value.is_leaf:
                 found["requires_grad"] = True
+            if value.is_cuda:
+                found["device"] = str(value.device)
             if type(value).__name__ == "Parameter":
                 found["parameter"] = True
             if value.dtype.is_complex:
@@ -151,9 +154,8 @@ class _Writer:
     def _store(self, array: Any, path: str) -> str:
         """Adds the array as an entry (once, however often it occurs) and gives its name."""
         plain = arrays.to_numpy(array)
-        key = (
-            (plain.__array_interface__["data"][0], plain.shape, plain.strides, plain.dtype.str) if plain.size else None
-        )
+        where = (str(arrays.device_of(array)), arrays.address_of(array), array.shape, array.strides, array.dtype.str)
+        key = where if plain.size else None
         if key is not None and key in self.seen:
             return self.seen[key]
         kind = dtypes.of_array(plain)
@@ -189,7 +191,8 @@ def load(
 
     Args:
         f: path or open binary file.
-        map_location: device for the tensors.
+        map_location: device for the tensors, or a dict from the names of devices they were saved on; by default each goes back to
+            the device it was saved on, to the CPU (with a warning) where there is no GPU.
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
@@ -206,7 +209,8 @@ def load(
     entries = _read_entries(raw, str(name))
     header = _read_header(raw)
     if header is None:
-        return {key: wrap(_array(entry)) for key, entry in entries.items()}
+        place = _Reader(entries, map_location).place("cpu")
+        return {key: wrap(arrays.to_device(_array(entry), place)) for key, entry in entries.items()}
     if header.get("format") != _FORMAT:
         raise CheckpointError(
             f"load: {name} has checkpoint format {header.get('format')}, this dynograd reads format {_FORMAT}. Update dynograd."
@@ -222,15 +226,33 @@ def load(
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {found:08x}, expected {expected:08x}. "
                 f"Use an older checkpoint."
             )
-    return _Reader(entries).build(header["tree"])
+    return _Reader(entries, map_location).build(header["tree"])
 
 
 class _Reader:
     """Rebuilds the object from the JSON tree."""
 
-    def __init__(self, entries: dict[str, Any]) -> None:
-        self.entries = entries
+    def __init__(self, entries: dict[str, Any], map_location: Any) -> None:
+        self.entries, self.map_location = entries, map_location
         self.made: dict[str, Any] = {}
+
+    def place(self, saved: str) -> devices.device:
+        """Where a tensor goes that was saved on the device of that name."""
+        wanted = self.map_location
+        if isinstance(wanted, dict):
+            wanted = wanted.get(saved)
+        elif callable(wanted):
+            wanted = None
+        if wanted is not None:
+            return arrays.check_device("load", wanted)
+        if saved != "cpu" and not cuda.is_available():
+            warnings.warn(
+                f"load: tensors were saved on {saved}, but no CUDA device is available here: they are on the CPU. "
+                f"Pass map_location='cpu' to say so.",
+                stacklevel=2,
+            )
+            return devices.cpu
+        return arrays.check_device("load", saved)
 
     def build(self, tree: Any) -> Any:
         if isinstance(tree, list):
@@ -247,7 +269,7 @@ class _Reader:
         array = _array(self.entries[name])
         if "complex" in tree:
             array = array.view(dtypes.as_dtype(tree["complex"]).numpy).reshape(array.shape[:-1])
-        made = wrap(array)
+        made = wrap(arrays.to_device(array, self.place(tree.get("device", "cpu"))))
         if tree.get("requires_grad"):
             made.requires_grad = True
         self.made[key] = made  # type: ignore[index]

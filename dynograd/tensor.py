@@ -154,6 +154,17 @@ class Tensor:
         """The address of the first element, in the memory of the tensor's device."""
         return arrays.address_of(self.array)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What numba-cuda, CuPy and others read CUDA tensors by; there is none on the CPU."""
+        if not self.is_cuda:
+            raise AttributeError("a tensor on the CPU has no __cuda_array_interface__; x.cuda() has.")
+        if self._requires_grad and MODES.grad:
+            raise RuntimeError(
+                "can't get __cuda_array_interface__ of a tensor that requires grad. If gradients aren't required, use x.detach()."
+            )
+        return self.array.__cuda_array_interface__
+
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
         rank = getattr(memory_format, "rank", 0)
@@ -523,7 +534,8 @@ class Tensor:
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.node is not None:
             raise RuntimeError("pickle: only leaf tensors can be pickled. Use x.detach().")
-        return _rebuild, (type(self), arrays.to_numpy(self.array), self._requires_grad, dict(self.__dict__))
+        place = str(self.device) if self.is_cuda else None
+        return _rebuild, (type(self), arrays.to_numpy(self.array), self._requires_grad, dict(self.__dict__), place)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""
@@ -535,13 +547,26 @@ class Tensor:
         Raises:
             DeviceError: there is no such device here.
         """
-        return self.to("cuda" if device is None else device)  # type: ignore[attr-defined]
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)  # type: ignore[attr-defined]
 
-    def pin_memory(self) -> Tensor:
-        return self
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """A copy in pinned host memory, from which `to("cuda", non_blocking=True)` does not wait; itself when it lies there.
 
-    def is_pinned(self) -> bool:
-        return False
+        Raises:
+            RuntimeError: the tensor is not in host memory.
+        """
+        if not self.is_cpu:
+            raise RuntimeError(f"pin_memory: cannot pin '{self.device}' memory, only dense CPU tensors can be pinned.")
+        return self if self.is_pinned() else wrap(arrays.pinned_copy(self.array))
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the tensor lies in pinned host memory."""
+        return arrays.is_pinned(self.array)
+
+    def record_stream(self, stream: Any) -> None:
+        """Notes that work on `stream` uses this tensor's memory too, so that it is not given to others before that work is done."""
+        if self.is_cuda:
+            arrays.record_stream(self.array, stream)
 
     def share_memory_(self) -> Tensor:
         return self
@@ -568,7 +593,9 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict) -> Any:
+def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict, place: str | None = None) -> Any:
+    if place is not None:
+        array = arrays.to_device(array, arrays.check_device("unpickle", place))
     made = _init(object.__new__(cls), array)
     made._requires_grad = requires_grad
     if attributes:

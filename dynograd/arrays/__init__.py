@@ -14,7 +14,7 @@ import numpy
 from dynograd import devices, dtypes
 from dynograd.arrays import buffers, cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.cuda import driver, streams
+from dynograd.cuda import allocator, driver, pinned, streams
 from dynograd.errors import DeviceError
 
 __all__ = ["Array", "Arrays"]
@@ -93,7 +93,7 @@ def check_device(who: str, device: Any) -> devices.device:
     return chosen if chosen.index is not None else devices.device("cuda", index)
 
 
-def to_device(array: Any, device: devices.device) -> Any:
+def to_device(array: Any, device: devices.device, non_blocking: bool = False) -> Any:
     """The same values in the memory of `device` (as `check_device` gives it); the array itself where it lies there."""
     if type(array) is CudaArray:
         if device.type == "cpu":
@@ -101,7 +101,24 @@ def to_device(array: Any, device: devices.device) -> Any:
         if device.index == array.device_index:
             return array
         return cuda_arrays.operations.on_device(array, device.index)
-    return array if device.type == "cpu" else cuda_arrays.from_numpy(numpy.asarray(array), device.index)
+    return array if device.type == "cpu" else cuda_arrays.from_numpy(numpy.asarray(array), device.index, non_blocking)
+
+
+def pinned_copy(array: Any) -> Any:
+    """The values of a CPU array in pinned host memory."""
+    block = pinned.allocate(array.nbytes)
+    made = numpy.asarray(block)[: array.nbytes].view(array.dtype).reshape(array.shape)
+    numpy.copyto(made, array)
+    return made
+
+
+def record_stream(array: Any, stream: Any) -> None:
+    """Notes that work on `stream` uses the memory of a GPU array too."""
+    allocator.record_stream(array.storage, stream.cuda_stream)
+
+
+def is_pinned(array: Any) -> bool:
+    return type(array) is ndarray and pinned.owner_of(array) is not None
 
 
 def empty(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
@@ -293,7 +310,7 @@ def write(target: Any, value: Any) -> None:
     if type(target) is CudaArray:
         cuda_arrays.operations.copy_into(target, value)
     else:
-        numpy.copyto(target, value, casting="unsafe")
+        numpy.copyto(target, to_numpy(value), casting="unsafe")
 
 
 def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:

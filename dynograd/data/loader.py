@@ -8,9 +8,11 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynograd import cuda
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import IterableDataset
 from dynograd.data.fetch import END, Stop, Task, make_fetch
+from dynograd.data.pinning import pinned_batch
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from dynograd.data.seeding import Undisturbed, draw_seed
 from dynograd.data.worker import Setup
@@ -42,7 +44,8 @@ class DataLoader:
         batch_sampler: gives the lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: processes that make batches ahead of time; 0 makes them when they are asked for.
         collate_fn: makes a batch out of the list of samples; `default_collate` by default, `collate_pad()` pads.
-        pin_memory, pin_memory_device: accepted; memory on the CPU needs no pinning.
+        pin_memory: put batches into pinned memory, from which `to("cuda", non_blocking=True)` does not wait; without a GPU
+            nothing is done. `pin_memory_device` is accepted.
         drop_last: leave out a last batch that is shorter than `batch_size`.
         timeout: seconds to wait for a worker's batch; 0 waits for ever.
         worker_init_fn: called in each worker with its number, before it reads anything.
@@ -179,6 +182,7 @@ class _Iteration:
         self._seed = draw_seed(loader.generator)
         self._reported = loader._reported_length if self._iterable else None
         self._batch_size = loader.batch_size or 1
+        self._pins = loader.pin_memory and cuda.is_available()
         self._given = 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -198,7 +202,7 @@ class _Iteration:
                 stacklevel=2,
             )
             self._reported = None
-        return batch
+        return pinned_batch(batch) if self._pins else batch
 
     def _next(self) -> Any:
         raise NotImplementedError

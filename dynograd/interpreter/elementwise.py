@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays.cuda_arrays import HostReadError
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
@@ -100,6 +101,7 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         I64=I64,
         whole=whole_of,
         broadcast_failure=broadcast_failure,
+        HostReadError=HostReadError,
         **names_for_all(),
     )
     return "\n".join(line for line in lines if line) + "\n", names
@@ -219,14 +221,17 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
 def _call_lines(operands: str, passed: str, least: int, indent: str, without: str = "") -> list[str]:
     """`out` by the kernel `fast`, or by `large` when an operand (not the number `without`) has `least` elements."""
     call = f"{operands}{passed}"
+    given = f"({operands},), ({passed[2:]},)" if passed else f"({operands},), ()"
+    elsewhere = [f"{indent}except HostReadError:", f"{indent}    out = slow({given})"]  # an operand on a GPU
     if not least:
-        return quietly_lines(f"out = fast({call})", indent)
+        return [*quietly_lines(f"out = fast({call})", indent), *elsewhere]
     small = " and ".join(f"{name}.size < {least}" for name in operands.split(", ") if name != without)
     return [
         f"{indent}try:",
         f"{indent}    out = fast({call}) if {small} else large({call})",
         f"{indent}except FLOATING_WARNINGS:",
         f"{indent}    out = quietly(fast, {call})",
+        *elsewhere,
     ]
 
 

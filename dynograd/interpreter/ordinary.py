@@ -189,7 +189,7 @@ def _apply_of(op: Op) -> Any:
         filled = [
             parts[number]
             if number in parts
-            else arrays.zeros(shape, dtypes.BY_NUM[kind.num])
+            else _zeros_beside(parts, shape, kind)
             if kind.kind in "fcV"
             else None
             for number, (shape, kind) in enumerate(node.outputs_like)
@@ -197,6 +197,12 @@ def _apply_of(op: Op) -> Any:
         return rule(tuple(filled), node, *node.attrs)
 
     return apply
+
+
+def _zeros_beside(parts: dict[int, Any], shape: Any, kind: Any) -> Any:
+    """Zeros on the device of the gradients that are there."""
+    like = next(iter(parts.values()))
+    return arrays.zeros(shape, dtypes.BY_NUM[kind.num], arrays.device_of(getattr(like, "array", like)))
 
 
 def _apply_graph_of(op: Op) -> Any:
@@ -213,7 +219,7 @@ def _apply_graph_of(op: Op) -> Any:
             g = tuple(
                 parts[number]
                 if number in parts
-                else wrap(arrays.zeros(shape, dtypes.BY_NUM[kind.num]))
+                else wrap(_zeros_beside(parts, shape, kind))
                 if kind.kind in "fcV"
                 else None
                 for number, (shape, kind) in enumerate(node.outputs_like)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from dynograd.arrays import backend_of, cuda_arrays
+from dynograd.cuda import driver
 from dynograd.devices import device
 
 __all__ = ["kernel"]
@@ -43,7 +44,7 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
             raise  # a package that the backend needs
         raise NotImplementedError(f"{name} has no {backend} kernel; x.cpu() works.") from None
-    if backend == "cuda" and family != "elementwise":
+    if backend == "cuda" and family not in ("elementwise", "optimizers"):  # these take numbers of the CPU too
         found = _on_one_device(name, found)
     _found[family, name, array_type] = found
     return found
@@ -56,6 +57,8 @@ def _on_one_device(name: str, function: Callable[..., Any]) -> Callable[..., Any
         for one in args:
             if type(one) is cuda_arrays.ndarray:
                 raise cuda_arrays.mixed_devices(name, *args)
+            if type(one) is list and any([type(each) is cuda_arrays.ndarray for each in one]):
+                raise cuda_arrays.mixed_devices(name, *one)
         return function(*args, **kwargs)
 
     checked.__name__, checked.__doc__ = name, function.__doc__
@@ -64,3 +67,12 @@ def _on_one_device(name: str, function: Callable[..., Any]) -> Callable[..., Any
 
 _any_cuda_array = object.__new__(cuda_arrays.CudaArray)
 cuda_arrays._loader[0] = lambda: import_module("dynograd.kernels.operations_cuda")
+
+
+def _take_users_kernels() -> None:
+    from dynograd.kernels import user_kernels_cuda
+
+    user_kernels_cuda.install()
+
+
+driver.at_first_use.append(_take_users_kernels)

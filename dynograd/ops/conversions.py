@@ -30,13 +30,13 @@ def copied_backward(g: Any, saved: Any, channels_last: bool) -> Any:
 
 
 @op(name="to_device", linear=True, saves="input.device")
-def moved(input: Array, device: Any) -> Array:
-    """The values in the memory of `device` (with its index)."""
-    return arrays.to_device(input, device)
+def moved(input: Array, device: Any, non_blocking: bool = False) -> Array:
+    """The values in the memory of `device` (with its index). With `non_blocking`, pinned memory is read later."""
+    return arrays.to_device(input, device, non_blocking)
 
 
 @moved.backward
-def moved_backward(g: Any, saved: Any, device: Any) -> Any:
+def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Any:
     return (moved(g, devices.as_device(saved.input_device)),)
 
 
@@ -92,7 +92,7 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     """
     dtype = device = None
     copy = bool(kwargs.pop("copy", False))
-    kwargs.pop("non_blocking", None)
+    non_blocking = bool(kwargs.pop("non_blocking", False))
     format = kwargs.pop("memory_format", None)
     if format is not None:
         rank = getattr(input, "array", input).ndim
@@ -106,7 +106,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
             dtype = one
         elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
             device = devices.as_device(one)
-        elif one is not None and not isinstance(one, bool):
+        elif isinstance(one, bool):
+            non_blocking = one
+        elif one is not None:
             raise TypeError(f"to: expected a dtype, a device or a Tensor, got {one!r}.")
     if "other" in kwargs:
         other = kwargs.pop("other")
@@ -120,7 +122,7 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     if device is not None:
         place = arrays.check_device("to", device)
         if place != arrays.device_of(getattr(input, "array", input)):
-            input, copy = moved(input, place), False
+            input, copy = moved(input, place, non_blocking), False
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
         if getattr(input, "array", input).dtype.num != dtype.num:
