@@ -34,8 +34,8 @@ def kept_places(indices, value):
     return np.flatnonzero(indices != value)
 
 
-def equal_bags(bags, size):
-    """The bag of each index of a (bags, size) table, row by row."""
+def equal_bags(bags, size, like=None):
+    """The bag of each index of a (bags, size) table, row by row; on the device of `like`."""
     return np.repeat(np.arange(bags), size)
 
 

@@ -93,7 +93,9 @@ def largest_of_bags(rows: CudaArray, bags: CudaArray, count: int) -> tuple[CudaA
     return places, counted_up(columns, device).broadcast_to((count, columns)), found
 
 
-def shrunk_rows(weight: CudaArray, indices: CudaArray, max_norm: float, norm_type: float) -> tuple[CudaArray, CudaArray]:
+def shrunk_rows(
+    weight: CudaArray, indices: CudaArray, max_norm: float, norm_type: float
+) -> tuple[CudaArray, CudaArray]:
     """The rows at `indices`, and what becomes of them when their norm is at most `max_norm`. Rows may be there several times."""
     rows = contiguous(indices).reshape(-1)
     out = cuda_arrays.empty((rows.size, weight.shape[1]), weight.dtype, weight.device_index)
@@ -101,6 +103,15 @@ def shrunk_rows(weight: CudaArray, indices: CudaArray, max_norm: float, norm_typ
         kind = 3 if math.isinf(norm_type) else int(norm_type) if norm_type in (1, 2) else 0
         block = min(1024, 1 << max(weight.shape[1] - 1, 0).bit_length())
         kernels.shrunk_rows(
-            (rows.size,), contiguous(weight), rows, out, rows.size, weight.shape[1], max_norm, norm_type, NORM=kind, BLOCK=block
+            (rows.size,),
+            contiguous(weight),
+            rows,
+            out,
+            rows.size,
+            weight.shape[1],
+            max_norm,
+            norm_type,
+            NORM=kind,
+            BLOCK=block,
         )
     return rows, out

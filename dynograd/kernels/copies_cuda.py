@@ -10,7 +10,19 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 
-__all__ = ["bits", "contiguous", "copied", "copy_into", "empty_like", "fill", "full", "is_half", "sum_dtype", "units", "zeros"]
+__all__ = [
+    "bits",
+    "contiguous",
+    "copied",
+    "copy_into",
+    "empty_like",
+    "fill",
+    "full",
+    "is_half",
+    "sum_dtype",
+    "units",
+    "zeros",
+]
 
 _WHOLE = {size: numpy.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 _FLOAT32, _INT32 = numpy.dtype(numpy.float32), numpy.dtype(numpy.int32)

@@ -97,8 +97,8 @@ def count_true(mask):
     return int(np.count_nonzero(mask))
 
 
-def out_of_range(index, low, high):
-    """(value, position) of the first element outside low <= index < high, or None."""
+def out_of_range(index, low, high, who="", fused=False):
+    """(value, position) of the first element outside low <= index < high, or None. `who` and `fused` are for the GPU."""
     if index.size < 2:
         if not index.size or low <= index.item() < high:
             return None

@@ -175,7 +175,11 @@ class _Places:
         dims += shape[taken:]
         self.shape, self.dims = tuple(shape), tuple(dims)
         self.turned = stands[-1] - stands[0] + 1 != len(stands)
-        order = [*stands, *[dim for dim in range(len(dims)) if dim not in stands]] if self.turned else list(range(len(dims)))
+        order = (
+            [*stands, *[dim for dim in range(len(dims)) if dim not in stands]]
+            if self.turned
+            else list(range(len(dims)))
+        )
         self.order = tuple(order)
         self.dim = 0 if self.turned else stands[0]
         sizes = [self.dims[dim] for dim in stands]
@@ -215,7 +219,9 @@ class _Places:
             one = values.as_strided((1,), (values.itemsize,)) if values.size else values
             write_slices(result, self.dim, self.vector, one, "index_put")
         else:
-            write_slices(result, self.dim, self.vector, contiguous(values).reshape(self.lines(values.shape)), "index_put")
+            write_slices(
+                result, self.dim, self.vector, contiguous(values).reshape(self.lines(values.shape)), "index_put"
+            )
 
 
 def _spread(values: CudaArray, shape: tuple[int, ...]) -> CudaArray:
@@ -258,7 +264,14 @@ def _parsed(array: CudaArray, index: Any) -> tuple[Any, list, tuple]:
     """(basic part to apply first or None, index arrays, template) of any index, whose shapes are not checked."""
     entries = list(index) if isinstance(index, tuple) else [index]
     entries = [_entry(one, array.device_index) for one in entries]
-    used = sum([one.ndim if isinstance(one, CudaArray) and one.dtype.kind == "b" else one is not None and one is not Ellipsis for one in entries])
+    used = sum(
+        [
+            one.ndim
+            if isinstance(one, CudaArray) and one.dtype.kind == "b"
+            else one is not None and one is not Ellipsis
+            for one in entries
+        ]
+    )
     if used > array.ndim:
         raise IndexError(f"too many indices: array is {array.ndim}-dimensional, but {used} were indexed")
     basic: list[Any] = []
@@ -291,5 +304,3 @@ def _entry(one: Any, device: int) -> Any:
     if found.dtype.kind not in "iub":
         found = found.astype(numpy.int64)
     return cuda_arrays.from_numpy(found, device)
-
-

@@ -155,7 +155,9 @@ def _cut(rows: CudaArray, fresh: CudaArray) -> tuple[CudaArray, CudaArray, CudaA
     return take(rows, starts, 0, ""), numbers, ends - starts
 
 
-def searchsorted(boundaries: CudaArray, values: CudaArray, side: str, sorter: CudaArray | None, dtype: Any) -> CudaArray:
+def searchsorted(
+    boundaries: CudaArray, values: CudaArray, side: str, sorter: CudaArray | None, dtype: Any
+) -> CudaArray:
     """Where each value belongs in its sorted row: the leading dims of the two agree, or `boundaries` is one row for all."""
     if sorter is not None:
         boundaries = along(contiguous(boundaries), boundaries.ndim - 1, contiguous(sorter))
@@ -191,7 +193,7 @@ def isin(x: CudaArray, tested: CudaArray, invert: bool) -> CudaArray:
     if out.size:
         rows = sort(rows, 0, False)[0]
         grid = (-(-out.size // _BLOCK),)
-        kernels.contains(grid, rows, values, bits(out), rows.size, rows.size.bit_length(), out.size, INVERT=invert, BLOCK=_BLOCK)
+        kernels.contains(
+            grid, rows, values, bits(out), rows.size, rows.size.bit_length(), out.size, INVERT=invert, BLOCK=_BLOCK
+        )
     return out
-
-

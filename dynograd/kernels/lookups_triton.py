@@ -48,7 +48,21 @@ def search(
     tl.store(out + e, first.to(out.dtype.element_ty), mask=inside)
 
 
-@triton_kernel(variants=[dict(rows="*fp32", values="*fp32", out="*i8", size="i32", steps="i32", total="i64", INVERT=False, BLOCK=1024, num_warps=4)])
+@triton_kernel(
+    variants=[
+        dict(
+            rows="*fp32",
+            values="*fp32",
+            out="*i8",
+            size="i32",
+            steps="i32",
+            total="i64",
+            INVERT=False,
+            BLOCK=1024,
+            num_warps=4,
+        )
+    ]
+)
 def contains(rows, values, out, size, steps, total, INVERT: tl.constexpr, BLOCK: tl.constexpr):
     """Whether each value is in the ascending row."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -77,7 +91,9 @@ def class_bits(x, out, classes, total, BLOCK: tl.constexpr):
     tl.store(out + e, (chosen == e % classes).to(tl.int64), mask=e < total)
 
 
-@triton_kernel(variants=[dict(x="*i64", counts="*i64", fault="*i64", site="i32", size="i32", total="i64", BLOCK=1024, num_warps=4)])
+@triton_kernel(
+    variants=[dict(x="*i64", counts="*i64", fault="*i64", site="i32", size="i32", total="i64", BLOCK=1024, num_warps=4)]
+)
 def count_values(x, counts, fault, site, size, total, BLOCK: tl.constexpr):
     """counts[x] += 1"""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -153,7 +169,9 @@ def largest_of_bags(rows, edges, places, found, columns, tiles, BLOCK: tl.conste
     tl.store(found + bag + tl.arange(0, 1), stop - start + tl.zeros([1], tl.int64))
 
 
-_SHRINK = dict(index="*i64", out="*fp32", count="i32", columns="i32", most="fp32", power="fp32", BLOCK=1024, num_warps=4)
+_SHRINK = dict(
+    index="*i64", out="*fp32", count="i32", columns="i32", most="fp32", power="fp32", BLOCK=1024, num_warps=4
+)
 
 
 @triton_kernel(variants=[dict(_SHRINK, weight="*fp32", NORM=2), dict(_SHRINK, weight="*bf16", out="*bf16", NORM=0)])

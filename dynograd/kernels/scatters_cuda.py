@@ -84,7 +84,9 @@ def write_slices(
         pairs = 2 if out.itemsize == 16 else 1
         width, vector, made, given = inner, 1, bits(out).reshape(-1), bits(src).reshape(-1)
         if pairs == 2:  # two numbers an element: no single one can be repeated
-            return write_slices(out, dim, index, src.broadcast_to((*out.shape[:dim], index.size, *out.shape[dim + 1 :])), who, negative)
+            return write_slices(
+                out, dim, index, src.broadcast_to((*out.shape[:dim], index.size, *out.shape[dim + 1 :])), who, negative
+            )
     else:
         width, vector, (made, given) = units(inner * out.itemsize, out, src)
     grid, tiles, sizes = _tiles(outer * index.size, width * vector)
@@ -96,7 +98,13 @@ def write_slices(
 
 
 def add_slices(
-    out: CudaArray, dim: int, index: CudaArray, src: CudaArray, who: str = "index_add", negative: bool = True, skipped: int = _NOBODY
+    out: CudaArray,
+    dim: int,
+    index: CudaArray,
+    src: CudaArray,
+    who: str = "index_add",
+    negative: bool = True,
+    skipped: int = _NOBODY,
 ) -> None:
     """out's slices along `dim` at the vector `index` += src's slices, in place; `out` is row-major, of a dtype of `sum_dtype`."""
     outer, size, inner = three(out, dim)
@@ -334,7 +342,12 @@ def _add(result: CudaArray, dim: int, index: CudaArray, src: CudaArray, who: str
         return
     src, index = contiguous(src), contiguous(index)
     if result.dtype.kind == "c":
-        _into(result, dim, index, lambda target: add_slices(target.reshape(-1), 0, _places(target, dim, index, who), src.reshape(-1), ""))
+        _into(
+            result,
+            dim,
+            index,
+            lambda target: add_slices(target.reshape(-1), 0, _places(target, dim, index, who), src.reshape(-1), ""),
+        )
         return
     _into(result, dim, index, lambda target: _add_along(target, dim, index, _real(src), who))
 
@@ -347,7 +360,9 @@ def _add_along(target: CudaArray, dim: int, index: CudaArray, src: CudaArray, wh
     kernels.add_along(grid, target, index, src, *numbers, **sizes)
 
 
-def _reduce_along(target: CudaArray, dim: int, index: CudaArray, src: CudaArray, op: int, include: bool, who: str) -> None:
+def _reduce_along(
+    target: CudaArray, dim: int, index: CudaArray, src: CudaArray, op: int, include: bool, who: str
+) -> None:
     from dynograd.kernels.sorting_cuda import order_of
 
     places = _places(target, dim, index, who)
@@ -356,7 +371,9 @@ def _reduce_along(target: CudaArray, dim: int, index: CudaArray, src: CudaArray,
     _reduce_runs(target, keys, order, src, target.size, 1, 1, op, include)
 
 
-def scatter_reduce(x: CudaArray, dim: int, index: CudaArray, src: CudaArray, reduce: str, include_self: bool) -> CudaArray:
+def scatter_reduce(
+    x: CudaArray, dim: int, index: CudaArray, src: CudaArray, reduce: str, include_self: bool
+) -> CudaArray:
     """A copy of `x` with the product, maximum or minimum of what `src` puts at a place (and of `x` there, when `include_self`).
 
     The index is sorted, so that results repeat.
@@ -365,7 +382,12 @@ def scatter_reduce(x: CudaArray, dim: int, index: CudaArray, src: CudaArray, red
     result = x.astype(kind, copy=True) if kind != x.dtype else x.copy()
     if index.size and result.size:
         op, src, index = _REDUCTIONS[reduce], _real(contiguous(src)), contiguous(index)
-        _into(result, dim, index, lambda target: _reduce_along(target, dim, index, src, op, include_self, "scatter_reduce"))
+        _into(
+            result,
+            dim,
+            index,
+            lambda target: _reduce_along(target, dim, index, src, op, include_self, "scatter_reduce"),
+        )
     return result.astype(x.dtype, copy=False)
 
 

@@ -73,8 +73,34 @@ _WRITE = dict(_PICK, order="*i64", skipped="i64")
 
 @triton_kernel(
     variants=[
-        dict(src="*i64", y="*i64", **_WRITE, MANY=False, BIG=False, WRAP=True, SORTED=False, ONE=False, VEC=2, ROWS=4, COLS=256, num_warps=4),
-        dict(src="*i32", y="*i32", **_WRITE, MANY=True, BIG=False, WRAP=False, SORTED=True, ONE=False, VEC=1, ROWS=1024, COLS=1, num_warps=4),
+        dict(
+            src="*i64",
+            y="*i64",
+            **_WRITE,
+            MANY=False,
+            BIG=False,
+            WRAP=True,
+            SORTED=False,
+            ONE=False,
+            VEC=2,
+            ROWS=4,
+            COLS=256,
+            num_warps=4,
+        ),
+        dict(
+            src="*i32",
+            y="*i32",
+            **_WRITE,
+            MANY=True,
+            BIG=False,
+            WRAP=False,
+            SORTED=True,
+            ONE=False,
+            VEC=1,
+            ROWS=1024,
+            COLS=1,
+            num_warps=4,
+        ),
     ]
 )
 def write_slices(
@@ -107,9 +133,42 @@ def write_slices(
 
 @triton_kernel(
     variants=[
-        dict(src="*bf16", y="*fp32", **_PICK, skipped="i64", MANY=False, BIG=False, WRAP=True, ROWS=1, COLS=1024, num_warps=4),
-        dict(src="*fp32", y="*fp32", **_PICK, skipped="i64", MANY=True, BIG=False, WRAP=False, ROWS=1024, COLS=1, num_warps=4),
-        dict(src="*i64", y="*i64", **_PICK, skipped="i64", MANY=False, BIG=False, WRAP=True, ROWS=4, COLS=256, num_warps=4),
+        dict(
+            src="*bf16",
+            y="*fp32",
+            **_PICK,
+            skipped="i64",
+            MANY=False,
+            BIG=False,
+            WRAP=True,
+            ROWS=1,
+            COLS=1024,
+            num_warps=4,
+        ),
+        dict(
+            src="*fp32",
+            y="*fp32",
+            **_PICK,
+            skipped="i64",
+            MANY=True,
+            BIG=False,
+            WRAP=False,
+            ROWS=1024,
+            COLS=1,
+            num_warps=4,
+        ),
+        dict(
+            src="*i64",
+            y="*i64",
+            **_PICK,
+            skipped="i64",
+            MANY=False,
+            BIG=False,
+            WRAP=True,
+            ROWS=4,
+            COLS=256,
+            num_warps=4,
+        ),
     ]
 )
 def add_slices(
@@ -128,7 +187,9 @@ def add_slices(
     chosen, usable = checked(chosen, size, inside, fault, site, WRAP)
     usable = usable & (chosen != skipped) & (column < units)
     value = tl.load(src + r.to(tl.int64) * units + column, mask=usable, other=0)
-    tl.atomic_add(y + (outer * size + chosen) * units + column, value.to(y.dtype.element_ty), mask=usable, sem="relaxed")
+    tl.atomic_add(
+        y + (outer * size + chosen) * units + column, value.to(y.dtype.element_ty), mask=usable, sem="relaxed"
+    )
 
 
 @triton.jit
@@ -259,7 +320,20 @@ def places_along(places, index, fault, site, size, count, inner, total, limit, B
 
 
 @triton_kernel(
-    variants=[dict(index="*i64", places="*i64", fault="*i64", site="i32", size="i64", limit="i64", total="i64", FIRST=True, BLOCK=1024, num_warps=4)]
+    variants=[
+        dict(
+            index="*i64",
+            places="*i64",
+            fault="*i64",
+            site="i32",
+            size="i64",
+            limit="i64",
+            total="i64",
+            FIRST=True,
+            BLOCK=1024,
+            num_warps=4,
+        )
+    ]
 )
 def join_places(index, places, fault, site, size, limit, total, FIRST: tl.constexpr, BLOCK: tl.constexpr):
     """places = places * size + index, negative numbers counted from the end; `limit` where an index is outside."""
@@ -274,7 +348,9 @@ def join_places(index, places, fault, site, size, limit, total, FIRST: tl.conste
     tl.store(places + e, tl.where(usable, before * size + chosen, limit), mask=inside)
 
 
-@triton_kernel(variants=[dict(index="*i64", fault="*i64", site="i32", low="i64", high="i64", total="i64", BLOCK=1024, num_warps=4)])
+@triton_kernel(
+    variants=[dict(index="*i64", fault="*i64", site="i32", low="i64", high="i64", total="i64", BLOCK=1024, num_warps=4)]
+)
 def check_range(index, fault, site, low, high, total, BLOCK: tl.constexpr):
     """Reports an index outside low <= index < high."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

@@ -184,7 +184,17 @@ def _top(rows: CudaArray, k: int, largest: bool) -> tuple[CudaArray, CudaArray]:
         kept = min(k, left)
         best = cuda_arrays.empty((count, tiles * kept), _INT64, device)
         kernels.top_of_tiles(
-            (count * tiles,), given, best, left, tiles, kept, infinity, **image, DESCENDING=largest, PACKED=packed, BLOCK=_TILE
+            (count * tiles,),
+            given,
+            best,
+            left,
+            tiles,
+            kept,
+            infinity,
+            **image,
+            DESCENDING=largest,
+            PACKED=packed,
+            BLOCK=_TILE,
         )
         given, left, packed = best, tiles * kept, True
     grid = (-(-index.size // 1024),)

@@ -46,7 +46,18 @@ _ROW = dict(x="*i32", values="*i32", index="*i64", rows="i32", size="i32", wante
     variants=[
         dict(**_ROW, KIND=2, WIDTH=32, DESCENDING=False, VALUES=True, ROWS=4, BLOCK=256, num_warps=4),
         dict(**_ROW, KIND=2, WIDTH=32, DESCENDING=True, VALUES=True, ROWS=1, BLOCK=1024, num_warps=4),
-        dict(_ROW, x="*i64", values="*i64", KIND=0, WIDTH=64, DESCENDING=False, VALUES=True, ROWS=1, BLOCK=1024, num_warps=4),
+        dict(
+            _ROW,
+            x="*i64",
+            values="*i64",
+            KIND=0,
+            WIDTH=64,
+            DESCENDING=False,
+            VALUES=True,
+            ROWS=1,
+            BLOCK=1024,
+            num_warps=4,
+        ),
     ]
 )
 def sort_rows(
@@ -105,7 +116,21 @@ def top_of_tiles(
     tl.store(packed + tl.program_id(0).to(tl.int64) * wanted + number, found, mask=number < wanted)
 
 
-@triton_kernel(variants=[dict(x="*i32", packed="*i64", values="*i32", index="*i64", size="i32", wanted="i32", total="i64", BLOCK=1024, num_warps=4)])
+@triton_kernel(
+    variants=[
+        dict(
+            x="*i32",
+            packed="*i64",
+            values="*i32",
+            index="*i64",
+            size="i32",
+            wanted="i32",
+            total="i64",
+            BLOCK=1024,
+            num_warps=4,
+        )
+    ]
+)
 def unpack_top(x, packed, values, index, size, wanted, total, BLOCK: tl.constexpr):
     """Values and places of what `top_of_tiles` has found."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -120,8 +145,28 @@ def unpack_top(x, packed, values, index, size, wanted, total, BLOCK: tl.constexp
 
 @triton_kernel(
     variants=[
-        dict(x="*i32", keys="*i32", infinity="i64", total="i64", KIND=2, WIDTH=32, DESCENDING=False, BLOCK=1024, num_warps=4),
-        dict(x="*i64", keys="*i64", infinity="i64", total="i64", KIND=0, WIDTH=64, DESCENDING=True, BLOCK=1024, num_warps=4),
+        dict(
+            x="*i32",
+            keys="*i32",
+            infinity="i64",
+            total="i64",
+            KIND=2,
+            WIDTH=32,
+            DESCENDING=False,
+            BLOCK=1024,
+            num_warps=4,
+        ),
+        dict(
+            x="*i64",
+            keys="*i64",
+            infinity="i64",
+            total="i64",
+            KIND=0,
+            WIDTH=64,
+            DESCENDING=True,
+            BLOCK=1024,
+            num_warps=4,
+        ),
     ]
 )
 def radix_keys(

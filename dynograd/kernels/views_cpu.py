@@ -99,8 +99,11 @@ class _Memory:
         self.base = owner
 
 
-def memory_places(shape, stride, size, new_stride, offset):
-    """(positions in an `as_strided` view, positions in its input) of the elements that share memory, both row-major."""
+def memory_places(shape, stride, size, new_stride, offset, like=None):
+    """(positions in an `as_strided` view, positions in its input) of the elements that share memory, both row-major.
+
+    On the device of `like`.
+    """
     own = _offsets(shape, stride).reshape(-1)
     wanted = _offsets(size, new_stride).reshape(-1) + offset
     low, high = own.min(initial=0), own.max(initial=0)

@@ -106,11 +106,10 @@ def memory_places(
     size: tuple[int, ...],
     new_stride: tuple[int, ...],
     offset: int,
-    device: Any = None,
+    like: Any = None,
 ) -> tuple[CudaArray, CudaArray]:
     """(positions in an `as_strided` view, positions in its input) of the elements that share memory. Made on the CPU."""
-    index = getattr(device, "index", None)
-    index = streams.current_device() if index is None else index
+    index = streams.current_device() if like is None else like.device_index
     return tuple(
         [cuda_arrays.from_numpy(one, index) for one in views_cpu.memory_places(shape, stride, size, new_stride, offset)]
     )

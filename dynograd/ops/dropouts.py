@@ -108,7 +108,7 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
         return residual + input
     x, r = getattr(input, "array", input), getattr(residual, "array", residual)
     ready = kernel("dropouts", "in_one_pass", x)
-    if getattr(r, "shape", None) == x.shape and ready(x) and ready(r):
+    if getattr(r, "shape", None) == x.shape and r.dtype == x.dtype and ready(x) and ready(r):
         return masked_sum(input, residual, p, _key("dropout_mask", shape))
     return residual + _dropped(input, shape, p, training, False)
 

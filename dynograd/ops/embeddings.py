@@ -179,7 +179,7 @@ def _bags(who: str, index: Any, offsets: Any, include_last: bool) -> tuple[Any, 
                 f"{who}: if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed length sequences "
                 f"(input has shape {index.shape}). Leave offsets out, or flatten input."
             )
-        return kernel("bags", "equal_bags", index)(*index.shape), index.shape[0]
+        return kernel("bags", "equal_bags", index)(*index.shape, index), index.shape[0]
     if index.ndim != 1:
         raise ValueError(
             f"{who}: input has to be 1D or 2D Tensor, but got Tensor of dimension {index.ndim} (shape {index.shape})."
@@ -219,7 +219,7 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Any:
     if len(weight.shape) != 2:
         raise ShapeError(f"{who}: 'weight' must be 2-D (rows, D), got shape {tuple(weight.shape)}.")
     rows = weight.shape[0]
-    found = kernel("indexing", "out_of_range", array)(array, 0, rows)
+    found = kernel("indexing", "out_of_range", array)(array, 0, rows, who, True)
     if found is not None:
         value, position = found
         where = f" at position {list(position)} of input" if position else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array, Arrays
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
@@ -70,7 +70,7 @@ def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
 @op(name="index", linear=True, saves="input.shape indices")
 def get_advanced(input: Array, indices: Arrays, template: tuple) -> Array:
     """The elements of `input` at index arrays."""
-    return kernel("indexing", "index_forward", input)(input, indices, template)
+    return kernel("indexing", "index_forward", input)(input, _beside(input, indices), template)
 
 
 @get_advanced.backward
@@ -82,7 +82,7 @@ def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
 @op(name="index_backward", linear=True, saves="indices")
 def add_advanced(g: Array, indices: Arrays, template: tuple, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at index arrays."""
-    return kernel("indexing", "index_backward", g)(g, indices, template, shape)
+    return kernel("indexing", "index_backward", g)(g, _beside(g, indices), template, shape)
 
 
 @add_advanced.backward
@@ -96,7 +96,7 @@ def put_advanced(input: Array, values: Array | None, indices: Arrays, template: 
     """A copy of `input` with `values` (None: zeros) written, or added, at index arrays (whose values have been checked)."""
     try:
         return kernel("indexing", "index_put_forward", input)(
-            input, 0 if values is None else values, indices, template, accumulate
+            input, 0 if values is None else values, _beside(input, indices), template, accumulate
         )
     except (TypeError, ValueError):
         raise _value_error("index_put", input, indices, template, getattr(values, "shape", ())) from None
@@ -115,6 +115,13 @@ def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) ->
         g_values = sum_to(picked, shape[lead:] if lead > 0 else shape)
         g_values = reshaped(g_values, shape) if lead > 0 else g_values
     return (g_input, g_values, [None] * len(indices))
+
+
+def _beside(like: Any, indices: list) -> list:
+    """Index arrays on the device of `like`: as in PyTorch, those of the CPU index anything."""
+    if type(like) is arrays.ndarray:
+        return indices
+    return [arrays.to_device(one, like.device) if type(one) is arrays.ndarray else one for one in indices]
 
 
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
@@ -248,6 +255,8 @@ def put_at(input: Any, values: Any, ready: Advanced) -> Any:
 def assign_at(array: Any, ready: Advanced, value: Any) -> None:
     """Writes the array `value` (broadcast) into `array` at an advanced index from `normalize_index`."""
     try:
+        if type(array) is not arrays.ndarray:
+            ready = ready._replace(indices=_beside(array, ready.indices))
         kernel("indexing", "index_assign", array)(array, ready, value)
     except (TypeError, ValueError):
         target = array if ready.basic is None else array[ready.basic]

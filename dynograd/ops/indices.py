@@ -187,7 +187,7 @@ def _check_array(who: str, array: Any, place: int, dim: int, shape: tuple[int, .
 def check_range(who: str, index: Any, dim: int, shape: tuple[int, ...], negative: bool = True) -> None:
     """Raises `IndexRangeError` for the first element of the index array outside dimension `dim`."""
     size = shape[dim] if shape else 1
-    found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size)
+    found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)
     if found is not None:
         raise range_error(who, *found, dim=dim, shape=shape, negative=negative)
 
@@ -205,6 +205,8 @@ def range_error(
 
 def _check_together(who: str, indices: list) -> None:
     """Index arrays must broadcast against each other; a mask counts as the list of its True elements."""
+    if len(indices) < 2:
+        return
     found = [getattr(one, "array", one) for one in indices]
     shapes = [(kernel("indexing", "count_true", one)(one),) if one.dtype.kind == "b" else one.shape for one in found]
     try:

@@ -259,7 +259,7 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
         raise DtypeError(
             f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long()."
         )
-    found = kernel("indexing", "out_of_range", labels)(labels, least, shape[-1])
+    found = kernel("indexing", "out_of_range", labels)(labels, least, shape[-1], who)
     if found is not None:
         raise IndexRangeError(
             f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {shape[-1]} classes "

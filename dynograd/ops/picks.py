@@ -221,7 +221,7 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
             f"{who}: Expected a long tensor for index, but got {getattr(index, 'dtype', type(index).__name__)}."
         )
     count = prod(input.shape)
-    found = kernel("indexing", "out_of_range", array)(array, -count, count)
+    found = kernel("indexing", "out_of_range", array)(array, -count, count, who)
     if found is not None:
         raise IndexRangeError(
             f"{who}: out of range: tried to access index {found[0]} (at position {list(found[1])} of the index tensor) on a tensor of "

@@ -338,7 +338,7 @@ def _check(
     if packed:
         _check_packed(who, input, lengths)
     elif lengths is not None:
-        found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1)
+        found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1, who)
         if found is not None:
             raise IndexRangeError(
                 f"{who}: length {found[0]} at position {found[1][0]} of lengths is out of range: input of shape {input.shape} has "

@@ -147,7 +147,7 @@ def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: An
     item = saved.input_dtype.itemsize
     shape, steps = saved.input_shape, tuple([step // item for step in saved.input_strides])
     raw = getattr(g, "array", g)
-    inside, places = kernel("views", "memory_places", raw)(shape, steps, size, stride, offset)
+    inside, places = kernel("views", "memory_places", raw)(shape, steps, size, stride, offset, raw)
     count = prod(shape)
     kept = get_advanced(reshaped(g, (-1,)), [inside], (0,))
     return (reshaped(add_advanced(kept, [places], (0,), (count,)), shape),)

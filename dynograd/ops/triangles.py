@@ -150,7 +150,7 @@ def triu_indices(
 
 
 def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
-    arrays.check_device(who, device)
+    place = arrays.check_device(who, device)
     check_sizes(who, (row, col))
-    found = kernel("triangles", "triangle_indices", 0)(row, col, offset, lower)
+    found = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
     return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

@@ -83,7 +83,7 @@ def _unpool(
         raise DtypeError(
             f"{who}: elements in indices should be type int64, got {indices.dtype}. Pass what max_pool returned."
         )
-    found = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes))
+    found = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes), who)
     if found is not None:
         raise ShapeError(
             f"{who}: Found an invalid max index: {found[0]} at position {list(found[1])}; the output of size {tuple(sizes)} has "

@@ -135,7 +135,7 @@ def test_other_views():
     compared("views", "view_as_dtype", x, numpy.dtype("int16"))
     compared("views", "reshaped_copy", x.T, (8, 3))
     compared("copies", "copied", x.T)
-    places = views_cuda.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2, CUDA)
+    places = views_cuda.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2, on_device(x))
     for found, wanted in zip(places, views_cpu.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2), strict=True):
         near(found, wanted)
 
