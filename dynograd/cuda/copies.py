@@ -44,6 +44,7 @@ def from_host(target: int, source: int, nbytes: int, device: int, block: pinned.
             flying.pop(0)
         staged = pinned.allocate(size)
         pinned.move(staged.pointer, source + start, size)
+        stream = streams.current_handle(device)  # asking after another device's events makes that one current
         used.copy_to_device(target + start, staged.pointer, size, stream)
         staged.used_on(device, stream)
         flying.append(staged)
@@ -71,6 +72,7 @@ def to_host(
             used.synchronize_stream(device, stream)
     elif nbytes <= STAGED:
         staged = pinned.allocate(nbytes)
+        stream = streams.current_handle(device)  # as in from_host
         used.copy_to_host(staged.pointer, source, nbytes, stream)
         used.synchronize_stream(device, stream)
         pinned.move(target, staged.pointer, nbytes)

@@ -44,7 +44,7 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
             raise  # a package that the backend needs
         raise NotImplementedError(f"{name} has no {backend} kernel; x.cpu() works.") from None
-    if backend == "cuda" and family not in ("elementwise", "optimizers"):  # these take numbers of the CPU too
+    if backend == "cuda" and family not in ("elementwise", "optimizers", "recurrent"):  # these take arrays of the CPU too
         found = _on_one_device(name, found)
     _found[family, name, array_type] = found
     return found

@@ -472,8 +472,8 @@ class _Launcher:
         programs = 1
         for size in grid:
             programs *= size
-        stream = streams.current_handle(device)
         memory = allocator.allocate(programs * binary.scratch + binary.scratch_alignment, device)
+        stream = streams.current_handle(device)
         start = -(-memory.pointer // binary.scratch_alignment) * binary.scratch_alignment
         struct.pack_into("<Q", block[0], 8 * count, start)
         self.driver.launch(function, grid, threads, shared, stream, block[1])
@@ -548,7 +548,7 @@ def simt_kernel(
     return lambda function: SimtKernel(function, variants, arrays).make_entry()
 
 
-def triton_source(source: str, name: str) -> Callable[..., None]:
+def triton_source(source: str, name: str, divisible: tuple[str, ...] = ()) -> Callable[..., None]:
     """The kernel `name` of a generated text; it may use `tl` and `math_triton`. Tracebacks find the text by `<dynograd kernel NAME>`."""
     import triton.language as tl
 
@@ -558,4 +558,4 @@ def triton_source(source: str, name: str) -> Callable[..., None]:
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     space: dict[str, Any] = {"tl": tl, "math_triton": math_triton, "__name__": __name__}
     exec(compile(source, filename, "exec"), space)
-    return TritonKernel(space[name], [], ()).make_entry()
+    return TritonKernel(space[name], [], divisible).make_entry()
