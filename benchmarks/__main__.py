@@ -1,4 +1,4 @@
-"""`python -m benchmarks [rows...]`: times dynograd beside torch and prints a table."""
+"""`python -m benchmarks [rows...]`: times dynograd beside torch and prints a table; `python -m benchmarks gpu` on a GPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ __all__ = ["chosen_rows", "main"]
 
 def main(arguments=None) -> int:
     """Returns 1 when a row of the first library failed or results differ."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["gpu"] or given[:2] == ["--device", "cuda"]:
+        from benchmarks.gpu import program
+
+        return program.main(given[1:] if given[0] == "gpu" else given[2:])
     options = parser().parse_args(arguments)
     everything = {**ROWS, **fresh.FRESH}
     try:

@@ -1,0 +1,140 @@
+"""`python -m benchmarks gpu [rows...]`: the rows on this machine's GPU, beside torch where it has one too."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+from benchmarks.gpu.rows import GPU_ROWS
+
+__all__ = ["main", "table"]
+
+
+def main(arguments=None) -> int:
+    """Returns 1 where there is no GPU, or a row of dynograd failed."""
+    options = parser().parse_args(arguments)
+    names = [
+        name for name in GPU_ROWS if not options.rows or any(fnmatch.fnmatchcase(name, one) for one in options.rows)
+    ]
+    if options.list:
+        print("\n".join(names))
+        return 0
+    if not names:
+        print(f"no row is called {options.rows}; --list shows them", file=sys.stderr)
+        return 1
+    from dynograd import cuda
+    from dynograd.cuda import driver
+
+    if not cuda.is_available() or (driver.is_emulated() and not options.small):
+        why = "DYNOGRAD_CUDA=emulated has no speed of its own" if driver.is_emulated() else driver.reason()
+        print(f"No GPU to time on: {why}. Nothing was measured.", file=sys.stderr)
+        return 1
+    sides = chosen_sides(options)
+    found = {label: answers(command, names, options.small) for label, command in sides.items()}
+    if options.small:  # such times say nothing
+        print("\n".join(f"{name:32} {found['dynograd'].get(name, {}).get('error', 'ran')}" for name in names))
+    else:
+        print(table(describe(cuda), names, found))
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(found, file, indent=1)
+    return int(any("error" in one for one in found["dynograd"].values()))
+
+
+def parser():
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks gpu", description="Times dynograd on a GPU, beside torch."
+    )
+    made.add_argument("rows", nargs="*", help="names or patterns (matmul*); all when none is given")
+    made.add_argument("--list", action="store_true", help="print the rows and stop")
+    made.add_argument("--small", action="store_true", help="tiny sizes, one step each: shows that the rows run")
+    made.add_argument("--peer", default="torch", help="what it is compared with, or none")
+    made.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    made.add_argument("--json", metavar="FILE", help="write all figures there too")
+    return made
+
+
+def chosen_sides(options):
+    """The words that start each side's process."""
+    sides = {"dynograd": ["dynograd"]}
+    if options.peer == "none":
+        return sides
+    if importlib.util.find_spec(options.peer) is None:
+        print(f"{options.peer} cannot be imported: timing dynograd alone", file=sys.stderr)
+        return sides
+    sides[options.peer] = [options.peer]
+    if not options.no_compile:
+        sides[f"{options.peer}.compile"] = [options.peer, "--compile"]
+    return sides
+
+
+def answers(words, names, small):
+    """What a side's process said of each row."""
+    chosen = [name for name in names if "--compile" not in words or GPU_ROWS[name].compiles]
+    command = [sys.executable, "-m", "benchmarks.gpu.worker", *words, *(["--small"] if small else []), *chosen]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy(), check=False)
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    for one in said:
+        if "row" not in one:
+            print(f"{words[0]}: {one['error']}", file=sys.stderr)
+    return {one["row"]: one for one in said if "row" in one}
+
+
+def describe(cuda):
+    """What the figures were taken with."""
+    import triton
+
+    import dynograd
+
+    name = cuda.get_device_name(0)
+    major, minor = cuda.get_device_capability(0)
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "card": f"{name} (compute capability {major}.{minor})",
+        "dynograd": dynograd.__version__,
+        "triton": triton.__version__,
+        "python": sys.version.split()[0],
+    }
+
+
+def table(description, names, found):
+    """Markdown: times, ratios (above 1: dynograd is faster), and what share of the copy's bandwidth or how many TFLOP/s that is."""
+    lines = ["|  |  |", "| --- | --- |", *[f"| {key} | {value} |" for key, value in description.items()], ""]
+    labels = [*found]
+    heads = ["row", *labels, *[f"{label} / dynograd" for label in labels[1:]], "dynograd reaches"]
+    lines += [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    copied = found["dynograd"].get("copy", {})
+    rate = copied["moved"] / copied["seconds"] if copied.get("seconds") else 0.0
+    for name in names:
+        sides = [found[label].get(name, {}) for label in labels]
+        ours = sides[0].get("seconds")
+        cells = [duration(one) for one in sides]
+        cells += [f"{one['seconds'] / ours:.2f}" if ours and one.get("seconds") else "-" for one in sides[1:]]
+        lines.append(f"| {name} | {' | '.join(cells)} | {reached(sides[0], rate)} |")
+    return "\n".join(lines)
+
+
+def duration(one):
+    if "error" in one:
+        return f"failed: {one['error'][:80]}".replace("|", "/").replace("\n", " ")
+    if "seconds" not in one:
+        return "-"
+    seconds = one["seconds"]
+    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3f} ms"
+
+
+def reached(one, rate):
+    if not one.get("seconds"):
+        return "-"
+    if one["flops"]:
+        return f"{one['flops'] / one['seconds'] / 1e12:.1f} TFLOP/s"
+    if one["moved"]:
+        share = f" ({one['moved'] / one['seconds'] / rate:.0%} of copy)" if rate else ""
+        return f"{one['moved'] / one['seconds'] / 1e9:.0f} GB/s{share}"
+    return "-"

@@ -1,0 +1,232 @@
+"""The rows of a GPU: each takes a library under the name `torch` and gives steps to time on its device "cuda".
+
+Sizes are those of real training; `small` ones let the emulated device run every row once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy
+
+__all__ = ["GPU_ROWS", "GpuRow", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is timed, the bytes it must read and write, and the operations of its products."""
+
+    run: Callable[[], object]
+    moved: int = 0
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class GpuRow:
+    name: str
+    build: Callable[[object, bool], Step]
+    compiles: bool = True
+    """Whether torch.compile takes part."""
+
+
+GPU_ROWS: dict[str, GpuRow] = {}
+
+
+def row(name: str, compiles: bool = True):
+    def register(build):
+        GPU_ROWS[name] = GpuRow(name, build, compiles)
+        return build
+
+    return register
+
+
+def tensor(torch, *shape, dtype="float32", grad=False):
+    """Normal numbers on the device; the same for every library."""
+    numbers = numpy.random.default_rng(len(shape)).standard_normal(shape, numpy.float32)
+    made = torch.from_numpy(numbers).to("cuda").to(getattr(torch, dtype))
+    return made.requires_grad_() if grad else made
+
+
+def _maybe_compiled(torch, function):
+    return getattr(torch, "benchmark_compile", lambda one: one)(function)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+@row("copy", compiles=False)
+def copy(torch, small):
+    """What the card's memory gives: the other rows are compared with it."""
+    count = 1 << (10 if small else 28)
+    x = tensor(torch, count)
+    y = torch.empty_like(x)
+    return Step(lambda: y.copy_(x), moved=8 * count)
+
+
+def _bandwidth_rows():
+    def elementwise(name, function, reads):
+        def build(torch, small, dtype):
+            count = 1 << (10 if small else 27)
+            operands = [tensor(torch, count, dtype=dtype) for _ in range(reads)]
+            compute = _maybe_compiled(torch, lambda: function(torch, *operands))
+            return Step(compute, moved=(reads + 1) * operands[0].element_size() * count)
+
+        for dtype in ("float32", "bfloat16"):
+            row(f"{name}.{dtype}")(lambda torch, small, dtype=dtype: build(torch, small, dtype))
+
+    elementwise("add", lambda torch, x, y: x + y, 2)
+    elementwise("gelu", lambda torch, x: torch.nn.functional.gelu(x), 1)
+    elementwise("exp", lambda torch, x: x.exp(), 1)
+
+    def rows_of(name, function, moved):
+        def build(torch, small, dtype, backward):
+            lines, width = (4, 64) if small else (8192, 4096)
+            x = tensor(torch, lines, width, dtype=dtype, grad=backward)
+            w = tensor(torch, width, dtype=dtype, grad=backward)
+            labels = torch.from_numpy(numpy.arange(lines) % width).to("cuda")
+            compute = _maybe_compiled(torch, lambda: function(torch, x, w, labels))
+            reading, writing = moved
+            size = x.element_size() * lines * width
+            if not backward:
+                return Step(compute, moved=(reading + writing) * size)
+
+            def step():
+                x.grad = w.grad = None
+                compute().sum().backward()
+
+            return Step(step, moved=(reading + writing + 3) * size)
+
+        for dtype in ("float32", "bfloat16"):
+            for backward in (False, True):
+                text = f"{name}.{dtype}{'.backward' if backward else ''}"
+                row(text)(lambda torch, small, dtype=dtype, backward=backward: build(torch, small, dtype, backward))
+
+    rows_of("softmax", lambda torch, x, w, y: torch.nn.functional.softmax(x, -1), (1, 1))
+    rows_of("layer_norm", lambda torch, x, w, y: torch.nn.functional.layer_norm(x, (x.shape[-1],), w, w), (1, 1))
+    rows_of("cross_entropy", lambda torch, x, w, y: torch.nn.functional.cross_entropy(x, y), (1, 0))
+    rows_of("sum", lambda torch, x, w, y: x.sum(-1), (1, 0))
+
+
+_bandwidth_rows()
+
+
+# --- products --------------------------------------------------------------------------------------------------------------------
+
+
+def _matmul(size, dtype, tf32=False):
+    def build(torch, small):
+        n = 32 if small else size
+        if hasattr(torch, "set_float32_matmul_precision"):
+            torch.set_float32_matmul_precision("high" if tf32 else "highest")
+        x, y = tensor(torch, n, n, dtype=dtype), tensor(torch, n, n, dtype=dtype)
+        return Step(lambda: x @ y, flops=2 * n**3)
+
+    return build
+
+
+for _size in (1024, 2048, 4096, 8192):
+    for _dtype in ("bfloat16", "float16", "float32", "float64"):
+        if _dtype != "float64" or _size <= 4096:
+            row(f"matmul.{_size}.{_dtype}", compiles=False)(_matmul(_size, _dtype))
+    row(f"matmul.{_size}.tf32", compiles=False)(_matmul(_size, "float32", tf32=True))
+
+
+def _attention(causal, backward, time):
+    def build(torch, small):
+        batch, heads, length, width = (1, 1, 16, 16) if small else (4, 16, time, 64)
+        q, k, v = (tensor(torch, batch, heads, length, width, dtype="bfloat16", grad=backward) for _ in range(3))
+        attend = torch.nn.functional.scaled_dot_product_attention
+        flops = 4 * batch * heads * length * length * width // (2 if causal else 1)
+        if not backward:
+            return Step(lambda: attend(q, k, v, is_causal=causal), flops=flops)
+        g = tensor(torch, batch, heads, length, width, dtype="bfloat16")
+
+        def step():
+            q.grad = k.grad = v.grad = None
+            attend(q, k, v, is_causal=causal).backward(g)
+
+        return Step(step, flops=flops * 7 // 2)
+
+    return build
+
+
+for _causal in (False, True):
+    for _backward in (False, True):
+        for _time in (1024, 4096):
+            _name = f"attention.{_time}{'.causal' if _causal else ''}{'.backward' if _backward else ''}"
+            row(_name, compiles=False)(_attention(_causal, _backward, _time))
+
+
+# --- training --------------------------------------------------------------------------------------------------------------------
+
+
+@row("adamw")
+def adamw(torch, small):
+    """AdamW of 148 parameters, 300 million elements in all."""
+    width = 16 if small else 2048
+    shapes = [(width, width)] * (2 if small else 74) + [(width,)] * (2 if small else 74)
+    parameters = [tensor(torch, *shape, grad=True) for shape in shapes]
+    for p in parameters:
+        p.grad = tensor(torch, *p.shape)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
+    return Step(optimizer.step, moved=28 * sum(p.numel() for p in parameters))
+
+
+@row("clip")
+def clip(torch, small):
+    """clip_grad_norm_ of the same."""
+    width = 16 if small else 2048
+    parameters = [tensor(torch, width, width, grad=True) for _ in range(2 if small else 74)]
+    for p in parameters:
+        p.grad = tensor(torch, *p.shape)
+    norm = torch.nn.utils.clip_grad_norm_
+    return Step(lambda: norm(parameters, 1e-3), moved=12 * sum(p.numel() for p in parameters))
+
+
+@row("gpt")
+def gpt(torch, small):
+    """GPT of 12 layers, 1024 features, 16 heads; 8 texts of 1024 symbols of 50304, bfloat16 autocast, AdamW."""
+    layers, width, heads, time, batch, symbols = (1, 32, 2, 16, 1, 64) if small else (12, 1024, 16, 1024, 8, 50304)
+    nn, functional = torch.nn, torch.nn.functional
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.attention, self.merge = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            split = self.attention(self.norm1(x)).view(x.shape[0], x.shape[1], 3, heads, width // heads)
+            q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.merge(y.transpose(1, 2).reshape(x.shape))
+            return x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.positions = nn.Embedding(symbols, width), nn.Embedding(time, width)
+            self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
+            self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, symbols, bias=False)
+
+        def forward(self, x, places):
+            return self.linear(self.norm(self.layers(self.embedding(x) + self.positions(places))))
+
+    model = Model().to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    run = _maybe_compiled(torch, model)
+    text = numpy.random.default_rng(0).integers(0, symbols, (batch, time + 1))
+    x, y = (torch.from_numpy(part.copy()).to("cuda") for part in (text[:, :-1], text[:, 1:]))
+    places = torch.from_numpy(numpy.arange(time)).to("cuda")
+
+    def step():
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = functional.cross_entropy(run(x, places).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    weights = sum(p.numel() for p in model.parameters())
+    return Step(step, flops=batch * time * (6 * weights + 6 * layers * time * width))
