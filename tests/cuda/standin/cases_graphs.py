@@ -138,10 +138,12 @@ def test_idle_blocks_are_there_again_after_a_capture(lib, kernels, block):
 def test_captures_begun_by_hand(kernels, block, read):
     side, graph = cuda.Stream(), cuda.CUDAGraph()
     with cuda.stream(side):
-        before = block(1000)
+        before, dying = block(1000), block(1000)
         graph.capture_begin(capture_error_mode="thread_local")
-        inside = block(1000)
+        del dying
+        inside, temporary = block(1000), block(1000)
         kernels.fill(inside, 3)
+        del temporary
         graph.capture_end()
         after = block(1000)
         assert [one.home.keeper is not None for one in (before, inside, after)] == [False, True, False]
