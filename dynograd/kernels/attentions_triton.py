@@ -125,19 +125,22 @@ _NUMBERS: dict[str, Any] = dict(
 )  # fmt: skip
 _HALF = dict(_NUMBERS, q="*bf16", k="*bf16", v="*bf16", mask="*bf16", lse="*fp32")
 _SINGLE = dict(_NUMBERS, q="*fp32", k="*fp32", v="*fp32", mask="*fp32", lse="*fp32", UNIT=4)
-_FORWARD_64 = dict(_HALF, out="*bf16", BM=128, BN=64, BE=64, BV=64, num_warps=4, num_stages=3)
+_FORWARD_64 = dict(_HALF, out="*bf16", BM=128, BN=64, BE=64, BV=64, num_warps=8, num_stages=3)
 _FORWARD_128 = dict(_HALF, out="*bf16", BM=128, BN=64, BE=128, BV=128, num_warps=8, num_stages=3)
+
+
+_DROPOUT: dict[str, Any] = dict(MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True, num_warps=8, num_stages=2)
 
 
 @triton_kernel(
     variants=[
         _FORWARD_64,
         dict(_FORWARD_128, CAUSAL=False),
-        dict(_FORWARD_64, MASK=1, CAUSAL=False, mask="*u8", DROPOUT=True),
+        {**_FORWARD_64, **_DROPOUT, "BM": 64},
         dict(_FORWARD_128, MASK=2, CAUSAL=False),
         dict(_FORWARD_128, BN=32, BE=256, BV=256, num_stages=2),
-        dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=4, num_stages=2),
-        dict(_SINGLE, out="*fp32", BM=32, BN=32, BE=128, BV=128, num_warps=4, num_stages=2),
+        dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
+        dict(_SINGLE, out="*fp32", BM=32, BN=16, BE=128, BV=128, num_warps=8, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
     ]
 )
@@ -255,8 +258,8 @@ _GQ_128 = dict(_GQ_64, BM=128, BN=64, BE=128, BV=128, num_warps=8, num_stages=2)
     variants=[
         _GQ_64,
         dict(_GQ_128, CAUSAL=False),
-        dict(_GQ_64, MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True),
-        dict(_GQ_128, BM=64, BN=32, BE=256, BV=256, num_stages=1),
+        {**_GQ_64, **_DROPOUT, "BM": 64},
+        dict(_GQ_128, BM=64, BN=32, BE=256, BV=256),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
     ]
@@ -337,17 +340,17 @@ def _keys_queries(
 
 
 _GK_64 = dict(_HALF_BACK, **_KEYS, BM=64, BN=128, BE=64, BV=64, num_warps=8, num_stages=2)
-_GK_128 = dict(_GK_64, BM=64, BN=128, BE=128, BV=128, num_warps=8, num_stages=2)
+_GK_128 = dict(_GK_64, BM=32, BN=128, BE=128, BV=128)
 
 
 @triton_kernel(
     variants=[
         _GK_64,
         dict(_GK_128, CAUSAL=False),
-        dict(_GK_64, MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True),
-        dict(_GK_128, BM=32, BN=64, BE=256, BV=256, num_stages=1),
-        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2),
-        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
+        {**_GK_64, **_DROPOUT, "BM": 32, "BN": 64},
+        dict(_GK_128, BM=32, BN=32, BE=256, BV=256),
+        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
+        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, PRECISION="tf32"),
     ]
 )
 def attention_to_keys(
@@ -385,17 +388,10 @@ def attention_to_keys(
         begin = 0
         if CAUSAL:
             begin = tl.minimum(block * BN // BM * BM, L)
-        edge = begin
-        if CAUSAL:
-            edge = tl.minimum(tl.cdiv((block + 1) * BN, BM) * BM, L)
-            g_keys, g_values = _keys_queries(
-                g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, begin, edge, columns, which, steep, L, S,
-                E, V, q_row, g_row, mask_row, mask_column, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL,
-                True, DROPOUT, QUADS, PRECISION,
-            )  # fmt: skip
+        # one loop for tiles on the diagonal and below: the code of two would take more registers than there are
         g_keys, g_values = _keys_queries(
-            g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, edge, L, columns, which, steep, L, S, E, V,
-            q_row, g_row, mask_row, mask_column, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, False,
+            g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, begin, L, columns, which, steep, L, S, E, V,
+            q_row, g_row, mask_row, mask_column, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, CAUSAL,
             DROPOUT, QUADS, PRECISION,
         )  # fmt: skip
     across = tl.arange(0, BE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Tiles", "candidates", "chosen", "splits_of"]
+__all__ = ["Tiles", "chosen", "rivals", "splits_of"]
 
 
 class Tiles(NamedTuple):
@@ -16,6 +16,12 @@ class Tiles(NamedTuple):
     warps: int
     stages: int
     speed: float
+
+    def constants(self) -> dict[str, int]:
+        """As the kernels' constants."""
+        return {
+            "BM": self.rows, "BN": self.columns, "BK": self.depth, "num_warps": self.warps, "num_stages": self.stages,
+        }  # fmt: skip
 
 
 # Speeds are estimates from operands read per multiplication and the instructions' shapes (wgmma wants 64 rows); not measured yet.
@@ -55,10 +61,14 @@ _FIXED = {"half": 1, "tf32": 1, "single": 2, "double": 1}  # in batch-invariant 
 _TABLES = {"half": _HALF, "tf32": _TF32, "single": _SINGLE, "double": _DOUBLE}
 
 
-def candidates(kind: str, m: int, n: int, k: int) -> list[Tiles]:
-    """The tiles worth trying for a product, for a tuner: those that are not mostly empty."""
-    found = [one for one in _TABLES[kind] if one.rows <= 4 * max(m, 16) and one.columns <= 4 * max(n, 16)]
-    return found or list(_TABLES[kind][-1:])
+def rivals(kind: str, tiles: Tiles) -> list[Tiles]:
+    """Others of the same depth that may be faster for a large product."""
+    extra = (Tiles(256, 128, 64, 8, 3, 1.0), Tiles(128, 128, 64, 4, 4, 0.85)) if kind == "half" else ()
+    return [
+        one
+        for one in (*_TABLES[kind], *extra)
+        if one != tiles and one.depth == tiles.depth and one.rows * one.columns >= 4096
+    ]
 
 
 def chosen(kind: str, batch: int, m: int, n: int, k: int, processors: int, invariant: bool = False) -> Tiles:

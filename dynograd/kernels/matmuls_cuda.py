@@ -16,12 +16,16 @@ from dynograd.cuda import driver
 from dynograd.kernels import matmul_tiles, precision
 from dynograd.kernels import matmuls_triton as device
 from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.tuning_cuda import tuned
 
 __all__ = ["linear_activation_forward", "linear_forward", "matmul_forward", "multiply"]
 
 _HALVES = ("float16", "bfloat16")
 _VECTOR_BYTES = 16
+# From about 2048**3 on (20 us on an H200) a bad choice of tiles costs more than the second or two that measuring takes once per card.
+_WORTH_MEASURING = 1 << 33
 _float32 = numpy.dtype(numpy.float32)
+_tuners: dict[Any, Any] = {}
 
 
 def matmul_forward(input: Any, other: Any) -> Any:
@@ -106,13 +110,14 @@ def _tiled(
     tiles = matmul_tiles.chosen(kind, batch, m, n, k, processors, invariant)
     a_rows, lda = _line(x)
     b_rows, ldb = _line(y)
+    measured = not invariant and batch * m * n * k >= _WORTH_MEASURING
     if batch == 1 and half and out.dtype == x.dtype and _takes_descriptors(x, lda, y, ldb, out, tiles, activation):
-        count = -(-m // tiles.rows) * -(-n // tiles.columns)
-        device.product_by_descriptors(
-            (min(count, processors),), x, y, out, x if bias is None else bias, m, n, k, lda, ldb, min(count, processors),
-            A_ROWS=a_rows, B_ROWS=b_rows, BM=tiles.rows, BN=tiles.columns, BK=64, GROUP=8, HAS_BIAS=bias is not None,
-            ACTIVATION=activation, SPECIALIZE=_capability(x.device_index) >= (10, 0), num_warps=tiles.warps,
-            num_stages=tiles.stages,
+        _launch(
+            "product_by_descriptors", kind, tiles, measured,
+            lambda one: (min(-(-m // one["BM"]) * -(-n // one["BN"]), processors),),
+            x, y, out, x if bias is None else bias, m, n, k, lda, ldb, processors,
+            A_ROWS=a_rows, B_ROWS=b_rows, GROUP=8, HAS_BIAS=bias is not None, ACTIVATION=activation,
+            SPECIALIZE=_capability(x.device_index) >= (10, 0),
         )  # fmt: skip
         return
     count = batch * -(-m // tiles.rows) * -(-n // tiles.columns)
@@ -123,16 +128,34 @@ def _tiled(
     fused = splits == 1
     unit = _VECTOR_BYTES // x.dtype.itemsize
     c_unit = _VECTOR_BYTES // target.dtype.itemsize
-    device.product(
-        (count, splits), x, y, target, x if bias is None else bias, m, n, k, span, lda, ldb, inner, *steps[0], *steps[1],
-        out.size, A_ROWS=a_rows, B_ROWS=b_rows, A_UNIT=_unit(unit, x, lda, k if a_rows else m, *steps[0]),
-        B_UNIT=_unit(unit, y, ldb, n if b_rows else k, *steps[1]), C_UNIT=_unit(c_unit, target, n), BM=tiles.rows,
-        BN=tiles.columns, BK=tiles.depth, GROUP=8, EVEN=k % tiles.depth == 0, HAS_BIAS=fused and bias is not None,
-        ACTIVATION=activation if fused else "", PRECISION="tf32" if kind == "tf32" else "ieee", num_warps=tiles.warps,
-        num_stages=tiles.stages,
+    _launch(
+        "product", kind, tiles, measured and fused, lambda one: (batch * -(-m // one["BM"]) * -(-n // one["BN"]), splits),
+        x, y, target, x if bias is None else bias, m, n, k, span, lda, ldb, inner, *steps[0], *steps[1], out.size,
+        A_ROWS=a_rows, B_ROWS=b_rows, A_UNIT=_unit(unit, x, lda, k if a_rows else m, *steps[0]),
+        B_UNIT=_unit(unit, y, ldb, n if b_rows else k, *steps[1]), C_UNIT=_unit(c_unit, target, n), GROUP=8,
+        EVEN=k % tiles.depth == 0, HAS_BIAS=fused and bias is not None, ACTIVATION=activation if fused else "",
+        PRECISION="tf32" if kind == "tf32" else "ieee",
     )  # fmt: skip
     if not fused:
         add_parts(target, out, bias, n, activation)
+
+
+def _launch(
+    name: str, kind: str, tiles: matmul_tiles.Tiles, measured: bool, grid: Any, *arguments: Any, **constants: Any
+) -> None:  # fmt: skip
+    """A launch with the estimated tiles, or for large products with those of the same depth that prove fastest on the card."""
+    if not measured:
+        config = tiles.constants()
+        getattr(device, name)(grid(config), *arguments, **constants, **config)
+        return
+    tuner = _tuners.get((name, kind, tiles))
+    if tuner is None:
+        others = [
+            one for one in matmul_tiles.rivals(kind, tiles) if name == "product" or min(one.rows, one.columns) >= 128
+        ]
+        configs = [one.constants() for one in (tiles, *others)]
+        tuner = _tuners[name, kind, tiles] = tuned(getattr(device, name), configs, ("M", "N", "K"))
+    tuner(grid, *arguments, **constants)
 
 
 def add_parts(parts: CudaArray, out: CudaArray, bias: Any, columns: int, activation: str = "") -> None:

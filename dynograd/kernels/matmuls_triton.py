@@ -134,6 +134,7 @@ def product(
 _TMA: dict[str, Any] = dict(
     a="*bf16", b="*bf16", c="*bf16", bias="*bf16", M="i32", N="i32", K="i32", lda="i64", ldb="i64", programs="i32",
     A_ROWS=True, B_ROWS=False, BM=128, BN=256, BK=64, GROUP=8, HAS_BIAS=True, ACTIVATION="", SPECIALIZE=False, num_warps=8, num_stages=3,
+    capability=(9, 0),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, empty, from_numpy, operations
+from dynograd.arrays.cuda_arrays import CudaArray, empty, from_numpy, operations, same_device
 from dynograd.cuda import driver
 from dynograd.kernels import matmuls_cuda, precision
 from dynograd.kernels import recurrent_triton as device
@@ -83,7 +83,7 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False)
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
     Biases may be None.
     """
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, h0, c0, w_ih, w_hh, b_ih, b_hh)
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
     hidden, cell = _states(h0), _copied(c0, gates.dtype)
@@ -131,7 +131,7 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
 
     n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
     """
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, h0, w_ih, w_hh, b_ih, b_hh)
     width = w_hh.shape[1]
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh, 2 * width))
@@ -178,7 +178,7 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
 
 def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False):
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, h0, w_ih, w_hh, b_ih, b_hh)
     curved = nonlinearity == "tanh"
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
@@ -215,7 +215,8 @@ def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
 # --- where tokens lie --------------------------------------------------------------------------------------------------------
 
 
-def _layout(x, lengths):
+def _layout(x, lengths, *others):
+    same_device("recurrent layer", x, *others)
     if x.ndim == 2:
         known = numpy.asarray(lengths.numpy() if isinstance(lengths, CudaArray) else lengths)
         sizes = sizes_of(known).astype(numpy.int64)
@@ -263,7 +264,7 @@ def _run(kernel, layout, places, arrays, steps, weight, **constants):
     near = weight.nbytes <= _NEAR_BYTES
     depth = 16 if size == 8 else 32 if size == 4 else 64
     high = 16 if near or batch <= 16 or batch_invariant() or size == 8 else 32 if batch <= 32 else 64
-    wide = 16 if high == 64 or size == 8 else 32
+    wide = 16 if high >= 32 or size == 8 else 32
     blocks = -(-batch // high)
     if not near and wide == 32 and blocks * -(-width // 32) < _processors(weight):
         wide = 16

@@ -62,7 +62,7 @@ def _state(hidden, rows, k, width, batch, FULL: tl.constexpr):
 
 _STEPS: dict[str, Any] = dict(
     starts="*i64", lengths="*i64", first="i32", last="i32", steps="i32", batch="i32", width="i32", token_step="i32", token_row="i32",
-    REVERSE=False, RAGGED=0, UNIT=8, FULL=True, PRECISION="ieee", PERSISTENT=False, BB=64, BU=32, BK=64, num_warps=4, num_stages=3,
+    REVERSE=False, RAGGED=0, UNIT=8, FULL=True, PRECISION="ieee", PERSISTENT=False, BB=64, BU=16, BK=64, num_warps=4, num_stages=3,
 )  # fmt: skip
 _HALF = dict(
     _STEPS, gates="*fp32", weight="*bf16", hidden="*bf16", cell="*fp32", kept_hidden="*bf16", kept_cell="*fp32", y="*bf16", new_bias="*bf16",
@@ -83,7 +83,7 @@ def _of(variant: dict[str, Any], *left_out: str, **changes: Any) -> dict[str, An
 @triton_kernel(
     variants=[
         _of(_HALF, "new_bias", "candidates"),
-        _of(_HALF, "new_bias", "candidates", PERSISTENT=True, BB=16, RAGGED=1, REVERSE=True),
+        _of(_HALF, "new_bias", "candidates", PERSISTENT=True, BB=16, BU=32, RAGGED=1, REVERSE=True, spills=16),
         _of(_SINGLE, "new_bias", "candidates", RAGGED=2),
         _of(_SINGLE, "new_bias", "candidates", PRECISION="tf32"),
         _of(_DOUBLE, "new_bias", "candidates", PERSISTENT=True),
@@ -151,7 +151,7 @@ def lstm_steps(
 @triton_kernel(
     variants=[
         _of(_HALF, "cell", "kept_cell"),
-        _of(_HALF, "cell", "kept_cell", PERSISTENT=True, BB=16, RAGGED=1),
+        _of(_HALF, "cell", "kept_cell", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
         _of(_SINGLE, "cell", "kept_cell", RAGGED=2, REVERSE=True),
         _of(_DOUBLE, "cell", "kept_cell"),
     ]
@@ -318,7 +318,7 @@ _DOUBLE_BACK = {
 @triton_kernel(
     variants=[
         _of(_BACK, "kept_hidden", "candidates", cell_g="*fp32"),
-        _of(_BACK, "kept_hidden", "candidates", cell_g="*fp32", PERSISTENT=True, BB=16, RAGGED=1),
+        _of(_BACK, "kept_hidden", "candidates", cell_g="*fp32", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
         _of(_SINGLE_BACK, "kept_hidden", "candidates", cell_g="*fp32", RAGGED=2),
         _of(_DOUBLE_BACK, "kept_hidden", "candidates", cell_g="*fp64"),
     ]
@@ -377,7 +377,7 @@ def lstm_steps_backward(
 @triton_kernel(
     variants=[
         _of(_BACK, "kept_cell", candidates_g="*bf16"),
-        _of(_BACK, "kept_cell", candidates_g="*bf16", PERSISTENT=True, BB=16, RAGGED=1),
+        _of(_BACK, "kept_cell", candidates_g="*bf16", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
         _of(_SINGLE_BACK, "kept_cell", candidates_g="*fp32", RAGGED=2),
         _of(_DOUBLE_BACK, "kept_cell", candidates_g="*fp64"),
     ]

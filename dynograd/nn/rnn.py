@@ -183,7 +183,7 @@ class RNNBase(Module):
         count = self.num_layers * (2 if self.bidirectional else 1)
         widths = [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
         if hx is None:
-            return [creation.zeros(count, batch, width, dtype=x.dtype) for width in widths]
+            return [creation.zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths]
         given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
         if len(given) != len(widths):
             raise ShapeError(f"{type(self).__name__}: expected {len(widths)} initial state(s), got {len(given)}.")

@@ -161,7 +161,8 @@ def test_parts_are_used_where_few_tiles_meet_a_long_inner_dim():
 def test_tiles_fit_the_shape(kind, shape, wanted):
     found = matmul_tiles.chosen(kind, *shape, 132)
     assert (found.rows, found.columns) == wanted
-    assert found in matmul_tiles.candidates(kind, *shape[1:])
+    others = matmul_tiles.rivals(kind, found)
+    assert found not in others and {one.depth for one in others} == {found.depth}
 
 
 @pytest.mark.parametrize("b_rows", [False, True])
@@ -189,6 +190,18 @@ def test_large_half_products_go_by_descriptors(monkeypatch):
     out = matmuls_cuda.linear_forward(from_numpy(x, 0), from_numpy(y, 0), None)
     close(out, x.astype("float64") @ y.astype("float64").T, bfloat16)
     assert used == [1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", bfloat16], ids=str)
+def test_large_products_are_launched_through_the_tuner(dtype, monkeypatch):
+    monkeypatch.setattr(matmuls_cuda, "_WORTH_MEASURING", 0)
+    x, y = numbers(0, (130, 40), dtype), numbers(1, (40, 264), dtype)
+    close(
+        matmuls_cuda.matmul_forward(from_numpy(x, 0), from_numpy(y, 0)),
+        x.astype("float64") @ y.astype("float64"),
+        dtype,
+    )
+    assert matmuls_cuda._tuners and all([len(one.configs) > 1 for one in matmuls_cuda._tuners.values()])
 
 
 def test_batch_invariant_products_do_not_depend_on_the_rows():

@@ -51,7 +51,12 @@ class PackedSequence(_Packed):
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same sequences with `data` converted or moved."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        return self._moved(self.data.to(*args, **kwargs))
+
+    def _moved(self, data: Any) -> PackedSequence:
+        """With other data, and the orders on its device; sizes of steps stay on the CPU."""
+        orders = [None if one is None else one.to(data.device) for one in self[2:]]
+        return type(self)(data, self.batch_sizes, *orders)
 
     def _converted(self, name: str) -> PackedSequence:
         return self._replace(data=getattr(self.data, name)())
@@ -72,7 +77,7 @@ class PackedSequence(_Packed):
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        return self._replace(data=self.data.cuda(*args, **kwargs))
+        return self._moved(self.data.cuda(*args, **kwargs))
 
     @property
     def is_cuda(self) -> bool:
@@ -90,7 +95,7 @@ def invert_permutation(permutation: Any) -> Any:
     if permutation is None:
         return None
     made = creation.empty_like(permutation)
-    made[permutation] = creation.arange(permutation.numel())  # type: ignore[index]
+    made[permutation] = creation.arange(permutation.numel(), device=permutation.device)  # type: ignore[index]
     return made
 
 
@@ -102,7 +107,7 @@ def lengths_of(batch_sizes: Any) -> Any:
 
 def _rows_of(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
     """(N,) for each packed token its row in the padded batch with its first two dims flattened."""
-    ranks = None if order is None else order.array
+    ranks = None if order is None else order.cpu().array
     return creation.from_numpy(kernel("recurrent_packing", "places", sizes)(sizes, ranks, steps, batch, batch_first))
 
 
@@ -153,8 +158,9 @@ def pack_padded_sequence(
         order, given = creation.from_numpy(ranks), given[ranks]
     sizes = kernel("recurrent_packing", "sizes_of", given)(given)
     flat = input.reshape(steps * batch, *input.shape[2:])
-    data = flat.index_select(0, _rows_of(sizes, order, steps, batch, batch_first))
-    return PackedSequence(data, creation.from_numpy(sizes), order)
+    rows = _rows_of(sizes, order, steps, batch, batch_first).to(input.device)
+    order = None if order is None else order.to(input.device)
+    return PackedSequence(flat.index_select(0, rows), creation.from_numpy(sizes), order)
 
 
 def pad_packed_sequence(
@@ -179,15 +185,15 @@ def pad_packed_sequence(
         steps = total_length
     data = sequence.data
     rest = tuple(data.shape[1:])
-    base = creation.full((steps * batch, *rest), padding_value, dtype=data.dtype)
+    base = creation.full((steps * batch, *rest), padding_value, dtype=data.dtype, device=data.device)
     order = sequence.sorted_indices
     if order is None:
         order = invert_permutation(sequence.unsorted_indices)
     rows = _rows_of(sizes, order, steps, batch, batch_first)
-    padded = base.index_copy(0, rows, data)  # type: ignore[attr-defined]
+    padded = base.index_copy(0, rows.to(data.device), data)  # type: ignore[attr-defined]
     lengths = lengths_of(sequence.batch_sizes)
     if sequence.unsorted_indices is not None:
-        lengths = lengths[sequence.unsorted_indices]
+        lengths = lengths[sequence.unsorted_indices.cpu()]
     return padded.reshape(*((batch, steps) if batch_first else (steps, batch)), *rest), lengths
 
 
