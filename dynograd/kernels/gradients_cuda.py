@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays.cuda_arrays import operations
+from dynograd.kernels import elementwise_cuda
 
 __all__ = ["add", "add_into"]
 
@@ -16,4 +17,5 @@ def add(one: Any, other: Any) -> Any:
 
 def add_into(target: Any, value: Any) -> None:
     """target += value, in the memory of `target`."""
-    operations.copy_into(target, operations.elementwise("add", target, value))
+    if target.dtype.kind == "c" or not elementwise_cuda.into("add", [target, value], ()):
+        operations.copy_into(target, operations.elementwise("add", target, value))
