@@ -26,6 +26,7 @@ from dynograd import methods as _methods  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
+from dynograd.kernels import determinism as _determinism  # noqa: E402
 from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
 from dynograd.kernels import threads as _threads  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
@@ -55,6 +56,7 @@ _public |= {
     "get_num_interop_threads": _threads.get_num_interop_threads,
     "use_batch_invariant": _batch_invariance.use_batch_invariant,
     "is_batch_invariant": _batch_invariance.is_batch_invariant,
+    **{name: getattr(_determinism, name) for name in _determinism.__all__},
     "kernel_cache_statistics": _kernel_cache.statistics,
     "clear_kernel_cache": _kernel_cache.clear,
     "strided": "dynograd.strided",

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from dynograd.cuda import faults, thread_state
+from dynograd.cuda import driver, faults, thread_state
 from dynograd.errors import DeviceError
 
 __all__ = ["MINIMUM_DRIVER", "CudaDriver", "connect"]
@@ -376,6 +376,12 @@ class CudaDriver:
         self.use(device)
         self.waits += 1
         self._done(self.api.cuStreamSynchronize(stream), "Stream.synchronize")
+        self._look()
+
+    def _look(self) -> None:
+        """After waiting: kernels may have reported something."""
+        for look in driver.after_waiting:
+            look()
 
     def stream_is_idle(self, device: int, stream: int) -> bool:
         self.use(device)
@@ -395,6 +401,7 @@ class CudaDriver:
         self.use(device)
         self.waits += 1
         self._done(self.api.cuCtxSynchronize(), "synchronize")
+        self._look()
 
     def create_event(self, device: int, timing: bool, blocking: bool) -> Any:
         self.use(device)
@@ -416,6 +423,7 @@ class CudaDriver:
         self.use(device)
         self.waits += 1
         self._done(self.api.cuEventSynchronize(event), "Event.synchronize")
+        self._look()
 
     def elapsed(self, start: Any, end: Any) -> float:
         return float(self._done(self.api.cuEventElapsedTime(start, end), "Event.elapsed_time"))

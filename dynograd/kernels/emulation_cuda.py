@@ -212,16 +212,17 @@ def _repair() -> None:
         return splat(self, kind, value)
 
     def cast_impl(self: Any, source: Any, kind: Any) -> Any:
-        """float32 is rounded to the nearest bfloat16; whole numbers become one by way of float32."""
+        """float32 is rounded to the nearest bfloat16; whole numbers and float64 become one by way of float32."""
         before, after = source.dtype.scalar, kind.scalar
-        if after == tl.bfloat16 and not before.is_floating():
+        if after == tl.bfloat16 and (before == tl.float64 or not before.is_floating()):
             source, before = cast(self, source, tl.float32), tl.float32
         if before == tl.float32 and after == tl.bfloat16:
             bits = numpy.ascontiguousarray(source.data, dtype=numpy.float32).view(numpy.uint32)
             rounded = ((bits + numpy.uint32(0x7FFF) + ((bits >> 16) & numpy.uint32(1))) >> 16).astype(numpy.uint16)
             return handle(numpy.where(numpy.isnan(source.data), numpy.uint16(0x7FC0), rounded), tl.bfloat16)
-        if before == tl.bfloat16 and after == tl.float32:
-            return handle(widened(source.data), tl.float32)
+        if before == tl.bfloat16 and after in (tl.float32, tl.float64):
+            wide = widened(source.data)
+            return handle(wide if after == tl.float32 else wide.astype(numpy.float64), after)
         return cast(self, source, kind)
 
     def patched_tensor(tensor: Any, scope: Any) -> None:

@@ -61,7 +61,7 @@ def word(device: int) -> CudaArray:
 
 def immediate() -> bool:
     """Whether ops wait for the device to check their indices (DYNOGRAD_CUDA_SYNC=1)."""
-    return os.environ.get("DYNOGRAD_CUDA_SYNC", "") == "1"
+    return any([os.environ.get(name, "0") not in ("", "0") for name in ("DYNOGRAD_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING")])
 
 
 def number_of(who: str, low: int, high: int) -> int:
@@ -105,3 +105,6 @@ def check(device: int | None = None) -> None:
                 raise IndexRangeError(
                     f"{text.format(packed >> 16)} Found on cuda:{number}, after the call; DYNOGRAD_CUDA_SYNC=1 raises in it."
                 )
+
+
+driver.after_waiting.append(check)

@@ -35,7 +35,7 @@ def search(
         start = e // width * size
     first = tl.zeros([BLOCK], tl.int64)
     last = tl.zeros([BLOCK], tl.int64) + size
-    for _ in range(0, steps):
+    for _ in range(steps):
         middle = (first + last) >> 1
         open = inside & (first < last)
         found = tl.load(rows + start + middle, mask=open, other=0)
@@ -70,7 +70,7 @@ def contains(rows, values, out, size, steps, total, INVERT: tl.constexpr, BLOCK:
     value = tl.load(values + e, mask=inside, other=0)
     first = tl.zeros([BLOCK], tl.int64)
     last = tl.zeros([BLOCK], tl.int64) + size
-    for _ in range(0, steps):
+    for _ in range(steps):
         middle = (first + last) >> 1
         open = inside & (first < last)
         beyond = open & _less(tl.load(rows + middle, mask=open, other=0), value)

@@ -13,7 +13,8 @@ from dynograd.kernels.launching_cuda import triton_kernel
 
 __all__ = ["cross_entropy", "cross_entropy_gradient", "finished", "nll", "nll_gradient", "wrong_labels"]
 
-_SIZES = {"outer": "i64", "n": "i64", "inner": "i64", "blocks": "i32", "ignored": "i64"}
+_SIZES = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32", "ignored": "i32"}
+_WIDE = ("n", "inner")  # with multiples of 16 rows are read in wide pieces
 
 
 @triton.jit
@@ -39,7 +40,8 @@ def rows_of(program, outer, n, inner, blocks, INNER: tl.constexpr, ROWS: tl.cons
         {"x": "*fp32", "labels": "*i64", "weight": "*fp32", "losses": "*fp32", "counts": "*fp32", "statistics": "*fp32", **_SIZES,
          "smoothing": "fp32", "WEIGHTED": True, "SMOOTH": True, "ACC": tl.float32, "INNER": True, "ROWS": 128, "BLOCK": 16,
          "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def cross_entropy(
     x, labels, weight, losses, counts, statistics, outer, n, inner, blocks, ignored, smoothing,
@@ -53,6 +55,7 @@ def cross_entropy(
     label = tl.where(counted, label, 0)
     picked = tl.load(x + base + label * inner, counted, other=0).to(ACC)
     c = tl.arange(0, BLOCK).to(tl.int64)
+    step = inner + tl.zeros((), tl.int64)
     at = base[:, None] + (c * inner if INNER else c)[None, :]
     top = tl.full((ROWS, BLOCK), float("-inf"), ACC)
     total = tl.zeros((ROWS, BLOCK), ACC)
@@ -61,7 +64,7 @@ def cross_entropy(
     whole = tl.zeros((ROWS, BLOCK), ACC)
     for first in range(0, n, BLOCK):
         inside = alive[:, None] & (first + c < n)[None, :]
-        value = tl.load(x + at + (first * inner if INNER else first), inside, other=float("-inf")).to(ACC)
+        value = tl.load(x + at + (first * step if INNER else first), inside, other=float("-inf")).to(ACC)
         # Each lane has its own maximum; -inf - -inf counts as 0, so that a lane of -inf adds nothing. NaN and inf spread.
         higher = tl.maximum(top, value, propagate_nan=tl.PropagateNan.ALL)
         anchor = tl.where(higher == float("-inf"), 0.0, higher)
@@ -104,7 +107,8 @@ def cross_entropy(
         {"g": "*bf16", "total": "*fp32", "x": "*bf16", "labels": "*i64", "weight": "*fp32", "sum_of_weights": "*fp32",
          "statistics": "*fp32", "gx": "*bf16", **_SIZES, "parts": "i32", "smoothing": "fp32", "REDUCTION": "none",
          "WEIGHTED": True, "SMOOTH": True, "ACC": tl.float32, "INNER": True, "ROWS": 128, "BLOCK": 16, "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def cross_entropy_gradient(
     g, total, x, labels, weight, sum_of_weights, statistics, gx, outer, n, inner, blocks, ignored, parts, smoothing,
@@ -150,9 +154,9 @@ def cross_entropy_gradient(
 
 @triton_kernel(
     variants=[
-        {"losses": "*fp32", "counts": "*fp32", "loss": "*fp32", "total": "*fp32", "rows": "i64", "REDUCTION": "mean",
+        {"losses": "*fp32", "counts": "*fp32", "loss": "*fp32", "total": "*fp32", "rows": "i32", "REDUCTION": "mean",
          "ACC": tl.float32, "BLOCK": 1024, "num_warps": 8},
-        {"losses": "*fp64", "counts": "*fp64", "loss": "*fp64", "total": "*fp64", "rows": "i64", "REDUCTION": "sum",
+        {"losses": "*fp64", "counts": "*fp64", "loss": "*fp64", "total": "*fp64", "rows": "i32", "REDUCTION": "sum",
          "ACC": tl.float64, "BLOCK": 1024, "num_warps": 8},
     ]
 )  # fmt: skip
@@ -174,8 +178,8 @@ def finished(
 
 @triton_kernel(
     variants=[
-        {"x": "*fp32", "labels": "*i64", "weight": "*fp32", "losses": "*fp32", "counts": "*fp32", "rows": "i64", "n": "i64",
-         "inner": "i64", "ignored": "i64", "WEIGHTED": True, "ACC": tl.float32, "BLOCK": 256, "num_warps": 4},
+        {"x": "*fp32", "labels": "*i64", "weight": "*fp32", "losses": "*fp32", "counts": "*fp32", "rows": "i32", "n": "i32",
+         "inner": "i32", "ignored": "i32", "WEIGHTED": True, "ACC": tl.float32, "BLOCK": 256, "num_warps": 4},
     ]
 )  # fmt: skip
 def nll(
@@ -197,8 +201,8 @@ def nll(
 
 @triton_kernel(
     variants=[
-        {"g": "*fp32", "total": "*fp32", "labels": "*i64", "weight": "*fp32", "gx": "*fp32", "count": "i64", "n": "i64",
-         "inner": "i64", "ignored": "i64", "REDUCTION": "mean", "WEIGHTED": True, "ACC": tl.float32, "BLOCK": 1024,
+        {"g": "*fp32", "total": "*fp32", "labels": "*i64", "weight": "*fp32", "gx": "*fp32", "count": "i32", "n": "i32",
+         "inner": "i32", "ignored": "i32", "REDUCTION": "mean", "WEIGHTED": True, "ACC": tl.float32, "BLOCK": 1024,
          "num_warps": 4},
     ]
 )  # fmt: skip
@@ -210,7 +214,7 @@ def nll_gradient(
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
     c = (place // inner) % n
-    row = place // (n * inner) * inner + place % inner
+    row = place // inner // n * inner + place % inner
     label = tl.load(labels + row, inside, other=0)
     hit = inside & (label == c) & (label != ignored)
     if REDUCTION == "none":

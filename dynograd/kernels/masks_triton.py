@@ -9,14 +9,14 @@ from dynograd.kernels.launching_cuda import triton_kernel
 __all__ = ["causal", "counting", "multilabel"]
 
 
-@triton_kernel(variants=[{"out": "*i64", "count": "i64", "BLOCK": 1024, "num_warps": 4}])
+@triton_kernel(variants=[{"out": "*i64", "count": "i32", "BLOCK": 1024, "num_warps": 4}])
 def counting(out, count, BLOCK: tl.constexpr):
     """0, 1, 2, ..."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + place, place, place < count)
 
 
-@triton_kernel(variants=[{"out": "*i1", "count": "i64", "columns": "i64", "BLOCK": 1024, "num_warps": 4}])
+@triton_kernel(variants=[{"out": "*i1", "count": "i32", "columns": "i32", "BLOCK": 1024, "num_warps": 4}])
 def causal(out, count, columns, BLOCK: tl.constexpr):
     """Whether the column is not behind the row."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

@@ -97,8 +97,8 @@ def patches_of_columns(
     y = e // width % height
     plane = e // width // height
     result = tl.zeros([BLOCK], ACC)
-    for down in range(0, kh):
-        for right in range(0, kw):
+    for down in range(kh):
+        for right in range(kw):
             top, left = y + ph - down * dh, z + pw - right * dw
             row, column = top // sh, left // sw
             held = (

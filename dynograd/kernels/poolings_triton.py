@@ -35,9 +35,9 @@ def largest_in_windows(
     start = plane * s_plane
     best = tl.full([BLOCK], LOWEST, ACC)
     at = tl.full([BLOCK], -1, tl.int64)
-    for a in range(0, kd):
-        for b in range(0, kh):
-            for c in range(0, kw):
+    for a in range(kd):
+        for b in range(kh):
+            for c in range(kw):
                 i, j, k = depth + a * ld, row + b * lh, column + c * lw
                 held = (e < total) & (i >= 0) & (i < d) & (j >= 0) & (j < h) & (k >= 0) & (k < w)
                 value = tl.load(x + start + i * sx_d + j * sx_h + k * sx_w, mask=held, other=0).to(ACC)
@@ -70,9 +70,9 @@ def largest_in_ranges(
     start = x + plane * (d * h) * w
     best = tl.full([BLOCK], LOWEST, ACC)
     at = tl.full([BLOCK], -1, tl.int64)
-    for a in range(0, tl.max(d1 - d0, axis=0)):
-        for b in range(0, tl.max(h1 - h0, axis=0)):
-            for c in range(0, tl.max(w1 - w0, axis=0)):
+    for a in range(tl.max(d1 - d0, axis=0)):
+        for b in range(tl.max(h1 - h0, axis=0)):
+            for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
                 held = inside & (i < d1) & (j < h1) & (k < w1)
                 place = (i.to(tl.int64) * h + j) * w + k
@@ -114,16 +114,16 @@ def average_windows(
     count = tl.where(divisor == 0, count, divisor)
     start = x + plane * (d * h) * w
     result = tl.zeros([BLOCK], ACC)
-    for a in range(0, tl.max(d1 - d0, axis=0)):
-        for b in range(0, tl.max(h1 - h0, axis=0)):
-            for c in range(0, tl.max(w1 - w0, axis=0)):
+    for a in range(tl.max(d1 - d0, axis=0)):
+        for b in range(tl.max(h1 - h0, axis=0)):
+            for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
                 held = inside & (i < d1) & (j < h1) & (k < w1)
                 result += tl.load(start + (i.to(tl.int64) * h + j) * w + k, mask=held, other=0).to(ACC)
     tl.store(out + e, (result / count.to(ACC)).to(out.dtype.element_ty), mask=inside)
 
 
-_BACK = dict(_SPACE, firsts="*i32", lasts="*i32", sizes="*i32", divisor="i32", total="i64", BLOCK=256, num_warps=4)
+_BACK = dict(_SPACE, firsts="*i32", lasts="*i32", sizes="*i32", divisor="i32", total="i64", BLOCK=128, num_warps=4)
 
 
 @triton_kernel(
@@ -145,9 +145,9 @@ def average_windows_backward(
         tl.load(lasts + d + h + column, mask=inside, other=0),
     )
     result = tl.zeros([BLOCK], ACC)
-    for a in range(0, tl.max(d1 - d0, axis=0)):
-        for b in range(0, tl.max(h1 - h0, axis=0)):
-            for c in range(0, tl.max(w1 - w0, axis=0)):
+    for a in range(tl.max(d1 - d0, axis=0)):
+        for b in range(tl.max(h1 - h0, axis=0)):
+            for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
                 held = inside & (i < d1) & (j < h1) & (k < w1)
                 count = tl.load(sizes + i, mask=held, other=1)
@@ -180,7 +180,7 @@ def weighted_sums(x, starts, places, weights, out, size, count, inner, total, AC
     first = tl.load(starts + row, mask=inside, other=0)
     entries = tl.load(starts + row + 1, mask=inside, other=0) - first
     result = tl.zeros([BLOCK], ACC)
-    for number in range(0, tl.max(entries, axis=0)):
+    for number in range(tl.max(entries, axis=0)):
         held = inside & (number < entries)
         place = tl.load(places + first + number, mask=held, other=0)
         weight = tl.load(weights + first + number, mask=held, other=0)

@@ -11,11 +11,11 @@ __all__ = ["median_of_sorted", "picked"]
 
 @triton_kernel(
     variants=[
-        {"rows": "*fp32", "order": "*i64", "values": "*fp32", "places": "*i64", "n": "i64", "IGNORE_NAN": True, "BLOCK": 1024,
+        {"rows": "*fp32", "order": "*i64", "values": "*fp32", "places": "*i64", "n": "i32", "IGNORE_NAN": True, "BLOCK": 1024,
          "num_warps": 4},
-        {"rows": "*i64", "order": "*i64", "values": "*i64", "places": "*i64", "n": "i64", "IGNORE_NAN": False, "BLOCK": 1024,
+        {"rows": "*i64", "order": "*i64", "values": "*i64", "places": "*i64", "n": "i32", "IGNORE_NAN": False, "BLOCK": 1024,
          "num_warps": 4},
-        {"rows": "*bf16", "order": "*i64", "values": "*bf16", "places": "*i64", "n": "i64", "IGNORE_NAN": False, "BLOCK": 1024,
+        {"rows": "*bf16", "order": "*i64", "values": "*bf16", "places": "*i64", "n": "i32", "IGNORE_NAN": False, "BLOCK": 1024,
          "num_warps": 4},
     ]
 )  # fmt: skip
@@ -50,7 +50,7 @@ def median_of_sorted(rows, order, values, places, n, IGNORE_NAN: tl.constexpr, B
 
 @triton_kernel(
     variants=[
-        {"rows": "*fp32", "order": "*i64", "best": "*i64", "values": "*fp32", "places": "*i64", "count": "i64", "n": "i64",
+        {"rows": "*fp32", "order": "*i64", "best": "*i64", "values": "*fp32", "places": "*i64", "count": "i32", "n": "i32",
          "BLOCK": 128, "num_warps": 4},
     ]
 )  # fmt: skip

@@ -14,7 +14,9 @@ from dynograd.kernels.launching_cuda import triton_kernel
 
 __all__ = ["extreme", "reduction"]
 
-_ROWS = {"outer": "i64", "n": "i64", "inner": "i64", "blocks": "i32", "splits": "i32", "segment": "i64"}
+_ROWS = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32", "splits": "i32", "segment": "i32"}
+# With multiples of 16 rows are read in wide pieces.
+_WIDE = ("n", "inner", "segment")
 
 
 @triton.jit
@@ -63,7 +65,8 @@ def term_of(x, power, TERM: tl.constexpr):
          "FINISH": "none", "FIRST": 1, "ACC": tl.float32, "INNER": True, "ROWS": 64, "BLOCK": 32, "num_warps": 4},
         {"x": "*i1", "out": "*i1", **_ROWS, "power": "i32", "parameter": "i32", "OP": "max", "TERM": "nonzero",
          "FINISH": "none", "FIRST": 0, "ACC": tl.int32, "INNER": False, "ROWS": 1, "BLOCK": 2048, "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def reduction(
     x, out, outer, n, inner, blocks, splits, segment, power, parameter,
@@ -127,7 +130,8 @@ def reduction(
          "GIVEN": True, "ACC": tl.float64, "PLACE": tl.int64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
         {"x": "*i32", "given": "*i64", "values": "*i32", "places": "*i64", **_ROWS, "FIRST": -(1 << 31), "GREATEST": True,
          "GIVEN": False, "ACC": tl.int32, "PLACE": tl.int32, "INNER": False, "ROWS": 8, "BLOCK": 256, "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def extreme(
     x, given, values, places, outer, n, inner, blocks, splits, segment,

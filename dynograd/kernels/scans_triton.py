@@ -1,7 +1,7 @@
 """Running sums, products, extremes and recurrences along one dim of (outer, n, inner) memory, on the GPU.
 
 A program takes `ROWS` rows (side by side along `inner` where there is one) and goes through them in tiles of `BLOCK`, each scanned as
-a whole and joined with what the tiles before gave. `reverse`: from the last element on. Sums of few long rows are cut into
+a whole and joined with what the tiles before gave. `REVERSE`: from the last element on. Sums of few long rows are cut into
 segments, and `carry` holds the sum of what stands before each.
 """
 
@@ -14,7 +14,8 @@ from dynograd.kernels.launching_cuda import triton_kernel
 
 __all__ = ["recurrence", "running", "running_extreme", "running_logarithm"]
 
-_SIZES = {"outer": "i64", "n": "i64", "inner": "i64", "blocks": "i32"}
+_SIZES = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32"}
+_WIDE = ("n", "inner", "segment")  # with multiples of 16 rows are read in wide pieces
 
 
 @triton.jit
@@ -66,19 +67,20 @@ def recurrence_of(value, factor, other, more):
 
 @triton_kernel(
     variants=[
-        {"x": "*fp32", "carry": "*fp32", "out": "*fp32", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
-         "OP": "sum", "CARRIED": True, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 2048, "num_warps": 4},
-        {"x": "*bf16", "carry": "*fp32", "out": "*bf16", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
-         "OP": "sum", "CARRIED": False, "ACC": tl.float32, "INNER": True, "ROWS": 64, "BLOCK": 32, "num_warps": 4},
-        {"x": "*fp64", "carry": "*fp64", "out": "*fp64", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
-         "OP": "prod", "CARRIED": False, "ACC": tl.float64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
-        {"x": "*i64", "carry": "*i64", "out": "*i64", **_SIZES, "splits": "i32", "segment": "i64", "reverse": "i32",
-         "OP": "sum", "CARRIED": False, "ACC": tl.int64, "INNER": False, "ROWS": 8, "BLOCK": 128, "num_warps": 4},
-    ]
+        {"x": "*fp32", "carry": "*fp32", "out": "*fp32", **_SIZES, "splits": "i32", "segment": "i32",
+         "REVERSE": False, "OP": "sum", "CARRIED": True, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 2048, "num_warps": 4},
+        {"x": "*bf16", "carry": "*fp32", "out": "*bf16", **_SIZES, "splits": "i32", "segment": "i32",
+         "REVERSE": False, "OP": "sum", "CARRIED": False, "ACC": tl.float32, "INNER": True, "ROWS": 64, "BLOCK": 32, "num_warps": 4},
+        {"x": "*fp64", "carry": "*fp64", "out": "*fp64", **_SIZES, "splits": "i32", "segment": "i32",
+         "REVERSE": False, "OP": "prod", "CARRIED": False, "ACC": tl.float64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
+        {"x": "*i64", "carry": "*i64", "out": "*i64", **_SIZES, "splits": "i32", "segment": "i32",
+         "REVERSE": False, "OP": "sum", "CARRIED": False, "ACC": tl.int64, "INNER": False, "ROWS": 8, "BLOCK": 128, "num_warps": 4},
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def running(
-    x, carry, out, outer, n, inner, blocks, splits, segment, reverse,
-    OP: tl.constexpr, CARRIED: tl.constexpr, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    x, carry, out, outer, n, inner, blocks, splits, segment,
+    REVERSE: tl.constexpr, OP: tl.constexpr, CARRIED: tl.constexpr, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The sum or product up to each place; `carry` (row, segment): where each segment starts (without `inner` only)."""
     split = tl.program_id(1).to(tl.int64)
@@ -97,7 +99,7 @@ def running(
     for c in range(start, stop, BLOCK):
         place = c + columns
         inside = alive[:, None] & (place < stop)[None, :]
-        place = tl.where(reverse != 0, n - 1 - place, place)
+        place = n - 1 - place if REVERSE else place
         at = base[:, None] + (place * inner if INNER else place)[None, :]
         if OP == "sum":
             value = tl.load(x + at, inside, other=0).to(ACC)
@@ -115,7 +117,8 @@ def running(
          "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
         {"x": "*i64", "out": "*i64", "places": "*i64", **_SIZES, "FIRST": (1 << 63) - 1, "GREATEST": False, "ACC": tl.int64,
          "INNER": True, "ROWS": 64, "BLOCK": 16, "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def running_extreme(
     x, out, places, outer, n, inner, blocks,
@@ -171,7 +174,8 @@ def running_extreme(
             "BLOCK": 16,
             "num_warps": 4,
         },
-    ]
+    ],
+    divisible=_WIDE,
 )
 def running_logarithm(
     x, out, outer, n, inner, blocks, ACC: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
@@ -203,7 +207,8 @@ def running_logarithm(
     variants=[
         {"x": "*fp32", "decay": "*fp32", "out": "*fp32", **_SIZES, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 1024,
          "num_warps": 4},
-    ]
+    ],
+    divisible=_WIDE,
 )  # fmt: skip
 def recurrence(
     x, decay, out, outer, n, inner, blocks,

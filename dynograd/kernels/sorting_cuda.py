@@ -124,7 +124,7 @@ def _sort_short(rows: CudaArray, values: Any, index: CudaArray, wanted: int, des
     size = rows.shape[-1]
     count = rows.size // size
     block = 32 if size <= 32 else 256 if size <= 256 else SHORT  # a network takes seconds to compile
-    together = SHORT // block
+    together = max(1, SHORT // block)
     infinity, image = _image(rows.dtype)
     kernels.sort_rows(
         (-(-count // together),), bits(rows), index if values is None else bits(values), index, count, size, wanted, infinity,

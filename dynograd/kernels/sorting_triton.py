@@ -281,7 +281,7 @@ def kth_of_sorted(
     wanted = ordered(tl.load(x + start + found, mask=inside, other=0), infinity, KIND, WIDTH, False)
     first = tl.zeros([BLOCK], tl.int32)
     last = tl.full([BLOCK], 0, tl.int32) + k
-    for _ in range(0, steps):
+    for _ in range(steps):
         middle = (first + last) >> 1
         place = tl.load(order + start + middle, mask=inside, other=0)
         key = ordered(tl.load(x + start + place, mask=inside, other=0), infinity, KIND, WIDTH, False)

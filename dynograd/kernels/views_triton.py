@@ -23,7 +23,7 @@ def sum_runs(g, starts, counts, out, size, length, inner, tiles, COLS: tl.conste
     start, count = tl.load(starts + run % size), tl.load(counts + run % size)
     total = tl.zeros([COLS], out.dtype.element_ty)
     line = (outer.to(tl.int64) * length + start) * inner
-    for number in range(0, count):
+    for number in range(count):
         total += tl.load(g + line + number * inner + column, mask=column < inner, other=0).to(total.dtype)
     tl.store(out + run.to(tl.int64) * inner + column, total, mask=column < inner)
 
@@ -48,7 +48,7 @@ def sum_windows(g, out, length, count, inner, size, step, most, total, BLOCK: tl
     outer = e // inner // length
     last = tl.minimum(place // step, count - 1)
     result = tl.zeros([BLOCK], out.dtype.element_ty)
-    for number in range(0, most):
+    for number in range(most):
         window = last - number
         within = place - window * step
         held = (e < total) & (window >= 0) & (within < size)

@@ -303,4 +303,12 @@ def test_other_dtypes(kind, deterministic):
     x, index, src = some((4, 5), kind), places((4, 3), 5), some((4, 3), kind)
     compared("scatters", "scatter_add", x, 1, index, src)
     compared("scatters", "gather_backward", src, 1, index, (4, 5))
-    compared("embeddings", "embedding_forward", x, index)
+    compared("embeddings", "embedding_forward", x, index % 4)
+
+
+def test_waiting_for_the_device_reports():
+    x, index = on_device(numbers(0, (4,))), on_device(numpy.array([9]))
+    picked = indexing_cuda.index_forward(x, [index], (0,))
+    with pytest.raises(IndexRangeError, match="index 9"):
+        picked.numpy()
+    assert picked.numpy() == 0
