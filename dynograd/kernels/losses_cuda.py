@@ -16,7 +16,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.kernels import losses_triton as device
 from dynograd.kernels.loops_cuda import triton_type
 from dynograd.kernels.normalizations_cuda import constant, contiguous
-from dynograd.kernels.reductions_cuda import computed, number, power_of_two, reduced, with_kept
+from dynograd.kernels.reductions_cuda import computed, number, power_of_two, reduced, rows_at_once, with_kept
 from dynograd.kernels.row_programs_cuda import run
 
 __all__ = [
@@ -163,7 +163,7 @@ def _weights(weight: Any, scores: Any, classes: int) -> Any:
 def _tile(outer: int, n: int, inner: int) -> dict[str, int]:
     if inner == 1:
         block = min(power_of_two(n), _TILE)
-        rows = min(power_of_two(outer), max(_TILE // 4 // block, 1))
+        rows = rows_at_once(outer, _TILE // 4 // block)
         return {"rows": rows, "block": block, "blocks": 1, "programs": -(-outer // rows)}
     rows = min(power_of_two(inner), 128)
     blocks = -(-inner // rows)

@@ -10,6 +10,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import reductions_triton as device
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.launching_cuda import Double
 from dynograd.kernels.loops_cuda import triton_type
 
@@ -17,7 +18,7 @@ _INT64, _INT32 = numpy.dtype(numpy.int64), numpy.dtype(numpy.int32)
 _FLOAT32, _BOOL, _UINT8 = numpy.dtype(numpy.float32), numpy.dtype(numpy.bool_), numpy.dtype(numpy.uint8)
 _TILE = 2048  # elements at a time of one program: 16 for each thread of 4 warps
 _ENOUGH = 512  # programs that fill a large GPU; with fewer, long rows are cut
-_plans: dict[Any, Any] = {}
+_SEGMENT = 32  # tiles of a segment in batch-invariant mode, where the number of rows decides nothing
 
 
 def computed(kind: Any) -> Any:
@@ -61,11 +62,16 @@ def in_three(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
     return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
 
 
+def rows_at_once(outer: int, most: int) -> int:
+    """How many rows a program takes. It shapes the order of their sums, and is one for all batches in batch-invariant mode."""
+    return max(1, most if batch_invariant() else min(power_of_two(outer), most))
+
+
 def tiles(outer: int, n: int, inner: int, tile: int = _TILE) -> tuple[int, int, int, int]:
     """(ROWS, BLOCK, blocks, programs) with which `places_of` walks through (outer, n, inner) memory."""
     if inner == 1:
         block = min(power_of_two(n), tile)
-        rows = min(power_of_two(outer), tile // block)
+        rows = rows_at_once(outer, tile // block)
         return rows, block, 1, -(-outer // rows)
     rows = min(power_of_two(inner), 128)
     blocks = -(-inner // rows)
@@ -143,6 +149,9 @@ def _over(
 
 def cut(n: int, block: int, programs: int) -> tuple[int, int]:
     """(how many elements of a row a program takes, how many segments that makes): several where there are few rows."""
+    if batch_invariant():
+        segment = _SEGMENT * block
+        return (segment, -(-n // segment)) if n > segment else (max(n, 1), 1)
     if programs >= _ENOUGH or n <= 4 * block or not programs:
         return max(n, 1), 1
     wanted = min(-(-n // (4 * block)), -(-2 * _ENOUGH // programs))

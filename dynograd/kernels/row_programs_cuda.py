@@ -17,7 +17,7 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import launching_cuda, row_programs_triton
 from dynograd.kernels.launching_cuda import Double
 from dynograd.kernels.loops_cuda import triton_type
-from dynograd.kernels.reductions_cuda import power_of_two, reduced
+from dynograd.kernels.reductions_cuda import power_of_two, reduced, rows_at_once
 from dynograd.kernels.row_formulas import PROGRAMS
 from dynograd.kernels.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram
 
@@ -28,7 +28,9 @@ _TILE = 2048  # elements of a tile of short rows
 # Bytes of a row's arrays that the registers of a program hold: half of the 256 KiB that a multiprocessor has, for there is more to
 # hold than them. Longer rows are gone through in parts.
 _HELD = 128 * 1024
-_GROUPS = 256  # programs that share the rows of a column sum, and so partial sums
+_GROUPS = (
+    256  # programs of 16 warps that share the rows of a column sum, and so partial sums; 4 times as many of 4 warps
+)
 
 # What only the GPU asks for: gradients of losses with the incoming gradient in memory, reductions that NumPy does in steps.
 _OWN = {
@@ -230,15 +232,14 @@ class _Job:
         block = power_of_two(self.n)
         if self.inner > 1:
             return min(power_of_two(self.inner), max(16, min(64, _TILE // block))), block
-        return max(1, min(power_of_two(self.outer), _TILE // block)), block
+        return rows_at_once(self.outer, _TILE // block), block
 
     def part(self) -> tuple[int, int]:
         if self.inner > 1:
             rows = min(power_of_two(self.inner), 64)
             return rows, min(power_of_two(self.n), max(_TILE // rows, 1))
-        usual = 128 if self.summed else _TILE if self.outer == 1 or not self.reduces else 2 * _TILE
-        block = min(power_of_two(self.n), usual)
-        return max(1, min(power_of_two(self.outer), _TILE // block)), block
+        block = min(power_of_two(self.n), 128 if self.summed else _TILE)
+        return rows_at_once(self.outer, _TILE // block), block
 
     def reduce(self, names: list[str]) -> None:
         """Makes the reductions `names` known."""
@@ -269,7 +270,8 @@ class _Job:
         groups = self.outer * blocks if self.inner > 1 else -(-self.outer // rows)
         tiles = 1
         if summed:
-            tiles = max(-(-groups // max(_GROUPS // parts, 32)), 1)
+            wanted = max(_GROUPS * max(16 // self.warps(tile), 1) // parts, 32)
+            tiles = max(-(-groups // wanted), min(-(-groups // _GROUPS), 4))
             groups = -(-groups // tiles)
         made, results = [], []
         for one in names:
@@ -320,7 +322,7 @@ def _kernel(
         suffix = "" if names == found.outputs and not known else "_of_" + "_".join(names)
         name = f"rows_{found.name}{suffix}"
         text = row_programs_triton.source(name, found, names, known, loaded, places)
-        kernel = _kernels[key] = launching_cuda.triton_source(text, name)
+        kernel = _kernels[key] = launching_cuda.triton_source(text, name, ("i_n", "i_inner"))
     return kernel
 
 
@@ -348,7 +350,7 @@ def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> 
     sums = "fp64" if kind == "fp64" else "fp32"
     job = _Job.__new__(_Job)
     job.describe(found, _FLOAT64 if kind == "fp64" else _FLOAT32)
-    job.inner, job.outer, job.n = (64, 64, 1 << 20) if inner else (1, 1, 1 << 20)
+    job.inner, job.outer, job.n = 64 if inner else 1, 4096, 1 << 20
     while form == "whole" and not job.fits():
         job.n //= 2
     tile = job.held() if form == "whole" else job.part()

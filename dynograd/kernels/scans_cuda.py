@@ -59,8 +59,8 @@ def _running(op: str, input: Any, dim: int, reverse: bool) -> Any:
     if splits > 1:
         carry = _starts(x, outer, n, segment, splits, reverse, compute)
     device.running(
-        (programs, splits), x, carry, made, outer, n, inner, blocks, splits, segment, int(reverse),
-        OP=op, CARRIED=splits > 1, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
+        (programs, splits), x, carry, made, outer, n, inner, blocks, splits, segment,
+        REVERSE=reverse, OP=op, CARRIED=splits > 1, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
     )  # fmt: skip
     return made
 

@@ -6,8 +6,9 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import extremes_cuda, reductions_cuda
-from tests.gpu.twins import compared
+from dynograd.kernels import reductions_cuda
+from dynograd.kernels.batch_invariance import use_batch_invariant
+from tests.gpu.twins import compared, on_device
 from tests.gpu.values import numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
@@ -25,9 +26,8 @@ def drawn(shape, kind):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles and numbers of programs with which short rows are cut."""
-    for module in (reductions_cuda,):
-        monkeypatch.setattr(module, "_ENOUGH", 4)
-        monkeypatch.setattr(module.tiles, "__defaults__", (32,))
+    monkeypatch.setattr(reductions_cuda, "_ENOUGH", 4)
+    monkeypatch.setattr(reductions_cuda.tiles, "__defaults__", (32,))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -79,12 +79,8 @@ def test_strides(order):
 
 def test_broadcast():
     x = numpy.broadcast_to(drawn((4, 1), "float32"), (4, 6))
-    mine = reductions_cuda.sum(
-        compared("reductions", "sum", drawn((4,), "float32"), None, False)[0].reshape((1,)).broadcast_to((7,)),
-        None,
-        False,
-    )
-    numpy.testing.assert_allclose(mine.numpy(), 7 * drawn((4,), "float32").sum(), rtol=1e-5)
+    spread = on_device(drawn((4, 1), "float32")).broadcast_to((4, 6))
+    numpy.testing.assert_allclose(reductions_cuda.sum(spread, 1, False).numpy(), x.sum(1), rtol=1e-5)
     compared("reductions", "sum", numpy.ascontiguousarray(x), 1, False)
 
 
@@ -193,4 +189,15 @@ def test_same_bits_again():
         for extremes_or_sum in (compared("reductions", "sum", x, 1, False)[0].numpy() for _ in range(2))
     }
     assert len(bits) == 1
-    assert extremes_cuda is not None
+
+
+def test_batches_decide_nothing():
+    """In batch-invariant mode the number of rows decides neither the tiles of a row nor its segments."""
+    with use_batch_invariant():
+        for n in (7, 500, 5000, 200_000):
+            ways = {
+                (*reductions_cuda.tiles(outer, n, 1)[:2], *reductions_cuda.cut(n, 64, outer)) for outer in (1, 3, 4096)
+            }
+            assert len(ways) == 1
+        compared("reductions", "sum", drawn((2, 300), "float32"), 1, False)
+    assert len({reductions_cuda.cut(200_000, 64, outer) for outer in (1, 4096)}) == 2
