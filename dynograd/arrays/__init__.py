@@ -101,7 +101,11 @@ def to_device(array: Any, device: devices.device, non_blocking: bool = False) ->
         if device.index == array.device_index:
             return array
         return cuda_arrays.operations.on_device(array, device.index)
-    return array if device.type == "cpu" else cuda_arrays.from_numpy(numpy.asarray(array), device.index, non_blocking)
+    return (
+        array
+        if device.type == "cpu"
+        else cuda_arrays.from_numpy(numpy.asarray(array), device.index, non_blocking, constant=False)
+    )
 
 
 def pinned_copy(array: Any) -> Any:

@@ -44,13 +44,25 @@ class HostReadError(TypeError):
 class Layout:
     """Shape, strides, dtype and device; one object for all arrays that agree in them (`layout_of`)."""
 
-    __slots__ = ("device", "dtype", "is_contiguous", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
+    __slots__ = (
+        "derived",
+        "device",
+        "dtype",
+        "is_contiguous",
+        "itemsize",
+        "nbytes",
+        "ndim",
+        "shape",
+        "size",
+        "strides",
+    )
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int) -> None:
         self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
         self.ndim, self.size, self.itemsize = len(shape), math.prod(shape), dtype.itemsize
         self.nbytes = self.size * self.itemsize
         self.is_contiguous = _is_row_major(self)
+        self.derived: dict[Any, Any] = {}  # layouts of views: by the new shape, by ("transposed", axes)
 
 
 _layouts: dict[Any, Layout] = {}
@@ -137,22 +149,40 @@ class CudaArray:
     def reshape(self, *shape: Any) -> CudaArray:
         """A view where the strides allow it, a copy otherwise. One size may be -1."""
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = tuple(shape[0])
-        shape = _whole_shape(shape, self.size)
-        if shape == self.shape:
-            return self
-        strides = _strides_of_reshaped(self, shape)
-        if strides is None:
+            shape = shape[0]
+        shape = tuple(shape)
+        layout = self.layout
+        try:
+            wanted = layout.derived[shape]
+        except KeyError:
+            wanted = layout.derived[shape] = _reshaped_layout(self, _whole_shape(shape, layout.size))
+        if wanted is None:
             return self.copy().reshape(shape)
-        return self._view(self.pointer, shape, strides)
+        return self if wanted is layout else self._with_layout(wanted)
 
     def transpose(self, *axes: Any) -> CudaArray:
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = axes[0]
-        axes = tuple(range(self.ndim))[::-1] if not axes else tuple([axis % self.ndim for axis in axes])
-        return self._view(
-            self.pointer, tuple([self.shape[axis] for axis in axes]), tuple([self.strides[axis] for axis in axes])
-        )
+        layout = self.layout
+        key = ("transposed", axes and tuple(axes))
+        wanted = layout.derived.get(key)
+        if wanted is None:
+            rank = layout.ndim
+            order = tuple(range(rank))[::-1] if not axes else tuple([axis % rank for axis in axes])
+            shape, strides = layout.shape, layout.strides
+            wanted = layout.derived[key] = layout_of(
+                tuple([shape[axis] for axis in order]),
+                tuple([strides[axis] for axis in order]),
+                layout.dtype,
+                layout.device,
+            )
+        return self._with_layout(wanted)
+
+    def _with_layout(self, layout: Layout) -> CudaArray:
+        """A view from the same first element on."""
+        made = _new(CudaArray)
+        made.storage, made.pointer, made.layout = self.storage, self.pointer, layout
+        return made
 
     @property
     def T(self) -> CudaArray:
@@ -411,13 +441,16 @@ def of_layout(layout: Layout) -> CudaArray:
 _new = object.__new__
 
 
-def from_numpy(array: Any, device: int, non_blocking: bool = False) -> CudaArray:
-    """A copy of a NumPy array on the device of that index. With `non_blocking`, pinned memory is read later: leave it as it is."""
+def from_numpy(array: Any, device: int, non_blocking: bool = False, constant: bool = True) -> CudaArray:
+    """A copy of a NumPy array on the device of that index. With `non_blocking`, pinned memory is read later: leave it as it is.
+
+    While a CUDA graph is captured, a `constant` is kept with the graph; other values cannot be copied (a replay would want new ones).
+    """
     array = numpy.ascontiguousarray(array).reshape(array.shape)
     made = empty(array.shape, array.dtype, device)
     if made.size:
         block = pinned.owner_of(array) if non_blocking else None
-        copies.from_host(made.pointer, array.ctypes.data, made.nbytes, device, block)
+        copies.from_host(made.pointer, array.ctypes.data, made.nbytes, device, block, constant)
     return made
 
 
@@ -479,6 +512,14 @@ def _whole_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     if math.prod(shape) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
     return shape
+
+
+def _reshaped_layout(array: CudaArray, shape: tuple[int, ...]) -> Layout | None:
+    """The layout of a view under that shape; None where there is none."""
+    if shape == array.shape:
+        return array.layout
+    strides = _strides_of_reshaped(array, shape)
+    return None if strides is None else layout_of(shape, strides, array.dtype, array.device_index)
 
 
 def _is_row_major(array: Any) -> bool:

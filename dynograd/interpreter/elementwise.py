@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import HostReadError
+from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
@@ -59,7 +59,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             f"    if type({only}_array) is ndarray and {allowed.format(array=f'{only}_array')}:",
             *_call_lines(f"{only}_array", passed, least, "        "),
             "    else:",
-            f"        out = slow(({only}_array,), ({tuple_text(statics)}))",
+            f"        out = gpu({only}_array{passed}) if type({only}_array) is CudaArray else "
+            f"slow(({only}_array,), ({tuple_text(statics)}))",
             "    adapt = out.dtype.kind == 'c' or out.dtype.itemsize == 2" if op.differentiable else "",
             f"    wants = {only}._requires_grad" if op.differentiable else "",
         ]
@@ -93,6 +94,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         fast=fast,
         large=large_of(op, fast) if least else None,
         slow=slow_of(op),
+        gpu=_gpu_stub(op),
+        CudaArray=CudaArray,
         describe=describe,
         scalar=scalar_of,
         scalars32=scalars32,
@@ -105,6 +108,18 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         **names_for_all(),
     )
     return "\n".join(line for line in lines if line) + "\n", names
+
+
+def _gpu_stub(op: Op) -> Any:
+    """The op's kernel on a GPU; at its first call it takes its own place in the op's function."""
+
+    def load(*arguments: Any) -> Any:
+        like = next(one for one in arguments if type(one) is CudaArray)
+        found = kernel("elementwise", op.name, like)
+        op.function.__globals__["gpu"] = found
+        return found(*arguments)
+
+    return load
 
 
 def _kept(op: Op, name: str, wide: bool) -> str:
@@ -132,6 +147,8 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     """Operands of a binary (or wider) elementwise op: tensors of one dtype, or a tensor and a number, go the fast way."""
     call = ", ".join(f"{name}_array" for name in operands)
     slow = f"out = slow(({call},), ({tuple_text(statics)}))"
+    on_gpu = f"gpu({call}{passed}) if {' or '.join(f'type({name}_array) is CudaArray' for name in operands)} else "
+    slow = f"out = {on_gpu}{slow.removeprefix('out = ')}"
     values = operands[1:] if op.promote == "select" else operands
     same = " and ".join(f"{name}_array.dtype is kind" for name in values[1:])
     kinds = {

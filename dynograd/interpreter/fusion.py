@@ -203,23 +203,38 @@ def backward_of(op: Op) -> Any:
 
 def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:
     """The gradients by one kernel in `g`'s dtype, computed in float32 for half types; None where the texts must do it."""
-    from dynograd.kernels.loops_cuda import CudaLoop, compute_type
-
     edges = node.edges
     needs = tuple([edge is not None for edge in edges]) if len(edges) > 1 else (True,)
-    if needs not in loops:
+    try:
+        names, loop, places, calls = loops[needs]
+    except KeyError:
+        from dynograd.kernels.loops_cuda import CudaLoop
+
         names, trees, places, truths = _backward_trees(op, op.derivative or (), needs)
-        operands = ("g", *names)
-        made = CudaLoop(f"{op.name}_backward", operands, op.static_names, trees, truths) if trees else None
-        loops[needs] = names, made, places
-    names, loop, places = loops[needs]
-    if loop is None or g.dtype.kind == "c":
+        loop = CudaLoop(f"{op.name}_backward", ("g", *names), op.static_names, trees, truths) if trees else None
+        loops[needs] = names, loop, places, {}
+        names, loop, places, calls = loops[needs]
+    if loop is None:
         return None
     operands = [g, *[getattr(node, name) for name in names]]
-    if any([type(one) not in (CudaArray, int, float) for one in operands]):
-        return None
-    kinds = [g.dtype] * len(loop.trees)
-    found = loop(operands, node.attrs if op.static_names else (), kinds, compute_type(g.dtype))
+    if op.static_names:
+        operands += node.attrs
+    key = tuple([one.layout if type(one) is CudaArray else type(one) for one in operands])
+    call = calls.get(key)
+    if call is None:
+        if g.dtype.kind == "c" or any([type(one) not in (CudaArray, int, float) for one in operands[: len(names) + 1]]):
+            return None
+        from dynograd.kernels.loops_cuda import compute_type
+
+        count = len(names) + 1
+        kinds = [g.dtype] * len(loop.trees)
+        made = loop.prepared(operands[:count], tuple(operands[count:]), kinds, compute_type(g.dtype))
+        if len(calls) > 1000:
+            calls.clear()
+        call = calls[key] = made.run
+    found = call(*operands)
+    if len(loop.trees) == 1:
+        return [None if place is None else g if place < 0 else found for place in places]
     return [None if place is None else g if place < 0 else found[place] for place in places]
 
 

@@ -187,11 +187,7 @@ def _apply_of(op: Op) -> Any:
     def apply(node: Any, g: Any) -> Any:
         parts = g.parts
         filled = [
-            parts[number]
-            if number in parts
-            else _zeros_beside(parts, shape, kind)
-            if kind.kind in "fcV"
-            else None
+            parts[number] if number in parts else _zeros_beside(parts, shape, kind) if kind.kind in "fcV" else None
             for number, (shape, kind) in enumerate(node.outputs_like)
         ]
         return rule(tuple(filled), node, *node.attrs)

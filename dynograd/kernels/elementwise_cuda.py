@@ -61,18 +61,29 @@ def compute(name: str, arguments: tuple[Any, ...]) -> CudaArray:
 
 def _function(name: str) -> Callable[..., CudaArray]:
     """The kernel of an elementwise op; for layouts and types seen before, all but the launch is settled."""
-    entry_of(name)
+    loop, _, _ = entry_of(name)
     calls: dict[Any, Any] = {}
+    given = [f"a{number}" for number in range(len(loop.operands) + len(loop.statics))]
+    arguments = ", ".join(given)
+    space: dict[str, Any] = dict(
+        calls=calls, CudaArray=CudaArray, first=lambda *arguments: _first(name, calls, arguments)
+    )
+    exec(
+        f"def {name}({arguments}):\n"
+        "    try:\n"
+        f"        call = calls[{key_text(given)}]\n"
+        "    except KeyError:\n"
+        f"        return first({arguments})\n"
+        f"    return call({arguments})\n",
+        space,
+    )
+    return space[name]
 
-    def elementwise(*arguments: Any) -> CudaArray:
-        try:
-            call = calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])]
-        except KeyError:
-            return _first(name, calls, arguments)
-        return call(arguments)[0]
 
-    elementwise.__name__ = elementwise.__qualname__ = name
-    return elementwise
+def key_text(names: list[str]) -> str:
+    """What tells calls apart, as text: the layouts of arrays and the types of numbers."""
+    parts = [f"({name}.layout if type({name}) is CudaArray else type({name}))" for name in names]
+    return f"({', '.join(parts)},)"
 
 
 def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> CudaArray:
@@ -87,8 +98,8 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
     if all([type(one) in _PLAIN for one in arguments]):
         if len(calls) > 1000:
             calls.clear()
-        calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call
-    return call((*ready, *statics))[0]
+        calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call.run
+    return call.run(*ready, *statics)
 
 
 def into(name: str, operands: list[Any], statics: tuple[Any, ...]) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray, of_layout
-from dynograd.cuda import driver
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.cuda import allocator, driver
 from dynograd.kernels import formulas, launching_cuda
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_triton import assignments_and_results
@@ -107,7 +107,11 @@ class CudaLoop:
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = self.prepared(operands, statics, kinds, compute, out)
-        return call((*operands, *statics), out)
+        if out is not None:
+            call.into(out, (*operands, *statics))
+            return out
+        found = call.run(*operands, *statics)
+        return [found] if len(kinds) == 1 else found
 
     def prepared(
         self,
@@ -131,7 +135,7 @@ class CudaLoop:
         stored = "".join(["?" if kind.kind == "b" else "." for kind in kinds])
         roles = "".join(["A" if type(x) is CudaArray else "N" for x in operands])
         block = block_of(plan.size)
-        layouts = None if out is not None else [plan.layout(kind, device) for kind in kinds]
+        layouts = [plan.layout(kind, device) if out is None else None for kind in kinds]
         return Call(
             self._kernel(roles, stored, plan, wholes) if plan.size else None,
             layouts,
@@ -201,9 +205,13 @@ class CudaLoop:
 
 
 class Call:
-    """A loop on operands of certain layouts: everything but the addresses and the numbers is settled."""
+    """A loop on operands of certain layouts: everything but the addresses and the numbers is settled.
 
-    __slots__ = ("_constants", "_convert", "_grid", "_kernel", "_layouts", "_rest", "_same")
+    `run(operands..., statics...)` gives the results in new arrays (one array where there is one result); `into(results,
+    arguments)` writes into given ones.
+    """
+
+    __slots__ = ("into", "run")
 
     def __init__(
         self,
@@ -214,19 +222,37 @@ class Call:
         rest: tuple,
         constants: dict[str, Any],
     ) -> None:
-        self._kernel, self._layouts, self._convert, self._grid, self._rest = kernel, layouts, convert, grid, rest
-        self._constants = constants
-        self._same = not any(convert)
-
-    def __call__(self, arguments: tuple[Any, ...], out: list[CudaArray] | None = None) -> list[CudaArray]:
-        results = [of_layout(layout) for layout in self._layouts] if out is None else out
-        if self._kernel is not None:
-            if not self._same:
-                arguments = tuple(
-                    [one if change is None else change(one) for one, change in zip(arguments, self._convert)]
-                )
-            self._kernel(self._grid, *results, *arguments, *self._rest, **self._constants)
-        return results
+        results = [f"out{number}" for number in range(len(layouts))]
+        given = [f"a{number}" for number in range(len(convert))]
+        values = [f"c{number}(a{number})" if change else f"a{number}" for number, change in enumerate(convert)]
+        space = dict(
+            new=object.__new__, CudaArray=CudaArray, allocate=allocator.allocate, kernel=kernel, grid=grid,
+            ACC=constants["ACC"], BLOCK=constants["BLOCK"],
+            **{f"c{number}": change for number, change in enumerate(convert) if change},
+            **{f"r{number}": value for number, value in enumerate(rest)},
+        )  # fmt: skip
+        making = []
+        for number, layout in enumerate(layouts):
+            if layout is not None:
+                space[f"layout{number}"] = layout
+                making += [
+                    f"    out{number} = new(CudaArray)",
+                    f"    out{number}.storage = block = allocate({layout.nbytes}, {layout.device})",
+                    f"    out{number}.pointer = block.pointer",
+                    f"    out{number}.layout = layout{number}",
+                ]
+        others = [f"r{number}" for number in range(len(rest))]
+        launch = (
+            f"    kernel(grid, {', '.join([*results, *values, *others])}, ACC=ACC, BLOCK=BLOCK)"
+            if kernel
+            else "    pass"
+        )
+        back = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+        text = [f"def run({', '.join(given)}):", *making, launch, f"    return {back}"]
+        text += ["def into(results, arguments):", f"    {', '.join(results)}, = results"]
+        text += ([f"    {', '.join(given)}, = arguments"] if given else []) + [launch]
+        exec("\n".join(text), space)
+        self.run, self.into = space["run"], space["into"]
 
 
 class _Plan:
