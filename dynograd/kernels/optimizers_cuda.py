@@ -25,7 +25,18 @@ _PARAMETER, _GRADIENT, _STATE, _STEP = 0, 1, 2, 5
 class StepTable(Table):
     """The addresses of parameters, their states and (step by step) their gradients. Holds on to the arrays."""
 
-    __slots__ = ("any_new", "gradients", "held", "host_steps", "layouts", "rates", "step_of", "steps", "width")
+    __slots__ = (
+        "any_new",
+        "gradients",
+        "held",
+        "host_steps",
+        "layouts",
+        "rates",
+        "steps",
+        "uniform",
+        "vector",
+        "width",
+    )
 
     def __init__(
         self, parameters: list[Any], states: list[list[Any]], steps: list[Any] | None, new: list[bool]
@@ -36,6 +47,8 @@ class StepTable(Table):
         self.width = len(states)
         self.steps, self.any_new = steps, any(new)
         self.host_steps = steps is not None and type(steps[0]) is not CudaArray
+        self.vector = _whole_of(steps) if self.host_steps else None
+        self.uniform = self.vector is not None and bool((self.vector == self.vector[0]).all())
         self.gradients: Any = None
         self.rates: Any = None
         columns: list[list[Any]] = [[None] * len(parameters) for _ in range(6)]
@@ -211,9 +224,14 @@ def _rates(
         )
         return 0.0, 1.0, table.rates
     steps: Any = table.steps
-    counted = [
-        numpy.add(count, 1, count).item() for count, one in zip(steps, gradients, strict=True) if one is not None
-    ]
+    if table.vector is not None and 0 not in table.gradients:
+        table.vector += 1
+        counted = [table.vector.item(0)] if table.uniform else table.vector.tolist()
+    else:
+        table.uniform = False
+        counted = [
+            numpy.add(count, 1, count).item() for count, one in zip(steps, gradients, strict=True) if one is not None
+        ]
     if not counted:
         return 0.0, 1.0, None
     if len(set(counted)) == 1:
@@ -221,6 +239,16 @@ def _rates(
     wide = numpy.array([max(float(count), 1.0) for count in steps])
     rates = numpy.stack([lr / (1 - beta1**wide), numpy.sqrt(1 - beta2**wide)], axis=1)
     return 0.0, 1.0, cuda_arrays.from_numpy(rates.astype(kinds_of(table.kind)[1]), table.device)
+
+
+def _whole_of(steps: Any) -> Any:
+    """The array that counters are the elements of, in order; None where there is none."""
+    base = steps[0].base
+    if type(base) is not numpy.ndarray or base.shape != (len(steps),) or any([one.base is not base for one in steps]):
+        return None
+    places = [one.__array_interface__["data"][0] for one in steps]
+    start = base.__array_interface__["data"][0]
+    return base if places == [start + k * base.itemsize for k in range(len(steps))] else None
 
 
 # --- one parameter -----------------------------------------------------------------------------------------------------------------

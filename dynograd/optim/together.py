@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import is_
 from typing import Any, NamedTuple
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.autograd.writes import marks, stamp_marks
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
@@ -114,6 +114,8 @@ class Batch:
         self.new = [p for p, made in zip(members, new, strict=True) if made]
         self.arrays = [p.array for p in members]
         self.in_order = all([tuple(optimizer.state[p]) == rule.names for p in members]) if rule.names else True
+        if "step" in rule.names and type(self.arrays[0]) is arrays.CudaArray:
+            _side_by_side([optimizer.state[p]["step"] for p in members])
         self.states = self._states_of(optimizer)
         columns = [[optimizer.state[p][name].array for p in members] for name in rule.names]
         named = dict(zip(rule.names, columns, strict=True))
@@ -198,6 +200,18 @@ def shape_error(optimizer: Any, name: str, found: Any, parameter: Any) -> ShapeE
         f"{tuple(parameter.shape)}. After replacing a parameter's data, drop its gradient (zero_grad) and its state "
         f"(del optimizer.state[p])."
     )
+
+
+def _side_by_side(counters: list[Tensor]) -> None:
+    """Lays step counters of the host into one array: a kernel's host function then counts all at once."""
+    kind = counters[0].array.dtype
+    if any([type(c.array) is not arrays.ndarray or c.array.dtype != kind or c.array.shape for c in counters]):
+        return
+    whole = arrays.zeros((len(counters),), dtypes.BY_NUM[kind.num])
+    for place, counter in enumerate(counters):
+        part = whole[place : place + 1].reshape(())
+        arrays.write(part, counter.array)
+        counter.array = part
 
 
 def _is_plain(array: Any) -> bool:
