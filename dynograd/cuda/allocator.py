@@ -193,7 +193,6 @@ class _Memory:
         self.leaving: deque[tuple[int, _SharedHome]] = deque()
         self.fenced: list[tuple[int, Shelf, list[Any]]] = []
         self.limit: int | None = None
-        self.capturing = 0
         self.lock = threading.RLock()
 
     def pool(self, stream: int) -> _Pool:
@@ -266,7 +265,7 @@ class _Memory:
         """Gives back all that lies idle, to the driver and by it to the system. Waits for the device."""
         used = driver.get("empty_cache")
         with self.lock:
-            if not self.capturing:
+            if not driver.captures:
                 self.collect()  # marks the streams that blocks wait for
                 used.synchronize(self.device)
                 self.collect()
@@ -274,7 +273,7 @@ class _Memory:
             self.give_back(0)
             for pool in list(self.pools.values()):
                 self.release_slabs(pool)
-            if not self.capturing:
+            if not driver.captures:
                 used.synchronize(self.device)
                 used.trim(self.device)
 
@@ -306,13 +305,13 @@ class _Memory:
     def begin_capture(self) -> list[tuple[Shelf, list[int]]]:
         """Puts the idle blocks aside."""
         with self.lock:
-            self.capturing += 1
+            driver.captures += 1
             return self._aside()
 
     def end_capture(self, aside: list[tuple[Shelf, list[int]]]) -> list[tuple[Shelf, list[int]]]:
         """Takes them back; returns the blocks that died during the capture, for the graph to keep."""
         with self.lock:
-            self.capturing -= 1
+            driver.captures -= 1
             died = self._aside()
             restore(aside)
             return died
@@ -323,7 +322,7 @@ class _Memory:
 
     def collect(self) -> None:
         """Blocks that several streams used come back where their events have passed."""
-        if self.capturing:
+        if driver.captures:
             return  # asking for events is not allowed in a capture
         with self.lock:
             while self.leaving:
@@ -436,6 +435,7 @@ class PrivateMemory:
         self.device = device
         self.counts = Counts()
         self.keeper = _Keeper(device)
+        self.hosts: list[Any] = []  # pinned memory that replays read
         self.pools: dict[int, _Pool] = {}
         self.lock = threading.RLock()
 

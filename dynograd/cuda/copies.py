@@ -18,10 +18,18 @@ STAGED = 1 << 24  # a quarter of a millisecond on a PCIe 5 link: long enough to 
 IN_FLIGHT = 4
 
 
-def from_host(target: int, source: int, nbytes: int, device: int, block: pinned.PinnedBlock | None = None) -> None:
+def from_host(
+    target: int,
+    source: int,
+    nbytes: int,
+    device: int,
+    block: pinned.PinnedBlock | None = None,
+    constant: bool = False,
+) -> None:
     """Copies host memory to `device`; the source may be changed when this returns, unless it is the pinned `block`.
 
-    Does not wait for the device up to 64 MiB of pageable memory.
+    Does not wait for the device up to 64 MiB of pageable memory. In a capture, what is `constant` is kept with the graph, and each
+    replay copies it as it was; else only pinned memory can be copied.
     """
     if not nbytes:
         return
@@ -32,6 +40,12 @@ def from_host(target: int, source: int, nbytes: int, device: int, block: pinned.
             block.used_on(device, stream)
         return
     if device in current.captures:
+        if constant:
+            kept = pinned.allocate(nbytes)
+            pinned.move(kept.pointer, source, nbytes)
+            used.copy_to_device(target, kept.pointer, nbytes, stream)
+            current.captures[device].hosts.append(kept)
+            return
         raise DeviceError(
             "to: a copy from host memory cannot be captured in a CUDA graph, which would read it again at each replay. "
             "Copy into a tensor on the device before the capture, or use pin_memory() and change its values between replays."

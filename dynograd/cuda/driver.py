@@ -92,6 +92,7 @@ def synchronizations() -> int:
     return 0 if _driver is None else _driver.waits
 
 
+captures = 0  # graphs that are being captured in this process: meanwhile no thread may ask whether an event has passed
 checks: list[
     Callable[[int], None]
 ] = []  # layers above put here what is to be looked at when a device has been waited for

@@ -17,7 +17,7 @@ from dynograd.errors import DeviceError
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"]
 
-_dead: deque[tuple[int, int, int, list[Any]]] = deque()
+_dead: deque[tuple[int, int, int, list[Any], Any]] = deque()
 
 
 class CUDAGraph:
@@ -123,7 +123,7 @@ class CUDAGraph:
     def __del__(self) -> None:
         # A finalizer calls no driver: what is left is destroyed at the next capture or `reset`.
         if _dead is not None and (self._graph or self._kept):
-            _dead.append((self._device, self._graph, self._executable, self._kept))
+            _dead.append((self._device, self._graph, self._executable, self._kept, self._memory))
         self._graph = self._executable = 0
         self._memory, self._kept = None, []
 
@@ -131,10 +131,11 @@ class CUDAGraph:
 def release_dead() -> None:
     """Destroys graphs that nobody has any more, and gives their memory back."""
     while _dead:
-        device, graph, executable, kept = _dead.popleft()
+        device, graph, executable, kept, memory = _dead.popleft()
         driver.get("CUDAGraph").synchronize(device)  # a replay may still be under way
         driver.get("CUDAGraph").destroy_graph(device, graph, executable)
         allocator.restore(kept)
+        del memory  # not before the replay was over
     allocator.release_orphans()
 
 

@@ -58,9 +58,9 @@ def allocate(nbytes: int) -> PinnedBlock:
     size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
     used = driver.get("pin_memory")  # before the lock, which a forked child may have inherited locked
     with _lock:
-        if _leaving:
-            _collect()
         shelf = _shelves.setdefault(size, [])
+        if not shelf and _leaving:
+            _collect()
         if shelf:
             return PinnedBlock(shelf.pop(), nbytes, size)
         pointer = used.allocate_pinned(size)
@@ -78,6 +78,8 @@ def allocate(nbytes: int) -> PinnedBlock:
 
 def _collect() -> None:
     """Freed blocks come back where the copies that use them are done."""
+    if driver.captures:
+        return  # asking for events is not allowed in a capture
     waiting = []
     while _leaving:
         pointer, size, fences = _leaving.popleft()
@@ -88,6 +90,8 @@ def _collect() -> None:
         else:
             _shelves.setdefault(size, []).append(pointer)
     _leaving.extendleft(reversed(waiting))
+    if _held <= MOST_IDLE:
+        return
     idle = sum([size * len(shelf) for size, shelf in _shelves.items()])
     for size in sorted(_shelves, reverse=True):
         while idle > MOST_IDLE and _shelves[size]:

@@ -92,16 +92,19 @@ def _activate(device: int) -> int:
 
 def current_stream(device: Any = None) -> Stream:
     """The stream on which this thread's work for the device is put."""
-    index = index_of("current_stream", device)
+    index = current.device if device is None else index_of("current_stream", device)
     found = current.streams.get(index)
     return default_stream(index) if found is None else found
 
 
 def default_stream(device: Any = None) -> Stream:
     """The device's default stream, number 0."""
-    index = index_of("default_stream", device)
-    driver.check_index("default_stream", index)
-    return ExternalStream(0, index)
+    index = current.device if device is None else index_of("default_stream", device)
+    found = _defaults.get(index)
+    if found is None or driver._driver is None:
+        driver.check_index("default_stream", index)
+        found = _defaults[index] = ExternalStream(0, index)
+    return found
 
 
 def set_stream(stream: Stream | None) -> None:
@@ -195,6 +198,7 @@ def synchronize(device: Any = None) -> None:
 
 # --- streams ----------------------------------------------------------------------------------------------------------------
 
+_defaults: dict[int, Stream] = {}
 _dealt: dict[tuple[int, int], list[Stream]] = {}
 _turn: dict[tuple[int, int], int] = {}
 _lock = threading.Lock()

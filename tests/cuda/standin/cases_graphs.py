@@ -263,6 +263,23 @@ def test_loading_kernels_and_pinned_memory_in_a_capture(kernels, block, read):
         assert read(one)[7] == value
 
 
+def test_constants_from_the_host_are_kept_with_the_graph(block, read):
+    one, graph = block(1024), cuda.CUDAGraph()
+    table = numpy.full(1024, 5, numpy.float32)
+    copies.from_host(one.pointer, table.ctypes.data, 4096, 0)  # leaves a pinned block whose event may not be asked for
+    with cuda.graph(graph):
+        copies.from_host(one.pointer, table.ctypes.data, 4096, 0, constant=True)
+    table[:] = 6
+    others = [pinned.allocate(4096) for _ in range(10)]
+    for other in others:
+        numpy.asarray(other).view(numpy.float32)[:] = 7
+    graph.replay()
+    assert read(one)[100] == 5
+    graph.replay()
+    graph.reset()  # waits for the replay before the table goes
+    assert read(one)[100] == 5
+
+
 def test_wrong_uses(kernels, captured):
     graph = captured()[0]
     with pytest.raises(DeviceError, match="captured already. Call reset"), cuda.graph(graph):
