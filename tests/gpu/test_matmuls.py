@@ -185,6 +185,7 @@ def test_large_half_products_go_by_descriptors(monkeypatch):
     real = device.product_by_descriptors
     spy = SimpleNamespace(product_by_descriptors=lambda *given, **named: (used.append(1), real(*given, **named)))
     monkeypatch.setattr(matmuls_cuda, "device", spy)
+    monkeypatch.setattr(matmuls_cuda, "_plans", {})
     monkeypatch.setattr(matmuls_cuda.matmul_tiles, "chosen", lambda *_: matmul_tiles.Tiles(128, 256, 64, 8, 3, 1.0))
     x, y = numbers(0, (130, 64), bfloat16), numbers(1, (264, 64), bfloat16)
     out = matmuls_cuda.linear_forward(from_numpy(x, 0), from_numpy(y, 0), None)
@@ -195,6 +196,7 @@ def test_large_half_products_go_by_descriptors(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", bfloat16], ids=str)
 def test_large_products_are_launched_through_the_tuner(dtype, monkeypatch):
     monkeypatch.setattr(matmuls_cuda, "_WORTH_MEASURING", 0)
+    monkeypatch.setattr(matmuls_cuda, "_plans", {})
     x, y = numbers(0, (130, 40), dtype), numbers(1, (40, 264), dtype)
     close(
         matmuls_cuda.matmul_forward(from_numpy(x, 0), from_numpy(y, 0)),
