@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import ops as _ops
+from dynograd.ops.complexes import PROPERTIES as WRITABLE
 from dynograd.ops.op import registry
 from dynograd.ops.transposes import PROPERTIES
 from dynograd.tensor import Tensor
@@ -19,7 +20,6 @@ _OPERATORS = {
     "__floordiv__": "floor_divide",
     "__mod__": "remainder",
     "__neg__": "neg",
-    "__abs__": "abs",
     "__matmul__": "matmul",
     "__eq__": "eq",
     "__ne__": "ne",
@@ -71,11 +71,14 @@ def install_methods() -> None:
             setattr(Tensor, operator, _reflected(registry[name].function))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
+    Tensor.__abs__ = registry["abs.public"].function  # type: ignore[attr-defined]
     for operator in ("__eq__", "__ne__"):
         setattr(Tensor, operator, _comparable(getattr(Tensor, operator)))
     Tensor.__pos__ = registry["positive"].function  # type: ignore[attr-defined]
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
+    for name, (function, setter) in WRITABLE.items():
+        setattr(Tensor, name, property(function, setter))
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
 
 

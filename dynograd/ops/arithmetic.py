@@ -7,8 +7,9 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
+from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.op import composed, elementwise
+from dynograd.ops.op import composed, elementwise, op
 
 __all__ = ["add", "div", "mul", "neg", "pow", "sub"]
 
@@ -272,13 +273,30 @@ def reciprocal(input: Array) -> Array:
     """
 
 
-@elementwise(formula="abs(input)", derivative="g * sign(input)", method=True, inplace=True)
-def abs(input: Array) -> Array:
+@elementwise(name="abs", formula="abs(input)", derivative="g * sign(input)", inplace=True)
+def absolute(input: Array) -> Array:
+    """The absolute value of real numbers."""
+
+
+@op(saves="input output")
+def modulus(input: Array) -> Array:
+    """The absolute value of complex numbers."""
+    return kernel("complexes", "modulus", input)(input)
+
+
+@modulus.backward
+def modulus_backward(g: Any, saved: Any) -> Any:
+    return (g * (saved.input / (saved.output + (saved.output == 0))),)
+
+
+@composed(covers="abs", method=True)
+def abs(input: Any) -> Any:
     """The absolute value; gradient 0 at 0.
 
     >>> dynograd.abs(tensor([-1.5, 2.0]))
     tensor([1.5000, 2.0000])
     """
+    return modulus(input) if getattr(input, "array", input).dtype.kind == "c" else absolute(input)
 
 
 @elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True)
