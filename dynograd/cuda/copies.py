@@ -6,6 +6,7 @@ goes through pinned memory first (`STAGED` bytes at a time), and the host goes o
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from dynograd.cuda import driver, pinned, streams
@@ -16,6 +17,8 @@ __all__ = ["between", "fill", "from_host", "to_host", "within"]
 
 STAGED = 1 << 24  # a quarter of a millisecond on a PCIe 5 link: long enough to hide the next piece's reading
 IN_FLIGHT = 4
+SMALL = 1 << 14
+RING = 1 << 18
 
 
 def from_host(
@@ -50,6 +53,9 @@ def from_host(
             "to: a copy from host memory cannot be captured in a CUDA graph, which would read it again at each replay. "
             "Copy into a tensor on the device before the capture, or use pin_memory() and change its values between replays."
         )
+    if nbytes <= SMALL:
+        _from_ring(target, source, nbytes, device, stream)
+        return
     flying: list[Any] = []
     for start in range(0, nbytes, STAGED):
         size = min(STAGED, nbytes - start)
@@ -85,7 +91,9 @@ def to_host(
         if wait:
             used.synchronize_stream(device, stream)
     elif nbytes <= STAGED:
-        staged = pinned.allocate(nbytes)
+        staged = _scratch.block if nbytes <= SMALL else pinned.allocate(nbytes)
+        if staged is None:
+            staged = _scratch.block = pinned.allocate(SMALL)
         stream = streams.current_handle(device)  # as in from_host
         used.copy_to_host(staged.pointer, source, nbytes, stream)
         used.synchronize_stream(device, stream)
@@ -95,6 +103,49 @@ def to_host(
         used.synchronize_stream(device, stream)
     if wait:
         driver.waited(device)
+
+
+class _Ring:
+    """Pinned memory that small copies on one stream fill from its start to its end; one event then guards all of them."""
+
+    __slots__ = ("block", "place")
+
+    def __init__(self) -> None:
+        self.block, self.place = pinned.allocate(RING), 0
+
+
+class _Scratch(threading.local):
+    """This thread's pinned memory for small reads, each of which is over before the next."""
+
+    block: pinned.PinnedBlock | None = None
+
+
+_rings: dict[tuple[int, int], _Ring] = {}
+_scratch = _Scratch()
+_lock = threading.Lock()
+
+
+def _from_ring(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
+    with _lock:
+        ring = _rings.get((device, stream))
+        if ring is None or ring.place + nbytes > RING:
+            fresh = _Ring()
+            if ring is not None:
+                ring.block.used_on(device, stream)
+            ring = _rings[device, stream] = fresh
+        staged = ring.block.pointer + ring.place
+        ring.place += (nbytes + 63) & ~63
+        pinned.move(staged, source, nbytes)
+        driver.get("to").copy_to_device(target, staged, nbytes, stream)
+
+
+def release() -> None:
+    """Gives up the pinned memory that is kept for small copies; it is free when these are done."""
+    with _lock:
+        while _rings:
+            (device, stream), ring = _rings.popitem()
+            ring.block.used_on(device, stream)
+    _scratch.block = None
 
 
 def between(target: int, to: int, source: int, of: int, nbytes: int) -> None:

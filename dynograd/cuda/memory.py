@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.cuda import allocator, driver, graphs, pinned, streams
+from dynograd.cuda import allocator, copies, driver, graphs, pinned, streams
 from dynograd.cuda.thread_state import current
 from dynograd.errors import DeviceError
 
@@ -38,6 +38,9 @@ def empty_cache() -> None:
         return
     if current.captured_device < 0:
         graphs.release_dead()
+        copies.release()
+    for forget in allocator.forgetters:
+        forget()
     for index in driver.get("empty_cache").opened():
         allocator.empty_cache(index)
     pinned.empty_cache()

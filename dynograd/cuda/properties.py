@@ -76,14 +76,9 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
     used = driver.get("get_device_properties")
     index = streams.index_of("get_device_properties", device)
     if index not in _properties:
-        major, minor = used.capability(index)
-        _properties[index] = DeviceProperties(
-            used.name(index),
-            major,
-            minor,
-            used.total_memory(index),
-            *[used.attribute(index, name) for name in _ATTRIBUTES],
-            used.uuid(index),
+        sizes = [used.attribute(index, name) for name in _ATTRIBUTES]
+        _properties[index] = DeviceProperties._make(
+            [used.name(index), *used.capability(index), used.total_memory(index), *sizes, used.uuid(index)]
         )
     return _properties[index]
 

@@ -310,10 +310,10 @@ _idle_events: dict[tuple[int, bool, bool], deque[Any]] = {}
 
 def _take_event(index: int, timing: bool = False, blocking: bool = False) -> Any:
     """A raw event; those of dead Events are used again, and none is destroyed in a finalizer."""
-    idle = _idle_events.setdefault((index, timing, blocking), deque())
     try:
-        return idle.pop()
-    except IndexError:
+        return _idle_events[index, timing, blocking].pop()
+    except (KeyError, IndexError):
+        _idle_events.setdefault((index, timing, blocking), deque())
         return driver.get("Event").create_event(index, timing, blocking)
 
 

@@ -57,3 +57,23 @@ def test_a_step_without_scaling_and_with_counters_on_the_host(lib):
     optimizer.step()
     assert lib.standin_calls(b"cuLaunchKernel") == before + 1
     assert driver.synchronizations() == waits
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_addresses_that_a_capture_copied_are_copied_again_outside(lib, name):
+    lib.standin_eager(1)
+    p = dg.ones(100).to("cuda").requires_grad_()
+    optimizer, graph = OPTIMIZERS[name]([p]), cuda.CUDAGraph()
+    p.grad = dg.ones(100).to("cuda")
+    optimizer.step()
+    (plan,) = optimizer._together().plans.values()
+    table = plan.batches[0].table
+    p.grad = dg.ones(100).to("cuda")  # elsewhere
+    kept = p.grad
+    with cuda.graph(graph):
+        optimizer.step()
+    rows = table.rows
+    optimizer.step()
+    assert p.grad is kept
+    assert table.rows is not rows
+    graph.reset()

@@ -240,6 +240,36 @@ def test_there_and_back(lib, block, read, write, count):
     assert driver.synchronizations() == waits + 1
 
 
+def test_small_copies_share_pinned_memory_that_no_other_gets_before_they_are_done(monkeypatch, lib, block, read, write):
+    """Everything is still queued when the last one is asked for: each must have kept its own bytes."""
+    monkeypatch.setattr(copies, "RING", 1 << 12)
+    cuda.empty_cache()
+    blocks = [block(count) for count in (1, 250, 1000, 3, 700) * 40]
+    events = lib.standin_calls(b"cuEventRecord")
+    for number, one in enumerate(blocks):
+        write(one, numpy.full(one.nbytes // 4, number))
+    assert lib.standin_calls(b"cuEventRecord") < events + len(blocks) // 2
+    for number, one in enumerate(blocks):
+        assert (read(one) == number).all()
+    monkeypatch.undo()
+    cuda.empty_cache()
+    assert pinned.statistics()["held"] == 0
+
+
+def test_small_copies_of_many_threads(block, read, write):
+    def work(place):
+        for number in range(300):
+            write(blocks[place], numpy.full(64, 1000 * place + number))
+
+    blocks = [block(64) for _ in range(6)]
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [read(one).tolist() for one in blocks] == [[1000.0 * place + 299] * 64 for place in range(6)]
+
+
 def test_large_copies_are_staged_in_pieces(monkeypatch, lib, block, read, write):
     monkeypatch.setattr(copies, "STAGED", 1 << 12)
     cuda.empty_cache()
@@ -247,7 +277,7 @@ def test_large_copies_are_staged_in_pieces(monkeypatch, lib, block, read, write)
     one = block(numbers.size)
     write(one, numbers)
     assert (read(one) == numbers).all()
-    assert 0 < pinned.statistics()["held"] <= (copies.IN_FLIGHT + 1) * copies.STAGED
+    assert 0 < pinned.statistics()["held"] <= (copies.IN_FLIGHT + 1) * copies.STAGED + copies.SMALL
 
 
 def test_pinned_memory_is_copied_without_a_detour(lib, block, read):
