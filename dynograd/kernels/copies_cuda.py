@@ -18,6 +18,7 @@ __all__ = [
     "empty_like",
     "fill",
     "full",
+    "is_big",
     "is_half",
     "sum_dtype",
     "units",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 _WHOLE = {size: numpy.dtype(f"i{size}") for size in (1, 2, 4, 8)}
+_MOST = (1 << 31) - (1 << 13)  # a block goes beyond the last element
 _FLOAT32, _INT32 = numpy.dtype(numpy.float32), numpy.dtype(numpy.int32)
 
 
@@ -89,6 +91,11 @@ def units(nbytes: int, *arrays: CudaArray) -> tuple[int, int, list[CudaArray]]:
 def three(x: CudaArray, dim: int) -> tuple[int, int, int]:
     """(elements in the dims before `dim`, size of `dim`, elements in the dims after)."""
     return prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+
+
+def is_big(size: int) -> bool:
+    """Whether kernels have to count so many elements in 64 bits."""
+    return size > _MOST
 
 
 def is_half(dtype: Any) -> bool:

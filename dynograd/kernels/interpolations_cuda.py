@@ -12,7 +12,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import interpolations_cpu as cpu
 from dynograd.kernels import poolings_triton as kernels
-from dynograd.kernels.copies_cuda import contiguous, three
+from dynograd.kernels.copies_cuda import contiguous, is_big, three
 from dynograd.kernels.scatters_cuda import take
 
 __all__ = ["resample", "resample_backward"]
@@ -48,7 +48,19 @@ def _product(x: CudaArray, dim: int, count: int, starts: CudaArray, places: Cuda
         grid = (-(-out.size // _BLOCK),)
         acc: Any = tl.float64 if x.itemsize == 8 else tl.float32
         kernels.weighted_sums(
-            grid, contiguous(x), starts, places, weights, out, size, count, inner, out.size, ACC=acc, BLOCK=_BLOCK
+            grid,
+            contiguous(x),
+            starts,
+            places,
+            weights,
+            out,
+            size,
+            count,
+            inner,
+            out.size,
+            ACC=acc,
+            BIG=is_big(out.size),
+            BLOCK=_BLOCK,
         )
     return out
 

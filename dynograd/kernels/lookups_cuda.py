@@ -11,7 +11,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import faults_cuda as faults
 from dynograd.kernels import lookups_triton as kernels
-from dynograd.kernels.copies_cuda import bits, contiguous, copied, is_half, zeros
+from dynograd.kernels.copies_cuda import bits, contiguous, copied, is_big, is_half, zeros
 from dynograd.kernels.scatters_cuda import add_slices, along, runs_of, take, true_places
 from dynograd.kernels.sorting_cuda import argsort, sort
 
@@ -48,7 +48,9 @@ def one_hot(x: CudaArray, classes: int) -> CudaArray:
     """int64 with a new last dim: 1 at the class, else 0."""
     out = cuda_arrays.empty((*x.shape, classes), _INT64, x.device_index)
     if out.size:
-        kernels.class_bits((-(-out.size // _BLOCK),), contiguous(x), out, classes, out.size, BLOCK=_BLOCK)
+        kernels.class_bits(
+            (-(-out.size // _BLOCK),), contiguous(x), out, classes, out.size, BIG=is_big(out.size), BLOCK=_BLOCK
+        )
     return out
 
 

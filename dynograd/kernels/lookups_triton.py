@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from dynograd.kernels.creation_triton import elements
 from dynograd.kernels.launching_cuda import triton_kernel
 
 
@@ -83,10 +84,10 @@ def contains(rows, values, out, size, steps, total, INVERT: tl.constexpr, BLOCK:
     tl.store(out + e, same.to(tl.int8), mask=inside)
 
 
-@triton_kernel(variants=[dict(x="*i64", out="*i64", classes="i32", total="i64", BLOCK=1024, num_warps=4)])
-def class_bits(x, out, classes, total, BLOCK: tl.constexpr):
+@triton_kernel(variants=[dict(x="*i64", out="*i64", classes="i32", total="i32", BIG=False, BLOCK=1024, num_warps=4)])
+def class_bits(x, out, classes, total, BIG: tl.constexpr, BLOCK: tl.constexpr):
     """out (..., classes) is 1 at the class, else 0."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     chosen = tl.load(x + e // classes, mask=e < total, other=-1)
     tl.store(out + e, (chosen == e % classes).to(tl.int64), mask=e < total)
 

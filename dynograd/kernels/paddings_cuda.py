@@ -12,7 +12,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import paddings_triton as kernels
-from dynograd.kernels.copies_cuda import bits, contiguous, copied, full, is_half
+from dynograd.kernels.copies_cuda import bits, contiguous, copied, full, is_big, is_half
 
 __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
 
@@ -52,6 +52,7 @@ def _padded(x: CudaArray, sides: Any, mode: str, value: Any) -> CudaArray:
             *strides,
             out.size,
             MODE=_MODES[mode],
+            BIG=is_big(out.size),
             BLOCK=1024,
         )
     return out

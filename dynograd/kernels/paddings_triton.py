@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from dynograd.kernels.creation_triton import elements
 from dynograd.kernels.launching_cuda import triton_kernel
 
 
@@ -26,7 +27,7 @@ def _source(place, size, MODE: tl.constexpr):
 
 _PAD = dict(
     n1="i32", n2="i32", n3="i32", m0="i32", m1="i32", m2="i32", m3="i32", b0="i32", b1="i32", b2="i32", b3="i32", s0="i64", s1="i64",
-    s2="i64", s3="i64", total="i64", BLOCK=1024, num_warps=4,
+    s2="i64", s3="i64", total="i32", BIG=False, BLOCK=1024, num_warps=4,
 )  # fmt: skip
 
 
@@ -37,10 +38,10 @@ _PAD = dict(
     ]
 )
 def pad(
-    x, value, out, n1, n2, n3, m0, m1, m2, m3, b0, b1, b2, b3, s0, s1, s2, s3, total, MODE: tl.constexpr, BLOCK: tl.constexpr
+    x, value, out, n1, n2, n3, m0, m1, m2, m3, b0, b1, b2, b3, s0, s1, s2, s3, total, MODE: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out (.., n1, n2, n3): x of sizes m with strides s in elements, b places from the front of out; `value` around it in MODE 0."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     inside = e < total
     line = e // n3
     third = e - line * n3
@@ -53,30 +54,34 @@ def pad(
     p2, i2 = _source(second - b2, m2, MODE)
     p3, i3 = _source(third - b3, m3, MODE)
     held = inside & i0 & i1 & i2 & i3
-    found = tl.load(x + p0 * s0 + p1 * s1 + p2 * s2 + p3 * s3, mask=held, other=0)
+    found = tl.load(
+        x + p0.to(tl.int64) * s0 + p1.to(tl.int64) * s1 + p2.to(tl.int64) * s2 + p3.to(tl.int64) * s3,
+        mask=held,
+        other=0,
+    )
     border = tl.load(value + tl.zeros([BLOCK], tl.int32))
     tl.store(out + e, tl.where(held, found, border), mask=inside)
 
 
 _PATCH = dict(
     channels="i32", height="i32", width="i32", rows="i32", columns="i32", kh="i32", kw="i32", dh="i32", dw="i32", ph="i32", pw="i32",
-    sh="i32", sw="i32", total="i64", BLOCK=1024, num_warps=4,
+    sh="i32", sw="i32", total="i32", BIG=False, BLOCK=1024, num_warps=4,
 )  # fmt: skip
 
 
 @triton_kernel(variants=[dict(_PATCH, x="*i32", out="*i32")])
 def columns_of_patches(
-    x, out, channels, height, width, rows, columns, kh, kw, dh, dw, ph, pw, sh, sw, total, BLOCK: tl.constexpr
+    x, out, channels, height, width, rows, columns, kh, kw, dh, dw, ph, pw, sh, sw, total, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out (N, C, kh, kw, rows, columns): the windows of x (N, C, height, width), zeros outside."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     column = e % columns
     line = e // columns
     row = line % rows
     tap = line // rows
     right = tap % kw
     down = tap // kw % kh
-    plane = tap // kw // kh
+    plane = (tap // kw // kh).to(tl.int64)
     y, z = row * sh - ph + down * dh, column * sw - pw + right * dw
     held = (e < total) & (y >= 0) & (y < height) & (z >= 0) & (z < width)
     tl.store(out + e, tl.load(x + (plane * height + y) * width + z, mask=held, other=0), mask=e < total)
@@ -89,13 +94,13 @@ def columns_of_patches(
     ]
 )
 def patches_of_columns(
-    x, out, channels, height, width, rows, columns, kh, kw, dh, dw, ph, pw, sh, sw, total, ACC: tl.constexpr, BLOCK: tl.constexpr
+    x, out, channels, height, width, rows, columns, kh, kw, dh, dw, ph, pw, sh, sw, total, ACC: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out (N, C, height, width): the sum of the places of all windows that lie at each place; x is (N, C, kh, kw, rows, columns)."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     z = e % width
     y = e // width % height
-    plane = e // width // height
+    plane = (e // width // height).to(tl.int64)
     result = tl.zeros([BLOCK], ACC)
     for down in range(kh):
         for right in range(kw):

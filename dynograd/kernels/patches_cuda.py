@@ -9,7 +9,7 @@ import triton.language as tl
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import paddings_triton as kernels
-from dynograd.kernels.copies_cuda import bits, contiguous
+from dynograd.kernels.copies_cuda import bits, contiguous, is_big
 
 __all__ = ["columns_of_patches", "patches_of_columns"]
 
@@ -23,7 +23,9 @@ def columns_of_patches(x: CudaArray, kernel: Any, dilation: Any, padding: Any, s
     out = cuda_arrays.empty(shape, x.dtype, x.device_index)
     if out.size:
         sizes = (x.shape[1], *x.shape[2:], *counts, *kernel, *dilation, *padding, *stride, out.size)
-        kernels.columns_of_patches((-(-out.size // _BLOCK),), bits(contiguous(x)), bits(out), *sizes, BLOCK=_BLOCK)
+        kernels.columns_of_patches(
+            (-(-out.size // _BLOCK),), bits(contiguous(x)), bits(out), *sizes, BIG=is_big(out.size), BLOCK=_BLOCK
+        )
     return out
 
 
@@ -38,7 +40,7 @@ def patches_of_columns(
         numbers = (channels, *sizes, *counts, *kernel, *dilation, *padding, *stride, out.size)
         wide = tl.float64 if out.dtype.itemsize == 8 else tl.float32
         kernels.patches_of_columns(
-            (-(-out.size // _BLOCK),), contiguous(columns), out, *numbers, ACC=wide, BLOCK=_BLOCK
+            (-(-out.size // _BLOCK),), contiguous(columns), out, *numbers, ACC=wide, BIG=is_big(out.size), BLOCK=_BLOCK
         )
     return out
 

@@ -16,7 +16,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import poolings_cpu as cpu
 from dynograd.kernels import poolings_triton as kernels
-from dynograd.kernels.copies_cuda import contiguous, sum_dtype, zeros
+from dynograd.kernels.copies_cuda import contiguous, is_big, sum_dtype, zeros
 from dynograd.kernels.poolings_cpu import pooled_size
 from dynograd.kernels.scatters_cuda import _add_along, _write
 
@@ -77,7 +77,17 @@ def _largest(x: CudaArray, kernel: Any, stride: Any, padding: Any, dilation: Any
 def _launch(x: CudaArray, values: CudaArray, places: CudaArray, steps: Any, space: Any, windows: Any) -> None:
     grid = (-(-values.size // _BLOCK),)
     kernels.largest_in_windows(
-        grid, x, values, places, *steps, *space, *windows, values.size, **_kind(x.dtype), BLOCK=_BLOCK
+        grid,
+        x,
+        values,
+        places,
+        *steps,
+        *space,
+        *windows,
+        values.size,
+        **_kind(x.dtype),
+        BIG=is_big(values.size),
+        BLOCK=_BLOCK,
     )
 
 
@@ -100,7 +110,17 @@ def adaptive_max_pool_forward(x: CudaArray, output_size: Any) -> tuple[CudaArray
         space = (*_three(sizes), *_three(output_size))
         grid = (-(-values.size // _BLOCK),)
         kernels.largest_in_ranges(
-            grid, x, starts, stops, values, places, *space, values.size, **_kind(x.dtype), BLOCK=_BLOCK
+            grid,
+            x,
+            starts,
+            stops,
+            values,
+            places,
+            *space,
+            values.size,
+            **_kind(x.dtype),
+            BIG=is_big(values.size),
+            BLOCK=_BLOCK,
         )
     return values, places
 
@@ -186,6 +206,7 @@ def _averages(x: CudaArray, rule: str, windows: Any, divisor: int | None) -> Cud
             *space,
             out.size,
             ACC=_wide(x.dtype),
+            BIG=is_big(out.size),
             BLOCK=_BLOCK,
         )
     return out
@@ -210,6 +231,7 @@ def _averages_backward(g: CudaArray, input_shape: Any, rule: str, windows: Any, 
             *space,
             out.size,
             ACC=_wide(g.dtype),
+            BIG=is_big(out.size),
             BLOCK=_NARROW,
         )
     return out

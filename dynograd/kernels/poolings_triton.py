@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import triton.language as tl
 
+from dynograd.kernels.creation_triton import elements
 from dynograd.kernels.launching_cuda import triton_kernel
 
 _SPACE = dict(d="i32", h="i32", w="i32", nd="i32", nh="i32", nw="i32")
 _MAX = dict(
     _SPACE, kd="i32", kh="i32", kw="i32", sd="i32", sh="i32", sw="i32", pd="i32", ph="i32", pw="i32", ld="i32", lh="i32", lw="i32",
-    s_plane="i64", sx_d="i64", sx_h="i64", sx_w="i64", total="i64", BLOCK=256, num_warps=4,
+    s_plane="i64", sx_d="i64", sx_h="i64", sx_w="i64", total="i32", BIG=False, BLOCK=256, num_warps=4,
 )  # fmt: skip
 
 
@@ -22,17 +23,17 @@ _MAX = dict(
 )
 def largest_in_windows(
     x, values, places, s_plane, sx_d, sx_h, sx_w, d, h, w, nd, nh, nw, kd, kh, kw, sd, sh, sw, pd, ph, pw, ld,
-    lh, lw, total, ACC: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+    lh, lw, total, ACC: tl.constexpr, LOWEST: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """values, places (planes, nd, nh, nw): the largest of each window of x and its place in (d, h, w); NaN is the largest."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     column = (e % nw).to(tl.int32) * sw - pw
     line = e // nw
     row = (line % nh).to(tl.int32) * sh - ph
     sheet = line // nh
     depth = (sheet % nd).to(tl.int32) * sd - pd
     plane = sheet // nd
-    start = plane * s_plane
+    start = plane.to(tl.int64) * s_plane
     best = tl.full([BLOCK], LOWEST, ACC)
     at = tl.full([BLOCK], -1, tl.int64)
     for a in range(kd):
@@ -48,19 +49,19 @@ def largest_in_windows(
     tl.store(places + e, at.to(places.dtype.element_ty), mask=e < total)
 
 
-_RANGES = dict(_SPACE, starts="*i32", stops="*i32", total="i64", BLOCK=256, num_warps=4)
+_RANGES = dict(_SPACE, starts="*i32", stops="*i32", total="i32", BIG=False, BLOCK=256, num_warps=4)
 
 
 @triton_kernel(variants=[dict(_RANGES, x="*fp32", values="*fp32", places="*i64", ACC=tl.float32, LOWEST=float("-inf"))])
 def largest_in_ranges(
-    x, starts, stops, values, places, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr
+    x, starts, stops, values, places, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, LOWEST: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """The largest of each window starts[i] to stops[i] of each dim (one after the other in `starts` and `stops`), and its place."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     inside = e < total
     column, line = (e % nw).to(tl.int32), e // nw
     row, sheet = (line % nh).to(tl.int32), line // nh
-    depth, plane = (sheet % nd).to(tl.int32), sheet // nd
+    depth, plane = (sheet % nd).to(tl.int32), (sheet // nd).to(tl.int64)
     d0, d1 = tl.load(starts + depth, mask=inside, other=0), tl.load(stops + depth, mask=inside, other=0)
     h0, h1 = tl.load(starts + nd + row, mask=inside, other=0), tl.load(stops + nd + row, mask=inside, other=0)
     w0, w1 = (
@@ -91,14 +92,14 @@ def largest_in_ranges(
     ]
 )
 def average_windows(
-    x, starts, stops, sizes, out, divisor, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, BLOCK: tl.constexpr
+    x, starts, stops, sizes, out, divisor, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out (planes, nd, nh, nw): the sum of each window over `divisor`, or over the product of its sizes where that is 0."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     inside = e < total
     column, line = (e % nw).to(tl.int32), e // nw
     row, sheet = (line % nh).to(tl.int32), line // nh
-    depth, plane = (sheet % nd).to(tl.int32), sheet // nd
+    depth, plane = (sheet % nd).to(tl.int32), (sheet // nd).to(tl.int64)
     d0, d1 = tl.load(starts + depth, mask=inside, other=0), tl.load(stops + depth, mask=inside, other=0)
     h0, h1 = tl.load(starts + nd + row, mask=inside, other=0), tl.load(stops + nd + row, mask=inside, other=0)
     w0, w1 = (
@@ -123,21 +124,23 @@ def average_windows(
     tl.store(out + e, (result / count.to(ACC)).to(out.dtype.element_ty), mask=inside)
 
 
-_BACK = dict(_SPACE, firsts="*i32", lasts="*i32", sizes="*i32", divisor="i32", total="i64", BLOCK=128, num_warps=4)
+_BACK = dict(
+    _SPACE, firsts="*i32", lasts="*i32", sizes="*i32", divisor="i32", total="i32", BIG=False, BLOCK=128, num_warps=4
+)
 
 
 @triton_kernel(
     variants=[dict(_BACK, g="*fp32", out="*fp32", ACC=tl.float32), dict(_BACK, g="*bf16", out="*bf16", ACC=tl.float32)]
 )
 def average_windows_backward(
-    g, firsts, lasts, sizes, out, divisor, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, BLOCK: tl.constexpr
+    g, firsts, lasts, sizes, out, divisor, d, h, w, nd, nh, nw, total, ACC: tl.constexpr, BIG: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out (planes, d, h, w): each place gets its share of the windows firsts[i] to lasts[i] - 1 that hold it."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     inside = e < total
     column, line = (e % w).to(tl.int32), e // w
     row, sheet = (line % h).to(tl.int32), line // h
-    depth, plane = (sheet % d).to(tl.int32), sheet // d
+    depth, plane = (sheet % d).to(tl.int32), (sheet // d).to(tl.int64)
     d0, d1 = tl.load(firsts + depth, mask=inside, other=0), tl.load(lasts + depth, mask=inside, other=0)
     h0, h1 = tl.load(firsts + d + row, mask=inside, other=0), tl.load(lasts + d + row, mask=inside, other=0)
     w0, w1 = (
@@ -162,7 +165,9 @@ def average_windows_backward(
     tl.store(out + e, result.to(out.dtype.element_ty), mask=inside)
 
 
-_SUMS = dict(starts="*i64", places="*i64", size="i32", count="i32", inner="i32", total="i64", BLOCK=1024, num_warps=4)
+_SUMS = dict(
+    starts="*i64", places="*i64", size="i32", count="i32", inner="i32", total="i32", BIG=False, BLOCK=1024, num_warps=4
+)
 
 
 @triton_kernel(
@@ -171,12 +176,25 @@ _SUMS = dict(starts="*i64", places="*i64", size="i32", count="i32", inner="i32",
         dict(_SUMS, x="*bf16", weights="*fp32", out="*bf16", ACC=tl.float32),
     ]
 )
-def weighted_sums(x, starts, places, weights, out, size, count, inner, total, ACC: tl.constexpr, BLOCK: tl.constexpr):
+def weighted_sums(
+    x,
+    starts,
+    places,
+    weights,
+    out,
+    size,
+    count,
+    inner,
+    total,
+    ACC: tl.constexpr,
+    BIG: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """out (outer, count, inner): a sparse matrix, whose row i is its entries from starts[i] on, times x (outer, size, inner)."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     inside = e < total
     column, line = e % inner, e // inner
-    row, outer = line % count, line // count
+    row, outer = line % count, (line // count).to(tl.int64)
     first = tl.load(starts + row, mask=inside, other=0)
     entries = tl.load(starts + row + 1, mask=inside, other=0) - first
     result = tl.zeros([BLOCK], ACC)

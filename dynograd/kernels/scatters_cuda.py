@@ -15,7 +15,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import faults_cuda as faults
 from dynograd.kernels import scatters_triton as kernels
-from dynograd.kernels.copies_cuda import bits, contiguous, full, sum_dtype, three, units, zeros
+from dynograd.kernels.copies_cuda import bits, contiguous, full, is_big, sum_dtype, three, units, zeros
 from dynograd.kernels.determinism import are_deterministic_algorithms_enabled
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
 
 _INT64 = numpy.dtype(numpy.int64)
 _BLOCK, _MASK_BLOCK = 1024, 4096
-_MOST = (1 << 31) - (1 << 12)
 _REDUCTIONS = {"sum": 0, "prod": 1, "amax": 2, "amin": 3}
 _NOBODY = -1
 
@@ -130,8 +129,8 @@ def _reduce_runs(
     skipped: int = _NOBODY,
 ) -> None:  # fmt: skip
     rows = outer * keys.size
-    columns = min(_power(inner), _BLOCK)
-    together, tiles = 512 // columns or 1, -(-inner // columns)
+    columns = min(_power(inner), 512)
+    together, tiles = 512 // columns, -(-inner // columns)
     kernels.reduce_runs(
         (-(-rows // together) * tiles,), out, keys, order, src, size, keys.size, rows, inner, tiles, skipped, OP=op, INCLUDE=include,
         ROWS=together, COLS=columns,
@@ -152,7 +151,7 @@ def _tiles(rows: int, width: int) -> tuple[tuple[int], int, dict[str, Any]]:
     """(grid, tiles along a line, sizes of a tile) for lines of `width` numbers."""
     columns = min(_power(width), _BLOCK)
     together, tiles = _BLOCK // columns, -(-width // columns)
-    return (-(-rows // together) * tiles,), tiles, {"BIG": rows >= _MOST, "ROWS": together, "COLS": columns}
+    return (-(-rows // together) * tiles,), tiles, {"BIG": is_big(rows), "ROWS": together, "COLS": columns}
 
 
 def _power(size: int) -> int:
@@ -243,7 +242,7 @@ def _flat(index: CudaArray, dim: int, size: int, who: str) -> tuple[tuple[int], 
     _, count, inner = three(index, dim)
     number = faults.site(who, index, 0, size) if who else 0
     numbers = faults.word(index.device_index), number, size, count, inner, index.size
-    return (-(-index.size // _BLOCK),), numbers, {"BIG": index.size >= _MOST, "BLOCK": _BLOCK}
+    return (-(-index.size // _BLOCK),), numbers, {"BIG": is_big(index.size), "BLOCK": _BLOCK}
 
 
 def _cropped(x: CudaArray, dim: int, index: CudaArray) -> CudaArray:

@@ -209,9 +209,9 @@ _RUN = dict(keys="*i64", order="*i64", size="i32", count="i32", rows="i64", unit
 
 @triton_kernel(
     variants=[
-        dict(src="*bf16", y="*fp32", **_RUN, OP=0, INCLUDE=True, ROWS=1, COLS=1024, num_warps=4),
+        dict(src="*bf16", y="*fp32", **_RUN, OP=0, INCLUDE=True, ROWS=1, COLS=512, num_warps=4),
         dict(src="*fp32", y="*fp32", **_RUN, OP=2, INCLUDE=False, ROWS=512, COLS=1, num_warps=4),
-        dict(src="*i64", y="*i64", **_RUN, OP=1, INCLUDE=True, ROWS=4, COLS=256, num_warps=4),
+        dict(src="*i64", y="*i64", **_RUN, OP=1, INCLUDE=True, ROWS=2, COLS=256, num_warps=4),
     ]
 )
 def reduce_runs(

@@ -145,7 +145,6 @@ def _sort_long(rows: CudaArray, index: CudaArray, descending: bool, width: int |
         spare = cuda_arrays.empty(rows.shape, keys.dtype, device)
     else:
         keys, spare = rows, cuda_arrays.empty(rows.shape, rows.dtype, device)
-        other = None
     tiles = -(-size // _TILE)
     counts = cuda_arrays.empty((count, 16 * tiles), _INT32, device)
     places, moved = [cuda_arrays.empty(rows.shape, _INT32, device) for _ in range(2)]

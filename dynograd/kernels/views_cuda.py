@@ -10,7 +10,7 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.cuda import streams
 from dynograd.kernels import views_cpu
 from dynograd.kernels import views_triton as kernels
-from dynograd.kernels.copies_cuda import contiguous, sum_dtype, zeros
+from dynograd.kernels.copies_cuda import contiguous, is_big, sum_dtype, zeros
 
 __all__ = [
     "as_strided",
@@ -90,6 +90,7 @@ def unfold_backward(g: CudaArray, shape: tuple[int, ...], dim: int, size: int, s
         step,
         -(-size // step),
         out.size,
+        BIG=is_big(out.size),
         BLOCK=1024,
     )
     return out.astype(g.dtype, copy=False)

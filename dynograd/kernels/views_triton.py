@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import triton.language as tl
 
+from dynograd.kernels.creation_triton import elements
 from dynograd.kernels.launching_cuda import triton_kernel
 
 _RUNS = dict(starts="*i64", counts="*i64", size="i32", length="i32", inner="i32", tiles="i32")
@@ -29,7 +30,16 @@ def sum_runs(g, starts, counts, out, size, length, inner, tiles, COLS: tl.conste
 
 
 _WINDOWS = dict(
-    length="i32", count="i32", inner="i32", size="i32", step="i32", most="i32", total="i64", BLOCK=1024, num_warps=4
+    length="i32",
+    count="i32",
+    inner="i32",
+    size="i32",
+    step="i32",
+    most="i32",
+    total="i32",
+    BIG=False,
+    BLOCK=1024,
+    num_warps=4,
 )
 
 
@@ -40,12 +50,12 @@ _WINDOWS = dict(
         dict(_WINDOWS, g="*i64", out="*i64"),
     ]
 )
-def sum_windows(g, out, length, count, inner, size, step, most, total, BLOCK: tl.constexpr):
+def sum_windows(g, out, length, count, inner, size, step, most, total, BIG: tl.constexpr, BLOCK: tl.constexpr):
     """out (outer, length, inner): the sum over the windows that hold a place; g is (outer, count, inner, size)."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = elements(BLOCK, BIG)
     column = e % inner
     place = e // inner % length
-    outer = e // inner // length
+    outer = (e // inner // length).to(tl.int64)
     last = tl.minimum(place // step, count - 1)
     result = tl.zeros([BLOCK], out.dtype.element_ty)
     for number in range(most):

@@ -248,11 +248,12 @@ def block_diag(*tensors: Any) -> Any:
     raw = [getattr(one, "array", one) for one in blocks]
     kind = dtypes.result_dtype(*raw)
     shape = (sum([one.shape[0] for one in raw]), sum([one.shape[1] for one in raw]))
+    place = arrays.place_of(raw[0])
     made: Any = None
     row = column = 0
     for block in blocks:
         region = (slice(row, row + block.shape[0]), slice(column, column + block.shape[1]))
-        made = put_basic(arrays.zeros(shape, kind) if made is None else made, _as(block, kind.numpy), region)
+        made = put_basic(arrays.zeros(shape, kind, place) if made is None else made, _as(block, kind.numpy), region)
         row, column = row + block.shape[0], column + block.shape[1]
     return made
 

@@ -216,7 +216,9 @@ def searchsorted(
             "searchsorted: side and right can't be set to opposites, got side of left while right was True."
         )
     if not hasattr(input, "shape"):
-        input = arrays.from_python(input, None)
+        input = arrays.to_device(
+            arrays.from_python(input, None), arrays.place_of(getattr(sorted_sequence, "array", sorted_sequence))
+        )
     rows, values = tuple(sorted_sequence.shape), tuple(input.shape)
     if not rows:
         raise ShapeError("searchsorted: boundaries tensor should have positive dimension, got a 0-d tensor.")
@@ -260,7 +262,10 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))
     tensor([ True, False,  True])
     """
+    given = elements if hasattr(elements, "shape") else test_elements
+    place = arrays.place_of(getattr(given, "array", given))
     one, two = [
-        value if hasattr(value, "shape") else arrays.from_python(value, None) for value in (elements, test_elements)
+        value if hasattr(value, "shape") else arrays.to_device(arrays.from_python(value, None), place)
+        for value in (elements, test_elements)
     ]
     return found_in(one, two, bool(invert))

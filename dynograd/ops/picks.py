@@ -123,7 +123,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     tensor([5., 0., 5.])
     """
     if not hasattr(value, "ndim"):
-        value = arrays.cast(arrays.from_python(value, None), dtypes.BY_NUM[getattr(input, "array", input).dtype.num])
+        raw = getattr(input, "array", input)
+        value = arrays.cast(arrays.from_python(value, None), dtypes.BY_NUM[raw.dtype.num])
+        value = arrays.to_device(value, arrays.place_of(raw))
     elif value.ndim:
         raise ShapeError(
             f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). Use index_copy."

@@ -244,9 +244,9 @@ def repeat_interleave(
             return repeated_rows(input, checked, place)
         repeats = int(checked)
     if isinstance(repeats, (tuple, list)):
-        return repeated_rows(
-            input, _checked_repeats(arrays.from_python(list(repeats), None), input.shape[place]), place
-        )
+        counts = arrays.from_python(list(repeats), None)
+        counts = arrays.to_device(counts, arrays.place_of(getattr(input, "array", input)))
+        return repeated_rows(input, _checked_repeats(counts, input.shape[place]), place)
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {repeats}.")
     return interleaved(input, repeats.__index__(), place)

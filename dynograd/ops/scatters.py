@@ -210,6 +210,7 @@ def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Any:
         raise TypeError(f"{who}: expected src (a Tensor) or value (a number), got neither.")
     if not hasattr(given, "dtype"):
         given = arrays.from_python(given, input.dtype if hasattr(input, "array") else None)
+        given = arrays.to_device(given, arrays.place_of(getattr(input, "array", input)))
     elif given.ndim == 0 and len(index.shape):
         pass
     else:
