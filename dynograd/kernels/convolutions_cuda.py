@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from itertools import product as combinations
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, empty, operations
+from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout, operations
 from dynograd.cuda import driver
 from dynograd.kernels import convolutions_triton as device
 from dynograd.kernels import matmuls_cuda, precision
@@ -23,6 +24,8 @@ __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _FEW_CHANNELS = 16  # below, taps and channels make one run: a tensor core takes 16 numbers at a time
+_plans: dict[Any, Any] = {}
+_MOST_PLANS = 20000
 _float32, _float64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
 
@@ -44,28 +47,13 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
             lambda x, w: conv_forward(x, w, None, stride, padding, dilation, groups), x, weight, bias
         )
     sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
-    sizes = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes]
-    shape = (x.shape[0], weight.shape[0], *sizes)
-    last = _is_channels_last(x) or _is_channels_last(weight)
-    if _is_pointwise(weight, stride, padding, groups):
-        return _pointwise(x, weight.reshape(weight.shape[:2]), bias, shape, last)
-    stride, padding, dilation = _three(stride, 1), _three(padding, 0), _three(dilation, 1)
-    window = Window(
-        _three(sizes, 1),
-        _three(x.shape[2:], 1),
-        _three(weight.shape[2:], 1),
-        tuple([-p for p in padding]),
-        stride,
-        dilation,
-    )
-    if groups == x.shape[1] and weight.shape[1] == 1:
-        out = _result(shape, x, last)
-        _depthwise(_five(x), _five(weight), bias, _five(out), window, last)
-        return out
-    return _finished(
-        lambda out: _correlate(x, weight, bias, out, window, groups, weight.shape[0] // groups, weight.shape[1], False),
-        shape, x, last, window,
+    shape = (
+        x.shape[0], weight.shape[0], *[(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes],
     )  # fmt: skip
+    if _is_pointwise(weight, stride, padding, groups):
+        last = _is_channels_last(x) or _is_channels_last(weight)
+        return _pointwise(x, weight.reshape(weight.shape[:2]), bias, shape, last)
+    return _run(_forward_plan, x, weight, bias, shape, stride, padding, dilation, groups)
 
 
 def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation, groups):
@@ -78,32 +66,10 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
             bias,
         )
     shape = tuple(input_shape)
-    last = _is_channels_last(g) or _is_channels_last(weight)
     if _is_pointwise(weight, stride, padding, groups):
+        last = _is_channels_last(g) or _is_channels_last(weight)
         return _pointwise(g, weight.reshape(weight.shape[:2]).T, bias, shape, last)
-    depthwise = groups == g.shape[1] and weight.shape[1] == 1
-    strides = _three(stride, 1)
-    turned = last or (not depthwise and math.prod(strides) > 1)
-    out = _result(shape, g, turned)
-    if not out.size:
-        return out
-    five, w5, sizes, kernel = _five(out), _five(weight), _three(g.shape[2:], 1), _three(weight.shape[2:], 1)
-    options = zip(five.shape[2:], strides, _three(padding, 0), _three(dilation, 1), kernel, strict=True)
-    for phases in combinations(*[_phases(*one) for one in options]):
-        part = five[(slice(None), slice(None), *[phase.places for phase in phases])]
-        if not part.size:
-            continue
-        taps = w5[(slice(None), slice(None), *[phase.kernel for phase in phases])]
-        window = Window(
-            part.shape[2:], sizes, taps.shape[2:], tuple([phase.base for phase in phases]), (1, 1, 1),
-            tuple([phase.step for phase in phases]),
-        )  # fmt: skip
-        if depthwise:
-            _depthwise(_five(g), taps, bias, part, window, turned)
-        else:
-            inner = weight.shape[0] // groups
-            _correlate(g, taps, bias, part, window, groups, weight.shape[1], inner, True, not turned)
-    return out if turned == last else out.copy()
+    return _run(_backward_plan, g, weight, bias, shape, stride, padding, dilation, groups)
 
 
 def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
@@ -172,16 +138,128 @@ def _pointwise(x, weight, bias, shape, last):
     return out if last else out.copy()
 
 
+# --- plans: what is decided once for all arrays of the same layouts -------------------------------------------------------------
+
+
+class Launch(NamedTuple):
+    """One launch; the parts of weight and result that it works on begin so many bytes into these."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    weight: int
+    out: int
+    numbers: tuple[int, ...]
+    constants: dict[str, Any]
+
+
+class Plan(NamedTuple):
+    """Whether the operands are made channels-last first, the result's layout, its launches, and whether it is turned at the end."""
+
+    turns_x: bool
+    turns_weight: bool
+    out: Any
+    launches: list[Launch]
+    turned: bool
+
+
+def _run(planned, x, weight, bias, shape, stride, padding, dilation, groups):
+    key = (
+        planned, x.layout, weight.layout, x.pointer % 16 == 0, weight.pointer % 16 == 0, bias is None, shape, tuple(stride),
+        tuple(padding), tuple(dilation), groups, precision.allows_tf32("cudnn"), batch_invariant(),
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) > _MOST_PLANS:
+            _plans.clear()
+        options = _three(stride, 1), _three(padding, 0), _three(dilation, 1), groups
+        plan = _plans[key] = planned(_Ghosts(x, weight), bias is not None, shape, *options)
+    x = _channels_last(x) if plan.turns_x else x
+    weight = _channels_last(weight) if plan.turns_weight else weight
+    out = of_layout(plan.out)
+    for one in plan.launches:
+        taps = weight.as_strided((1,), (weight.itemsize,), one.weight) if one.weight else weight
+        part = out.as_strided((1,), (out.itemsize,), one.out) if one.out else out
+        one.kernel(one.grid, x, taps, part, x if bias is None else bias, *one.numbers, **one.constants)
+    return out.copy() if plan.turned else out
+
+
+class _Ghosts:
+    """Arrays without memory, with which a plan is made: the operands, as they are or channels-last, and the result."""
+
+    def __init__(self, x, weight):
+        self.last = _is_channels_last(x) or _is_channels_last(weight)
+        self.turns_x = self.turns_weight = False
+        self.x, self.weight = _ghost(x.layout, x.pointer % 16), _ghost(weight.layout, weight.pointer % 16)
+
+    def turn(self):
+        """Operands channels-last."""
+        self.turns_x, self.turns_weight = not _has_channels_last(self.x), not _has_channels_last(self.weight)
+        self.x, self.weight = self.turn_one(self.x), self.turn_one(self.weight)
+
+    def turn_one(self, array):
+        return array if _has_channels_last(array) else _ghost(_layout(array.shape, array, True), 0)
+
+    def plan(self, out, launches, turned):
+        return Plan(self.turns_x, self.turns_weight, out, launches if out.size else [], turned)
+
+
+def _ghost(layout, pointer):
+    made = object.__new__(CudaArray)
+    made.storage, made.pointer, made.layout = SimpleNamespace(device=layout.device), pointer, layout
+    return made
+
+
+def _forward_plan(given, biased, shape, stride, padding, dilation, groups):
+    weight, kernel = given.weight, _three(given.weight.shape[2:], 1)
+    before = tuple([-one for one in padding])
+    window = Window(_three(shape[2:], 1), _three(given.x.shape[2:], 1), kernel, before, stride, dilation)
+    if groups == given.x.shape[1] and weight.shape[1] == 1:
+        if shape[1] == groups and given.last:
+            given.turns_x, given.x = not _has_channels_last(given.x), given.turn_one(given.x)
+        out = _layout(shape, given.x, given.last)
+        launch = _depthwise(given.x, weight, weight, _five(_ghost(out, 0)), 0, biased, window)
+        return given.plan(out, [launch], False)
+    given.turn()
+    turned = given.last or not _plane(window, given.x)
+    out = _layout(shape, given.x, turned)
+    sizes = (groups, weight.shape[0] // groups, weight.shape[1])
+    launch = _correlate(given.x, given.weight, given.weight, _five(_ghost(out, 0)), 0, biased, window, *sizes, False)
+    return given.plan(out, [launch], turned != given.last)
+
+
+def _backward_plan(given, biased, shape, stride, padding, dilation, groups):
+    """A launch for each residue of the input places by the stride."""
+    weight = given.weight
+    depthwise = groups == given.x.shape[1] and weight.shape[1] == 1
+    if not depthwise:
+        given.turn()
+    elif given.last:
+        given.turns_x, given.x = not _has_channels_last(given.x), given.turn_one(given.x)
+    turned = given.last or (not depthwise and math.prod(stride) > 1)
+    out = _layout(shape, given.x, turned)
+    five, w5, sizes = _five(_ghost(out, 0)), _five(given.weight), _three(given.x.shape[2:], 1)
+    launches = []
+    options = zip(five.shape[2:], stride, padding, dilation, w5.shape[2:], strict=True)
+    for phases in combinations(*[_phases(*one) for one in options]):
+        part = five[(slice(None), slice(None), *[phase.places for phase in phases])]
+        if not part.size:
+            continue
+        taps = w5[(slice(None), slice(None), *[phase.kernel for phase in phases])]
+        window = Window(
+            part.shape[2:], sizes, taps.shape[2:], tuple([phase.base for phase in phases]), (1, 1, 1),
+            tuple([phase.step for phase in phases]),
+        )  # fmt: skip
+        if depthwise:
+            launches.append(_depthwise(given.x, given.weight, taps, part, part.pointer, biased, window))
+        else:
+            kinds = (groups, weight.shape[1], weight.shape[0] // groups)
+            launches.append(
+                _correlate(given.x, given.weight, taps, part, part.pointer, biased, window, *kinds, True, not turned)
+            )
+    return given.plan(out, launches, turned != given.last)
+
+
 # --- many channels -------------------------------------------------------------------------------------------------------------
-
-
-def _finished(compute, shape, like, last, window):
-    """The result of `compute(out)`, through a channels-last array where places cannot be written in wide pieces."""
-    turned = last or not _plane(window, like)
-    out = _result(shape, like, turned)
-    if out.size:
-        compute(_five(out))
-    return out if turned == last else out.copy()
 
 
 def _plane(window, like):
@@ -190,9 +268,9 @@ def _plane(window, like):
     return unit if unit > 1 else 0
 
 
-def _correlate(x, weight, bias, out, window, groups, outer, inner, back, plane=True):
-    """Fills `out` (five dims; channels-last, or row-major and whole where `plane`)."""
-    x, weight = _five(_channels_last(x)), _five(_channels_last(weight))
+def _correlate(x, whole, weight, out, offset, biased, window, groups, outer, inner, back, plane=True):
+    """A launch that fills `out` (five dims; channels-last, or row-major and whole where `plane`) with `weight`, a part of `whole`."""
+    x, weight = _five(x), _five(weight)
     size = x.itemsize
     tf32 = x.dtype == _float32 and precision.allows_tf32("cudnn")
     flat = inner < _FEW_CHANNELS
@@ -204,29 +282,26 @@ def _correlate(x, weight, bias, out, window, groups, outer, inner, back, plane=T
     w_unit = 16 // size
     if flat or weight.pointer % 16 or any([step % w_unit for step in (w_group, steps[0], *steps[2:], per_group)]):
         w_unit = 1
-    is_plane = plane and out.strides[1] != size
-    unit = _plane(window, x) if is_plane else 0
-    if is_plane and not unit:
-        unit = 1
+    unit = _plane(window, x) or 1 if plane and out.strides[1] != size else 0
     wide = _power(outer, 128 if size == 2 else 64 if size == 4 else 32)
     high = 128 if size == 2 or tf32 else 64
     few = -(-places // high) * -(-outer // wide) * groups < _processors(x)
     if few and not batch_invariant():
         high = 64 if size < 8 else 32
-    depth = (
-        16
-        if size > 2 and not tf32
-        else _power(
-            window.taps[0] * window.taps[1] * window.taps[2] * inner if flat else inner, 64 if size == 2 else 32
-        )
-    )
-    device.correlate(
-        (-(-places // high) * -(-outer // wide), groups), x, weight, out, x if bias is None else bias, places, inner, outer,
-        *_numbers(window), *_steps(x), w_group, w_outer, w_inner, *steps[2:], *[step // size for step in out.strides],
-        FLAT=flat, TURNED=back, PLANE=unit, X_UNIT=1 if flat else _unit(x, inner), W_UNIT=w_unit,
-        Y_UNIT=1 if unit else _unit(out, outer), HAS_BIAS=bias is not None, PRECISION="tf32" if tf32 else "ieee", BM=high, BN=wide,
-        BK=depth, num_warps=8 if high * wide >= 8192 else 4, num_stages=3,
+    depth = 16
+    if size == 2 or tf32:
+        depth = _power(math.prod(window.taps) * inner if flat else inner, 64 if size == 2 else 32)
+    constants = {
+        "FLAT": flat, "TURNED": back, "PLANE": unit, "X_UNIT": 1 if flat else _unit(x, inner), "W_UNIT": w_unit,
+        "Y_UNIT": 1 if unit else _unit(out, outer), "HAS_BIAS": biased, "PRECISION": "tf32" if tf32 else "ieee", "BM": high,
+        "BN": wide, "BK": depth, "num_warps": 8 if high * wide >= 8192 else 4, "num_stages": 3,
+    }  # fmt: skip
+    numbers = (
+        places, inner, outer, *_numbers(window), *_steps(x), w_group, w_outer, w_inner, *steps[2:],
+        *[step // size for step in out.strides],
     )  # fmt: skip
+    grid = (-(-places // high) * -(-outer // wide), groups)
+    return Launch(device.correlate, grid, weight.pointer - whole.pointer, offset, numbers, constants)
 
 
 class _Phase(NamedTuple):
@@ -257,24 +332,23 @@ def _phases(size, stride, padding, dilation, taps):
 # --- a group for each channel ----------------------------------------------------------------------------------------------------
 
 
-def _depthwise(x, weight, bias, out, window, last):
-    """Fills `out` (five dims), in its own layout."""
-    if not out.size:
-        return
+def _depthwise(x, whole, weight, out, offset, biased, window):
+    """A launch that fills `out` (five dims), in its own layout, with `weight`, a part of `whole`."""
+    x, weight = _five(x), _five(weight)
     size = x.itemsize
     share = out.shape[1] // x.shape[1]
     places, channels = out.shape[0] * math.prod(window.out), out.shape[1]
-    if share == 1 and last:
-        x = _channels_last(x)
     side_by_side = share == 1 and x.strides[1] == size and out.strides[1] == size
     wide = _power(channels, 64) if side_by_side else 1
     high = 2048 // wide if side_by_side else 512
-    device.correlate_depthwise(
-        (-(-places // high) * -(-channels // wide),), x, weight, out, x if bias is None else bias, places, channels, share,
-        *_numbers(window), *[step // size for step in x.strides], weight.strides[0] // size,
-        *[step // size for step in weight.strides[2:]], *[step // size for step in out.strides], LAST=side_by_side,
-        HAS_BIAS=bias is not None, BP=high, BC=wide, num_warps=4,
+    steps = [step // size for step in weight.strides]
+    numbers = (
+        places, channels, share, *_numbers(window), *[step // size for step in x.strides], steps[0], *steps[2:],
+        *[step // size for step in out.strides],
     )  # fmt: skip
+    constants = {"LAST": side_by_side, "HAS_BIAS": biased, "BP": high, "BC": wide, "num_warps": 4}
+    grid = (-(-places // high) * -(-channels // wide),)
+    return Launch(device.correlate_depthwise, grid, weight.pointer - whole.pointer, offset, numbers, constants)
 
 
 def _depthwise_weights(x, g, result, window):
@@ -335,21 +409,28 @@ def _is_channels_last(array):
     return _moved(array).is_contiguous
 
 
+def _has_channels_last(array):
+    """Whether the channels of a place lie side by side."""
+    size = array.itemsize
+    return (array.strides[1] == size or array.shape[1] == 1) and not any([step % size for step in array.strides])
+
+
 def _channels_last(array):
     """The array, or a copy, so that the channels of a place lie side by side."""
-    size = array.itemsize
-    if (array.strides[1] == size or array.shape[1] == 1) and not any([step % size for step in array.strides]):
+    if _has_channels_last(array):
         return array
-    made = _result(array.shape, array, True)
+    made = of_layout(_layout(array.shape, array, True))
     operations.copy_into(made, array)
     return made
 
 
-def _result(shape, like, last):
+def _layout(shape, like, last):
+    """The layout of a new array, row-major or channels-last."""
+    kind, index = like.dtype, like.device_index
     if not last:
-        return empty(shape, like.dtype, like.device_index)
-    made = empty((shape[0], *shape[2:], shape[1]), like.dtype, like.device_index)
-    return made.transpose(0, made.ndim - 1, *range(1, made.ndim - 1))
+        return layout_of(shape, contiguous_strides(shape, kind.itemsize), kind, index)
+    steps = contiguous_strides((shape[0], *shape[2:], shape[1]), kind.itemsize)
+    return layout_of(shape, (steps[0], steps[-1], *steps[1:-1]), kind, index)
 
 
 def _unit(array, channels):
