@@ -15,6 +15,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import launching_cuda, row_programs_triton
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.launching_cuda import Double
 from dynograd.kernels.loops_cuda import triton_type
 from dynograd.kernels.reductions_cuda import power_of_two, reduced, rows_at_once
@@ -109,6 +110,7 @@ _OWN = {
 
 _programs: dict[str, RowProgram] = {}
 _kernels: dict[Any, Any] = {}
+_stages: dict[Any, list[_Stage]] = {}
 
 
 def program(name: str) -> RowProgram:
@@ -155,68 +157,101 @@ def run(
         kinds: the outputs' dtypes; None for an output is the dtype that computes, None for all: rows like the first input, else that.
         places: of numbers of rows that repeat ("%") or hold for several rows ("//") every `period` rows.
     """
+    stages, first, compute, values = _prepared(name, arrays, inner, period, places, False)
     found = program(name)
-    given = dict(zip(found.inputs, arrays, strict=True))
-    first = next(given[one] for one, kind in found.inputs.items() if kind == ROW)
-    compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
     if kinds is None:
         kinds = [first.dtype if found.kind_of(one) == ROW else None for one in found.outputs]
     wanted = {one: kind or compute for one, kind in zip(found.outputs, kinds, strict=True)}
-    job = _Job(found, first, inner, compute, given, period, places or {})
-    if job.n and job.fits():
-        return job.launch(list(wanted), wanted, job.held())
-    for number in range(found.passes):
-        made = [
-            step.name
-            for step in found.steps.values()
-            if step.reduction in ("sum", "max") and found.pass_of(step.name) == number
-        ]
-        if made:
-            job.reduce(made)
-    left = {one: kind for one, kind in wanted.items() if one not in job.known}
-    results = dict(zip(left, job.launch(list(left), left, job.part()), strict=True)) if left else {}
-    return [results[one] if one in results else job.known[one].astype(wanted[one], copy=False) for one in wanted]
+    for stage in stages:
+        stage.run(values, wanted, first)
+    if len(stages) == 1:
+        return [values[one] for one in wanted]
+    return [values[one].astype(kind, copy=False) for one, kind in wanted.items()]
 
 
 def part_sums(name: str, arrays: list[Any]) -> CudaArray:
     """The sums of parts of x, in any number, of a program that is one sum over rows: all of x is one row."""
+    stages, first, _, values = _prepared(name, arrays, 1, 1, None, True)
+    stages[0].run(values, {}, first)
+    return values[program(name).outputs[0]]
+
+
+def _prepared(
+    name: str, arrays: list[Any], inner: int, period: int, places: dict[str, str] | None, as_parts: bool
+) -> tuple[list[_Stage], CudaArray, Any, dict[str, Any]]:
+    """(the launches, the first array of rows, the dtype that computes, the inputs by name)."""
     found = program(name)
-    given = dict(zip(found.inputs, arrays, strict=True))
-    first = next(given[one] for one, kind in found.inputs.items() if kind == ROW)
+    values = dict(zip(found.inputs, arrays, strict=True))
+    first = next(value for value, kind in zip(arrays, found.inputs.values(), strict=True) if kind == ROW)
     compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
-    job = _Job(found, first, 1, compute, given, 1, {})
-    (made,) = job.launch([found.outputs[0]], {found.outputs[0]: compute}, job.part())
-    return made
+    loaded = tuple([type(one) is CudaArray for one in arrays])
+    walk = None if places is None else tuple(places.items())
+    key = (name, first.shape, compute, inner, period, walk, loaded, as_parts, batch_invariant(), _HELD, _TILE, _GROUPS)
+    stages = _stages.get(key)
+    if stages is None:
+        if len(_stages) > 2000:
+            _stages.clear()
+        way = _Way(found, compute, first.shape, inner, period, places or {})
+        way.loaded = frozenset(
+            one for one, here in zip(found.inputs, loaded, strict=True) if here and found.inputs[one] == NUMBER
+        )
+        stages = _stages[key] = (
+            [way.stage(found.outputs, way.part(), True, combine=False)] if as_parts else way.stages()
+        )
+    return stages, first, compute, values
 
 
-class _Job:
-    """A program on arrays, as far as it has been computed."""
+class _Stage:
+    """One launch: which kernel, what it takes and makes, and what is reduced of that."""
+
+    __slots__ = ("combined", "compute", "constants", "grid", "inputs", "kernel", "made", "numbers", "wide")
+
+    def run(self, values: dict[str, Any], kinds: dict[str, Any], first: CudaArray) -> None:
+        """Adds what it makes to `values`; `kinds` are the dtypes of results."""
+        index = first.device_index
+        arguments = []
+        for name in self.inputs:
+            value = values[name]
+            arguments.append(value if type(value) is CudaArray else Double(value) if self.wide else float(value))
+        for name, shape, computed in self.made:
+            kind = self.compute if computed else kinds[name]
+            values[name] = made = cuda_arrays.empty(first.shape if shape is None else shape, kind, index)
+            arguments.append(made)
+        self.kernel(self.grid, *arguments, *self.numbers, **self.constants)
+        for name, op, shape, dim, computed in self.combined:
+            kind = self.compute if computed else kinds[name]
+            values[name] = reduced(op, values[name].reshape(shape), dim, False, kind, self.compute)
+
+
+class _Way:
+    """How a program goes through arrays of certain shapes."""
 
     def __init__(
-        self,
-        found: RowProgram,
-        first: CudaArray,
-        inner: int,
-        compute: Any,
-        given: dict[str, Any],
-        period: int,
-        places: Any,
+        self, found: RowProgram, compute: Any, shape: tuple[int, ...], inner: int, period: int, places: dict[str, str]
     ) -> None:
-        self.period, self.places = period, {one: f"i_row {operator} i_period" for one, operator in places.items()}
-        self.inner, self.shape = inner, first.shape
-        self.outer, self.n = first.shape[0], first.shape[1]
-        self.index = first.device_index
-        self.given = given
-        self.known: dict[str, CudaArray] = {}
-        self.describe(found, compute)
-
-    def describe(self, found: RowProgram, compute: Any) -> None:
-        """What of it does not depend on arrays."""
-        self.program, self.compute = found, compute
+        self.program, self.compute, self.inner, self.period = found, compute, inner, period
+        self.outer, self.n = shape[:2]
+        self.places = {one: f"i_row {operator} i_period" for one, operator in places.items()}
+        self.loaded: frozenset[str] = frozenset()
         self.summed = any(found.kind_of(one) == COLUMN_SUM for one in found.outputs)
         self.reduces = any(step.reduction in ("sum", "max") for step in found.steps.values())
         rows = [one for one in (*found.inputs, *found.outputs) if found.kind_of(one) == ROW]
         self.arrays = max(len(rows) + self.summed * 2, 2)
+
+    def stages(self) -> list[_Stage]:
+        found = self.program
+        if self.n and self.fits():
+            return [self.stage(found.outputs, self.held(), False)]
+        made: list[_Stage] = []
+        known: list[str] = []
+        for number in range(found.passes):
+            steps = [one for one in found.steps.values() if one.reduction in ("sum", "max")]
+            names = [one.name for one in steps if found.pass_of(one.name) == number]
+            if names:
+                made.append(self.stage(names, self.part(), True, frozenset(known)))
+                known += names
+        left = [one for one in found.outputs if one not in known]
+        return [*made, self.stage(left, self.part(), False, frozenset(known))] if left else made
 
     def fits(self) -> bool:
         """Whether rows are held in registers, or need not be held."""
@@ -241,76 +276,55 @@ class _Job:
         block = min(power_of_two(self.n), 128 if self.summed else _TILE)
         return rows_at_once(self.outer, _TILE // block), block
 
-    def reduce(self, names: list[str]) -> None:
-        """Makes the reductions `names` known."""
-        tile = self.part()
-        parts = max(-(-self.n // tile[1]), 1)
-        rows = self.outer * self.inner
-        made = self.launch(names, dict.fromkeys(names, self.compute), tile, False)
-        for name, one in zip(names, made, strict=True):
-            op = self.program.steps[name].reduction
-            if parts != 1:
-                one = reduced(str(op), one.reshape((rows, parts)), 1, False, self.compute, self.compute)
-            self.known[name] = one
-
-    def launch(
-        self, names: list[str], kinds: dict[str, Any], tile: tuple[int, int], sums: bool = True
-    ) -> list[CudaArray]:
-        """What a kernel makes of what is given and known."""
+    def stage(
+        self,
+        names: list[str],
+        tile: tuple[int, int],
+        in_parts: bool,
+        known: frozenset[str] = frozenset(),
+        combine: bool = True,
+    ) -> _Stage:
+        """The launch that makes `names`: results, or (`in_parts`) reductions of parts of rows, which are then joined (`combine`)."""
         found, (rows, block) = self.program, tile
-        known = frozenset(self.known)
-        inputs = row_programs_triton.arguments_of(found, names, known)
-        loaded = frozenset(
-            one for one in inputs if found.kind_of(one) == NUMBER and isinstance(self.given[one], CudaArray)
-        )
-        kernel = _kernel(found, names, known, loaded, self.places)
-        parts = -(-self.n // block) if self.n else 1
-        summed = sums and any(found.kind_of(one) == COLUMN_SUM for one in names)
+        made = _Stage()
+        made.inputs = row_programs_triton.arguments_of(found, names, known)
+        made.kernel = _kernel(found, names, known, self.loaded & set(made.inputs), self.places)
+        made.compute, made.wide = self.compute, self.compute.itemsize == 8
+        parts = max(-(-self.n // block), 1)
         blocks = -(-self.inner // rows)
         groups = self.outer * blocks if self.inner > 1 else -(-self.outer // rows)
-        tiles = 1
-        if summed:
+        tiles, count = 1, self.outer * self.inner
+        if any(found.kind_of(one) == COLUMN_SUM for one in names):
             wanted = max(_GROUPS * max(16 // self.warps(tile), 1) // parts, 32)
             tiles = max(-(-groups // wanted), min(-(-groups // _GROUPS), 4))
             groups = -(-groups // tiles)
-        made, results = [], []
+        made.made, made.combined = [], []
         for one in names:
             kind = found.kind_of(one)
             if kind == ROW:
-                array = cuda_arrays.empty(self.shape, kinds[one], self.index)
+                made.made.append((one, None, False))
+            elif kind == EACH and in_parts:
+                made.made.append((one, (count * parts,), True))
+                if parts > 1 and combine:
+                    made.combined.append((one, found.steps[one].reduction, (count, parts), 1, True))
             elif kind == EACH:
-                count = parts if found.steps[one].reduction is not None else 1
-                array = cuda_arrays.empty((self.outer * self.inner * count,), kinds[one], self.index)
+                made.made.append((one, (count,), False))
+            elif groups == 1:
+                made.made.append((one, (self.n,), False))
             else:
-                array = cuda_arrays.empty((groups, self.n), self.compute if groups != 1 else kinds[one], self.index)
-            made.append(array)
-        kernel(
-            (groups * parts,), *[self._argument(one) for one in inputs], *made, self.outer, self.n, self.inner, blocks, parts,
-            tiles, self.period, ACC=triton_type(self.compute), INNER=self.inner > 1, ROWS=rows, BLOCK=block,
-            num_warps=self.warps(tile),
-        )  # fmt: skip
-        for one, array in zip(names, made, strict=True):
-            if found.kind_of(one) == COLUMN_SUM:
-                array = (
-                    array.reshape((self.n,))
-                    if groups == 1
-                    else reduced("sum", array, 0, False, kinds[one], self.compute)
-                )
-            results.append(array)
-        return results
+                made.made.append((one, (groups, self.n), True))
+                made.combined.append((one, "sum", (groups, self.n), 0, False))
+        made.grid = (groups * parts,)
+        made.numbers = (self.outer, self.n, self.inner, blocks, parts, tiles, self.period)
+        made.constants = {
+            "ACC": triton_type(self.compute), "INNER": self.inner > 1, "ROWS": rows, "BLOCK": block, "num_warps": self.warps(tile),
+        }  # fmt: skip
+        return made
 
     def warps(self, tile: tuple[int, int]) -> int:
         """So many that a thread holds up to 128 bytes of all arrays together, but 4 to 32."""
         nbytes = tile[0] * tile[1] * self.compute.itemsize * self.arrays
         return max(4, min(32, power_of_two(nbytes // (32 * 128))))
-
-    def _argument(self, name: str) -> Any:
-        if name in self.known:
-            return self.known[name]
-        value = self.given[name]
-        if isinstance(value, CudaArray):
-            return value
-        return Double(value) if self.compute.itemsize == 8 else float(value)
 
 
 def _kernel(
@@ -348,12 +362,10 @@ def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> 
     known = frozenset(reductions if form == "last" else ())
     wanted = [one for one in reductions if not found.pass_of(one)] if form == "first" else found.outputs
     sums = "fp64" if kind == "fp64" else "fp32"
-    job = _Job.__new__(_Job)
-    job.describe(found, _FLOAT64 if kind == "fp64" else _FLOAT32)
-    job.inner, job.outer, job.n = 64 if inner else 1, 4096, 1 << 20
-    while form == "whole" and not job.fits():
-        job.n //= 2
-    tile = job.held() if form == "whole" else job.part()
+    way = _Way(found, _FLOAT64 if kind == "fp64" else _FLOAT32, (4096, 1 << 20), 64 if inner else 1, 1, {})
+    while form == "whole" and not way.fits():
+        way.n //= 2
+    tile = way.held() if form == "whole" else way.part()
     variant: dict[str, Any] = {}
     loaded = frozenset({"g"} & {one for one, role in found.inputs.items() if role == NUMBER})
     for one in row_programs_triton.arguments_of(found, wanted, known):
@@ -363,5 +375,5 @@ def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> 
     for one in wanted:
         variant[f"p_{one}"] = f"*{kind if found.kind_of(one) == ROW else sums}"
     sizes = dict.fromkeys(("i_outer", "i_n", "i_inner", "i_blocks", "i_parts", "i_tiles", "i_period"), "i32")
-    options = {"ACC": getattr(tl, job.compute.name), "INNER": inner, "ROWS": tile[0], "BLOCK": tile[1]}
-    return _kernel(found, wanted, known, loaded, {}), variant | sizes | options | {"num_warps": job.warps(tile)}
+    options = {"ACC": getattr(tl, way.compute.name), "INNER": inner, "ROWS": tile[0], "BLOCK": tile[1]}
+    return _kernel(found, wanted, known, loaded, {}), variant | sizes | options | {"num_warps": way.warps(tile)}
