@@ -78,6 +78,11 @@ def device_of(array: Any) -> devices.device:
     return devices.cpu if backend_of(array) == "cpu" else array.device
 
 
+def place_of(value: Any) -> devices.device:
+    """The device of a GPU array; the CPU for anything else."""
+    return value.device if type(value) is CudaArray else devices.cpu
+
+
 def check_device(who: str, device: Any) -> devices.device:
     """The device, with its index, when arrays can live there on this machine; None is the CPU.
 
@@ -191,6 +196,19 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
 def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
     """A new, writable array whose elements are the given bytes, row by row."""
     return numpy.frombuffer(bytearray(data) if isinstance(data, bytes) else data, dtype.numpy).reshape(shape)
+
+
+def from_buffer(buffer: Any, dtype: dtypes.dtype, count: int, offset: int) -> Any:
+    """A 1-d array on the memory of a Python buffer."""
+    return numpy.frombuffer(buffer, dtype.numpy, count, offset)
+
+
+def as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A view with the given shape and strides in elements, from the first element on."""
+    steps = tuple([step * array.dtype.itemsize for step in strides])
+    if type(array) is CudaArray:
+        return array.as_strided(shape, steps)
+    return numpy.lib.stride_tricks.as_strided(array, shape, steps)
 
 
 def _holds_numpy(data: Any) -> bool:
