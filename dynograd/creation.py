@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import dlpack
+from dynograd.cuda import streams
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
@@ -18,8 +20,11 @@ __all__ = [
     "asarray",
     "empty",
     "empty_like",
+    "empty_strided",
     "eye",
+    "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "linspace",
@@ -28,6 +33,7 @@ __all__ = [
     "ones_like",
     "scalar_tensor",
     "tensor",
+    "to_dlpack",
     "zeros",
     "zeros_like",
 ]
@@ -128,6 +134,57 @@ def from_numpy(ndarray: Any) -> Tensor:
         )
     dtypes.of_array(ndarray)
     return wrap(ndarray)
+
+
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
+
+    >>> import numpy
+    >>> dynograd.from_dlpack(numpy.arange(3))
+    tensor([0, 1, 2])
+    """
+    if type(x).__name__ == "PyCapsule":
+        capsule = x
+    elif hasattr(x, "__dlpack__"):
+        kind, index = x.__dlpack_device__()
+        on_gpu = kind == dlpack.CUDA
+        capsule = x.__dlpack__(stream=streams.current_handle(index) or 1) if on_gpu else x.__dlpack__()
+    else:
+        raise TypeError(f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(x).__name__}.")
+    made = wrap(dlpack.from_capsule(capsule))
+    if copy:
+        made = wrap(arrays.copy(made.array))
+    return made if device is None else made.to(device)  # type: ignore[attr-defined]
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once."""
+    return tensor.__dlpack__()
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor on the memory of a Python buffer, as elements of `dtype`.
+
+    >>> dynograd.frombuffer(bytearray(b"abc"), dtype=dynograd.uint8)
+    tensor([97, 98, 99], dtype=dynograd.uint8)
+    """
+    return _finish(arrays.from_buffer(buffer, dtypes.as_dtype(dtype), count, offset), requires_grad)
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None
+) -> Tensor:
+    """A tensor of whatever was in memory, with the given strides (in elements).
+
+    >>> dynograd.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise ShapeError(f"empty_strided: size {size} and stride {stride} differ in length.")
+    reach = 1 + sum([(count - 1) * step for count, step in zip(check_sizes("empty_strided", size), stride)])
+    whole = empty(reach if 0 not in size else 0, dtype=dtype, device=device)
+    return _finish(arrays.as_strided(whole.array, size, stride), requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

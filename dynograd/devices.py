@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-__all__ = ["device"]
+__all__ = ["device", "get_default_device", "set_default_device"]
 
 _KINDS = ("cpu", "cuda", "meta")
 
 
 class device:
-    """Where a tensor lives.
+    """Where a tensor lives. As a context, where tensors are made that name no device.
 
     >>> dynograd.device("cuda:1").index
     1
+    >>> with dynograd.device("cpu"):
+    ...     dynograd.zeros(1).device
+    device(type='cpu')
     """
 
     __slots__ = ("index", "type")
@@ -34,6 +38,13 @@ class device:
             raise RuntimeError(f"device: expected one of {', '.join(_KINDS)} with an optional index, got {type!r}.")
         self.type: str = type
         self.index: int | None = index
+
+    def __enter__(self) -> device:
+        _local.stack.append(self)
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        _local.stack.pop()
 
     def __repr__(self) -> str:
         return (
@@ -56,8 +67,35 @@ class device:
 cpu = device("cpu")
 
 
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[device] = []  # of `with device(...)`
+
+
+_local = _Local()
+_default = cpu
+
+
+def set_default_device(device: Any) -> None:
+    """Where tensors are made from now on that name no device; None: the CPU.
+
+    >>> dynograd.set_default_device("cpu")
+    """
+    global _default
+    _default = cpu if device is None else as_device(device)
+
+
+def get_default_device() -> device:
+    """Where tensors are made that name no device.
+
+    >>> dynograd.get_default_device()
+    device(type='cpu')
+    """
+    return _local.stack[-1] if _local.stack else _default
+
+
 def as_device(value: Any) -> device:
-    """The device meant by a device, a name, an index or None (the CPU)."""
+    """The device meant by a device, a name, an index or None (`get_default_device()`)."""
     if value is None:
-        return cpu
+        return get_default_device()
     return value if type(value) is device else device(value)

@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 from dynograd import arrays, devices, dtypes, interpreter, printing
+from dynograd.arrays import dlpack
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, Partial
@@ -512,6 +513,21 @@ class Tensor:
         return sorted(set(object.__dir__(self)))
 
     # --- copies and moves -----------------------------------------------------------------------------------------------
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """A DLPack capsule of this tensor's memory.
+
+        Raises:
+            BufferError: the tensor requires grad; use `detach()`.
+        """
+        if self._requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return dlpack.capsule_of(arrays.copy(self.array) if copy else self.array, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.device_of_capsules(self.array)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         if self.node is not None:

@@ -1,0 +1,186 @@
+"""DLPack: arrays handed to and taken from other libraries without a copy (https://dmlc.github.io/dlpack).
+
+NumPy does it for arrays of the CPU; here are the structures of the protocol for memory on a GPU, and for dtypes that NumPy has not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy
+
+from dynograd import dtypes
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.cuda import driver, streams
+from dynograd.errors import DeviceError
+
+__all__ = ["capsule_of", "device_of_capsules", "from_capsule"]
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+_CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("index", ctypes.c_int32)]
+
+
+class _Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+_api = ctypes.pythonapi
+_api.PyCapsule_New.restype = ctypes.py_object
+_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+# The same functions for a capsule that is being destroyed, which must not be counted again.
+_name_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+
+_NEW, _USED = b"dltensor", b"used_dltensor"
+_lent: dict[int, Any] = {}  # address of a structure -> what must live as long as its taker
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _give_back(address: int) -> None:
+    _lent.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _destroy(capsule: int) -> None:
+    """A capsule that nobody took."""
+    if _name_is(capsule, _NEW):
+        _lent.pop(_pointer_in(capsule, _NEW), None)
+
+
+def device_of_capsules(array: Any) -> tuple[int, int]:
+    """(kind, index) of the device as DLPack numbers them."""
+    return (CUDA, array.device_index) if type(array) is CudaArray else (CPU, 0)
+
+
+def capsule_of(array: Any, stream: int | None = None) -> Any:
+    """A capsule with the array's memory, for `from_dlpack` of another library.
+
+    Args:
+        stream: the taker's raw stream, which is made to wait for the work on ours; -1: no waiting is wanted.
+    """
+    if type(array) is CudaArray:
+        _order(array.device_index, stream)
+        data, device = array.pointer, _Device(CUDA, array.device_index)
+    else:
+        data, device = array.__array_interface__["data"][0], _Device(CPU, 0)
+    rank, size = len(array.shape), array.dtype.itemsize
+    made = _Managed()
+    shape = (ctypes.c_int64 * rank)(*array.shape)
+    strides = (ctypes.c_int64 * rank)(*[step // size for step in array.strides])
+    kind = "V" if array.dtype.num == dtypes.bfloat16.num else array.dtype.kind
+    made.tensor = _Tensor(
+        data,
+        device,
+        rank,
+        _Type(_CODES[kind], 8 * size, 1),
+        ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
+        0,
+    )
+    made.deleter = ctypes.cast(_give_back, ctypes.c_void_p).value
+    address = ctypes.addressof(made)
+    _lent[address] = (made, shape, strides, array)
+    return _api.PyCapsule_New(address, _NEW, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+def _order(device: int, stream: int | None) -> None:
+    """Makes the taker's stream wait for ours. 1 and 2 are CUDA's names of its default streams."""
+    if stream == -1:
+        return
+    own, taker = streams.current_handle(device), 0 if stream in (None, 1) else stream
+    if own != taker:
+        used = driver.get("dlpack")
+        event = used.create_event(device, False, False)
+        used.record_event(device, event, own)
+        used.stream_wait_event(device, taker, event)
+        used.destroy_event(device, event)
+
+
+class _Taken:
+    """Memory of another library; given back when the last view of it is gone."""
+
+    __slots__ = ("__weakref__", "address", "capsule", "device", "nbytes", "pointer")
+
+    def __init__(self, address: int, pointer: int, device: int, nbytes: int) -> None:
+        self.address, self.pointer, self.device, self.nbytes = address, pointer, device, nbytes
+
+    def __del__(self) -> None:
+        deleter = _Managed.from_address(self.address).deleter
+        if deleter:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(self.address)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.pointer, False), "version": 3}
+
+
+def from_capsule(capsule: Any) -> Any:
+    """The array in a capsule, which must not have been taken before.
+
+    Raises:
+        DeviceError: memory of a device that dynograd does not know.
+        TypeError: a dtype that it does not know.
+    """
+    address = _api.PyCapsule_GetPointer(capsule, _NEW)
+    tensor = _Managed.from_address(address).tensor
+    kind = _dtype_of(tensor.dtype)
+    shape = tuple([tensor.shape[dim] for dim in range(tensor.ndim)])
+    if tensor.strides:
+        strides = tuple([tensor.strides[dim] * kind.itemsize for dim in range(tensor.ndim)])
+    else:
+        strides = cuda_arrays.contiguous_strides(shape, kind.itemsize)
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    reach = [(size - 1) * step for size, step in zip(shape, strides, strict=True)]
+    low = sum([one for one in reach if one < 0])
+    nbytes = sum([one for one in reach if one > 0]) - low + kind.itemsize if 0 not in shape else 0
+    if tensor.device.type in (CUDA, CUDA_MANAGED):
+        owner = _Taken(address, pointer + low, tensor.device.index, nbytes)
+        found: Any = CudaArray(owner, pointer, shape, strides, kind)
+    elif tensor.device.type in (CPU, CUDA_HOST):
+        owner = _Taken(address, pointer + low, -1, nbytes)
+        flat = numpy.asarray(owner)
+        found = numpy.ndarray(shape, kind, flat, -low, strides) if nbytes else numpy.empty(shape, kind)
+    else:
+        raise DeviceError(
+            f"from_dlpack: memory of DLPack device kind {tensor.device.type}; dynograd takes that of the CPU (1) and of CUDA (2)."
+        )
+    _api.PyCapsule_SetName(capsule, _USED)
+    return found
+
+
+def _dtype_of(found: _Type) -> Any:
+    if found.lanes == 1:
+        if found.code == _CODES["V"] and found.bits == 16:
+            return dtypes.bfloat16.numpy
+        letter = next((letter for letter, code in _CODES.items() if code == found.code and letter != "V"), "")
+        kind = numpy.dtype(f"{letter}{found.bits // 8}") if letter and found.bits % 8 == 0 else None
+        if kind is not None and kind.num in dtypes.BY_NUM:
+            return kind
+    raise TypeError(
+        f"from_dlpack: no dtype for DLPack's code {found.code}, {found.bits} bits, {found.lanes} lanes. Convert on the other side."
+    )

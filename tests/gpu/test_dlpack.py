@@ -1,0 +1,41 @@
+"""DLPack and the CUDA array interface of tensors on the device; where new tensors go."""
+
+import numpy
+
+import dynograd as dg
+from dynograd.arrays import dlpack
+
+
+def test_there_and_back_shares_memory():
+    for dtype in (dg.float32, dg.bfloat16, dg.int64, dg.bool):
+        x = dg.arange(6).reshape(2, 3).to("cuda", dtype).T
+        y = dg.from_dlpack(x)
+        assert y.is_cuda and y.data_ptr() == x.data_ptr() and y.stride() == x.stride() and y.dtype is dtype
+        assert y.cpu().float().tolist() == x.cpu().float().tolist()
+        assert x.__dlpack_device__() == (dlpack.CUDA, 0)
+
+
+def test_memory_lives_as_long_as_its_taker():
+    before = len(dlpack._lent)
+    y = dg.from_dlpack(dg.ones(10, device="cuda"))
+    assert float(y.sum()) == 10 and len(dlpack._lent) == before + 1
+    del y
+    assert len(dlpack._lent) == before
+
+
+def test_cuda_array_interface():
+    x = dg.zeros(2, 3, device="cuda")
+    found = x.__cuda_array_interface__
+    assert found["shape"] == (2, 3) and found["data"] == (x.data_ptr(), False) and found["typestr"] == "<f4"
+
+
+def test_default_device():
+    with dg.device("cuda"):
+        assert dg.zeros(2).is_cuda and dg.randn(2).is_cuda and dg.nn.Linear(2, 2).weight.is_cuda
+        assert dg.tensor([1.0], device="cpu").is_cpu
+    dg.set_default_device("cuda")
+    try:
+        assert dg.ones(1).is_cuda
+    finally:
+        dg.set_default_device("cpu")
+    assert dg.ones(1).is_cpu and numpy.asarray(dg.ones(1)).tolist() == [1]
