@@ -71,7 +71,7 @@ class StepTable(Table):
                 if one is not None and (type(one) is not CudaArray or one.layout is not layout):
                     return number
         pointers = [0 if one is None else one.pointer or 16 for one in gradients]  # an empty one has a step too
-        if pointers != self.gradients:
+        if pointers != self.gradients or self.is_only_of_a_graph():
             self.host[:, _GRADIENT] = self.gradients = pointers
             self.send()
         return -1

@@ -1,7 +1,7 @@
 """Many arrays of a GPU handled by one launch: tables of their addresses in its memory, and what needs nothing more.
 
-A table is kept and used again as long as the addresses are the same, as they are from step to step when memory is reused; so a step
-copies nothing to the device and waits for nothing.
+A table is kept and used again for arrays of the same sizes; when their addresses have changed since, these are copied anew, in the order
+of the stream. Nothing waits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
-from dynograd.cuda import driver
+from dynograd.cuda import allocator, driver, streams
+from dynograd.cuda.thread_state import current
 from dynograd.kernels.launching_cuda import Double
 
 __all__ = [
@@ -36,6 +37,7 @@ _BLOCK = 1024
 _KEPT = 64
 _plain_kinds = frozenset(["float32", "float64", "float16", "bfloat16"])
 _tables: dict[tuple[Any, ...], Table] = {}
+allocator.forgetters.append(_tables.clear)
 
 
 class Table:
@@ -46,7 +48,20 @@ class Table:
         sizes: elements of each row's arrays.
     """
 
-    __slots__ = ("aligned", "block", "blocks", "constants", "count", "device", "host", "kind", "places", "rows")
+    __slots__ = (
+        "aligned",
+        "block",
+        "blocks",
+        "captured",
+        "constants",
+        "count",
+        "device",
+        "host",
+        "kind",
+        "places",
+        "pointers",
+        "rows",
+    )
 
     def __init__(self, kind: Any, device: int, columns: list[list[Any]], sizes: list[int]) -> None:
         self.kind, self.device, self.count = kind, device, len(sizes)
@@ -55,6 +70,7 @@ class Table:
         for place, column in enumerate(columns):
             self.host[:, place] = [0 if one is None else one.pointer for one in column]
         self.host[:, SIZE] = sizes
+        self.pointers = self.host[:, 0].tolist()
         each = -(-self.host[:, SIZE] // self.block)
         self.blocks = int(each.sum())
         places = numpy.zeros((self.blocks, 2), numpy.int32)
@@ -66,9 +82,14 @@ class Table:
 
     def send(self) -> None:
         """Copies the rows to the device, after they were changed."""
+        self.captured = self.device in current.captures
         self.rows = cuda_arrays.from_numpy(self.host, self.device)
         self.aligned = not bool((self.host[:, :ADDRESSES] & 15).any())
         self.constants = {"T": kinds_of(self.kind)[0], "ALIGNED": self.aligned, "BLOCK": self.block}
+
+    def is_only_of_a_graph(self) -> bool:
+        """Whether the rows were copied by a capture: they are there when its graph has run, so others need their own."""
+        return self.captured and self.device not in current.captures
 
 
 def _block_of(largest: int) -> int:
@@ -178,13 +199,20 @@ def _in_tables(arrays: list[Any], written: bool = False) -> Any:
 
 
 def _table_of(kind: Any, device: int, members: list[Any]) -> Table:
-    """The table of these addresses, made once."""
-    key = (kind.name, device, *[(one.pointer, one.layout.size) for one in members])
+    """The table of arrays of these sizes, with their addresses."""
+    sizes = [one.layout.size for one in members]
+    key = (kind.name, device, streams.current_handle(device), *sizes)
     found = _tables.pop(key, None)
     if found is None:
-        found = Table(kind, device, [members], [one.size for one in members])
+        found = Table(kind, device, [members], sizes)
         while len(_tables) >= _KEPT:
             del _tables[next(iter(_tables))]
+    else:
+        pointers = [one.pointer for one in members]
+        if pointers != found.pointers or found.is_only_of_a_graph():
+            found.pointers = pointers
+            found.host[:, 0] = pointers
+            found.send()
     _tables[key] = found  # the last used is last
     return found
 

@@ -156,7 +156,14 @@ def test_nothing_is_copied_to_the_device_while_addresses_stay():
     rows = table.rows
     optimizers_cuda.sgd_table_step(table, gradients, *SGD["plain"])
     assert table.rows is rows
-    assert len({id(one) for _ in range(3) for one in tables_cuda._in_tables(gradients)}) == 1
+    (table,) = tables_cuda._in_tables(gradients)
+    rows = table.rows
+    tables_cuda.scale(gradients, 2.0)
+    assert table.rows is rows
+    others = up(numbers("float32", 3))
+    tables_cuda.scale(others, 2.0)  # other addresses, the same sizes
+    assert table.rows is not rows
+    same(down(others), [2 * one for one in numbers("float32", 3)], "float32")
 
 
 @pytest.mark.parametrize("kind", KINDS)
