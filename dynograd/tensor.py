@@ -524,7 +524,7 @@ class Tensor:
         """
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return dlpack.capsule_of(arrays.copy(self.array) if copy else self.array, stream)
+        return dlpack.capsule_of(arrays.copy(self.array) if copy else self.array, stream, max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.device_of_capsules(self.array)

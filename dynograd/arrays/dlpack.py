@@ -77,12 +77,15 @@ def device_of_capsules(array: Any) -> tuple[int, int]:
     return (CUDA, array.device_index) if type(array) is CudaArray else (CPU, 0)
 
 
-def capsule_of(array: Any, stream: int | None = None) -> Any:
+def capsule_of(array: Any, stream: int | None = None, max_version: Any = None) -> Any:
     """A capsule with the array's memory, for `from_dlpack` of another library.
 
     Args:
+        max_version: the newest version of the protocol that the taker knows, as NumPy's arrays want it.
         stream: the taker's raw stream, which is made to wait for the work on ours; -1: no waiting is wanted.
     """
+    if type(array) is not CudaArray and array.dtype.num != dtypes.bfloat16.num:
+        return array.__dlpack__(max_version=max_version)
     if type(array) is CudaArray:
         _order(array.device_index, stream)
         data, device = array.pointer, _Device(CUDA, array.device_index)

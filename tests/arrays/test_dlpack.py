@@ -45,9 +45,9 @@ def test_numpy_takes_tensors_and_gives_arrays():
 
 def test_memory_lives_as_long_as_its_taker():
     before = len(dlpack._lent)
-    y = dg.from_dlpack(dg.ones(1000))
+    y = dg.from_dlpack(dg.ones(1000).bfloat16())
     gc.collect()
-    assert float(y.sum()) == 1000 and len(dlpack._lent) == before + 1
+    assert float(y[0]) == 1 and len(dlpack._lent) == before + 1
     del y
     gc.collect()
     assert len(dlpack._lent) == before
@@ -55,7 +55,7 @@ def test_memory_lives_as_long_as_its_taker():
 
 def test_a_capsule_that_nobody_takes_gives_its_memory_back():
     before = len(dlpack._lent)
-    capsule = dg.to_dlpack(dg.ones(3))
+    capsule = dg.to_dlpack(dg.ones(3).bfloat16())
     assert len(dlpack._lent) == before + 1
     del capsule
     assert len(dlpack._lent) == before
