@@ -18,6 +18,7 @@ _INT64, _INT32 = numpy.dtype(numpy.int64), numpy.dtype(numpy.int32)
 _FLOAT32, _BOOL, _UINT8 = numpy.dtype(numpy.float32), numpy.dtype(numpy.bool_), numpy.dtype(numpy.uint8)
 _TILE = 2048  # elements at a time of one program: 16 for each thread of 4 warps
 _ENOUGH = 512  # programs that fill a large GPU; with fewer, long rows are cut
+_plans: dict[Any, Any] = {}
 _SEGMENT = 32  # tiles of a segment in batch-invariant mode, where the number of rows decides nothing
 
 
@@ -105,46 +106,69 @@ def reduced(
     Dims that lie one in the other in memory are one dim; groups of dims that do not are reduced one after the other, the innermost
     first.
     """
-    array, groups, back = _groups(input, dim)
-    shape = kept_shape(input.shape, dim, keepdim)
-    chosen = [place for place, (_, taken) in enumerate(groups) if taken]
-    sizes = [size for size, _ in groups]
-    if not chosen:
-        chosen, sizes = [len(sizes)], [*sizes, 1]
-    while chosen:
-        place = chosen.pop()
-        outer, n, inner = in_three(tuple(sizes), place)
-        last = not chosen
-        ending = (kind, finish, parameter) if last else (compute, "none", 0)
-        array = _over(op, array, outer, n, inner, compute, term, power, *ending)
-        sizes.pop(place)
-        term = "same"
+    key: Any = None
+    if input.is_contiguous:
+        ways = (batch_invariant(), _ENOUGH, tiles.__defaults__)
+        key = (input.shape, dim, keepdim, op, kind, compute, term, power, finish, parameter, *ways)
+    plan = _plans.get(key)
+    array, back = input, None
+    if plan is None:
+        shape = kept_shape(input.shape, dim, keepdim)
+        array, groups, back = _groups(input, dim)
+        plan = (_launches(groups, op, kind, compute, term, power, finish, parameter), shape)
+        if key is not None:
+            if len(_plans) > 2000:
+                _plans.clear()
+            _plans[key] = plan
+    launches, shape = plan
+    index = input.device_index
+    for number_of_launch, (grid, made_shape, made_kind, numbers, constants) in enumerate(launches):
+        last = number_of_launch == len(launches) - 1 and back is None
+        made = cuda_arrays.empty(shape if last else made_shape, made_kind, index)
+        device.reduction(grid, array, made, *numbers, **constants)
+        array = made
     if back is None:
-        return array.reshape(shape)
+        return array
     kept, order = back
     array = array.reshape(kept).transpose(order)
     return (array if array.is_contiguous else array.copy()).reshape(shape)
 
 
-def _over(
-    op: str, x: CudaArray, outer: int, n: int, inner: int, compute: Any, term: str, power: float, kind: Any, finish: str,
+def _launches(
+    groups: list[tuple[int, bool]],
+    op: str,
+    kind: Any,
+    compute: Any,
+    term: str,
+    power: float,
+    finish: str,
     parameter: float,
-) -> CudaArray:  # fmt: skip
-    """Row-major x (outer, n, inner) reduced over n, flat."""
-    rows, block, blocks, programs = tiles(outer, n, inner)
-    segment, splits = cut(n, block, programs)
-    index = x.device_index
-    first = first_of(op, compute)
-    options = {"ACC": triton_type(compute), "OP": op, "FIRST": first, "ROWS": rows, "BLOCK": block, "INNER": inner > 1}
-    made = cuda_arrays.empty((outer * splits * inner,), kind if splits == 1 else compute, index)
-    ending = finish if splits == 1 else "none"
-    device.reduction(
-        (programs, splits), x, made, outer, n, inner, blocks, splits, segment, number(power, compute),
-        number(parameter, compute), TERM=term, FINISH=ending, **options,
-    )  # fmt: skip
-    if splits == 1:
-        return made
-    return _over(op, made, outer, splits, inner, compute, "same", 0, kind, finish, parameter)
+) -> list[tuple[Any, ...]]:
+    """(grid, shape and dtype of what it makes, numbers, constants) of each launch."""
+    chosen = [place for place, (_, taken) in enumerate(groups) if taken]
+    sizes = [size for size, _ in groups]
+    if not chosen:
+        chosen, sizes = [len(sizes)], [*sizes, 1]
+    made: list[tuple[Any, ...]] = []
+    while chosen:
+        place = chosen.pop()
+        outer, n, inner = in_three(tuple(sizes), place)
+        splits = 0
+        while splits != 1:  # a row in segments is then a row of their results
+            rows, block, blocks, programs = tiles(outer, n, inner)
+            segment, splits = cut(n, block, programs)
+            last = splits == 1 and not chosen
+            exponent, ending = number(power, compute), number(parameter if last else 0, compute)
+            constants = {
+                "OP": op, "TERM": term, "FINISH": finish if last else "none", "FIRST": first_of(op, compute),
+                "ACC": triton_type(compute), "INNER": inner > 1, "ROWS": rows, "BLOCK": block,
+            }  # fmt: skip
+            numbers = (outer, n, inner, blocks, splits, segment, exponent, ending)
+            shape = (outer * splits * inner,)
+            made.append(((programs, splits), shape, kind if last else compute, numbers, constants))
+            n, term = splits, "same"
+        sizes.pop(place)
+    return made
 
 
 def cut(n: int, block: int, programs: int) -> tuple[int, int]:
