@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray, empty
+from dynograd.cuda import driver
 from dynograd.kernels import attentions_triton as device
 from dynograd.kernels import precision
 
@@ -30,21 +31,25 @@ class Blocks(NamedTuple):
     stages: int
 
 
-# By the widest head a row serves: what fits into registers without spilling on cards of 2020 to 2024. Not measured on a card yet.
+# By the widest head a row serves: what fits into the registers of an H100 or H200 without spilling; for half types on other cards,
+# "elsewhere". Not measured on a card yet.
 _FORWARD = {
     "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 3), 256: Blocks(128, 32, 8, 2)},
+    "elsewhere": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
     "tf32": {64: Blocks(64, 32, 4, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(32, 16, 8, 1)},
     "single": {64: Blocks(64, 32, 8, 2), 128: Blocks(32, 16, 8, 2), 256: Blocks(16, 16, 8, 1)},
     "dropout": {64: Blocks(64, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
 }
 _TO_QUERIES = {
     "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
+    "elsewhere": {64: Blocks(128, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
     "tf32": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "single": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 16, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "dropout": {64: Blocks(64, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
 }
 _TO_KEYS = {
     "half": {64: Blocks(64, 128, 8, 2), 128: Blocks(32, 128, 8, 2), 256: Blocks(32, 32, 8, 2)},
+    "elsewhere": {64: Blocks(32, 128, 8, 2), 128: Blocks(32, 64, 8, 2), 256: Blocks(32, 32, 8, 2)},
     "tf32": {64: Blocks(32, 32, 8, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "single": {64: Blocks(32, 32, 8, 2), 128: Blocks(32, 16, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "dropout": {64: Blocks(32, 64, 8, 2), 128: Blocks(32, 64, 8, 2), 256: Blocks(16, 32, 8, 2)},
@@ -141,7 +146,10 @@ def _blocks(
     width, values = _power(q.shape[3]), _power(v.shape[3])
     half = q.dtype.itemsize == 2
     tf32 = not half and precision.allows_tf32("matmul")
-    kind = ("dropout" if p else "half") if half else "tf32" if tf32 else "single"
+    kind = "tf32" if tf32 else "single"
+    if half:
+        ours = driver.get("attention").capability(q.device_index)[0] == 9
+        kind = "dropout" if p else "half" if ours else "elsewhere"
     blocks = table[kind][max(64, width, values)]
     unit = 16 // q.dtype.itemsize
     for one in stepped:

@@ -138,7 +138,8 @@ _DROPOUT: dict[str, Any] = dict(MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True, 
         dict(_FORWARD_128, CAUSAL=False),
         {**_FORWARD_64, **_DROPOUT, "BM": 64},
         dict(_FORWARD_128, MASK=2, CAUSAL=False),
-        dict(_FORWARD_128, BN=32, BE=256, BV=256, num_stages=2),
+        dict(_FORWARD_128, BN=32, BE=256, BV=256, num_stages=2, capability=(9, 0)),
+        dict(_FORWARD_128, BM=64, BN=32, BE=256, BV=256, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=32, BN=16, BE=128, BV=128, num_warps=8, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
@@ -345,9 +346,11 @@ _GK_128 = dict(_GK_64, BM=32, BN=128, BE=128, BV=128)
 
 @triton_kernel(
     variants=[
-        _GK_64,
-        dict(_GK_128, CAUSAL=False),
-        {**_GK_64, **_DROPOUT, "BM": 32, "BN": 64},
+        dict(_GK_64, spills=320),  # on an H100 none; on the others, for which the host has the next two, some
+        dict(_GK_128, CAUSAL=False, spills=320),
+        dict(_GK_64, BM=32, spills=64),
+        dict(_GK_128, BN=64),
+        {**_GK_64, **_DROPOUT, "BM": 32, "BN": 64, "spills": 64},
         dict(_GK_128, BM=32, BN=32, BE=256, BV=256),
         dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
         dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, PRECISION="tf32"),

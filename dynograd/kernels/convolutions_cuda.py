@@ -14,11 +14,27 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout, operations
-from dynograd.cuda import driver
+from dynograd.arrays.cuda_arrays import CudaArray, of_layout
 from dynograd.kernels import convolutions_triton as device
 from dynograd.kernels import matmuls_cuda, precision
 from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.convolution_layouts_cuda import (
+    Window,
+    channels_last,
+    five_dims,
+    has_channels_last,
+    is_channels_last,
+    layout_like,
+    moved,
+    numbers_of,
+    of_other_kinds,
+    place_steps,
+    power,
+    processors,
+    three,
+    unit_of,
+)
+from dynograd.kernels.convolution_weights_cuda import conv_weight_gradient
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
@@ -29,29 +45,16 @@ _MOST_PLANS = 20000
 _float32, _float64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
 
-class Window(NamedTuple):
-    """How output places read the input in three dims; see `convolutions_triton`."""
-
-    out: tuple[int, ...]
-    size: tuple[int, ...]
-    taps: tuple[int, ...]
-    base: tuple[int, ...]
-    scale: tuple[int, ...]
-    step: tuple[int, ...]
-
-
 def conv_forward(x, weight, bias, stride, padding, dilation, groups):
     """Sum over channels and kernel of weight * x, plus a bias (CO,) or None: (N, CO, *sizes')."""
     if x.dtype.name not in _FLOATS:
-        return _of_other_kinds(
-            lambda x, w: conv_forward(x, w, None, stride, padding, dilation, groups), x, weight, bias
-        )
+        return of_other_kinds(lambda x, w: conv_forward(x, w, None, stride, padding, dilation, groups), x, weight, bias)
     sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     shape = (
         x.shape[0], weight.shape[0], *[(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sizes],
     )  # fmt: skip
     if _is_pointwise(weight, stride, padding, groups):
-        last = _is_channels_last(x) or _is_channels_last(weight)
+        last = is_channels_last(x) or is_channels_last(weight)
         return _pointwise(x, weight.reshape(weight.shape[:2]), bias, shape, last)
     return _run(_forward_plan, x, weight, bias, shape, stride, padding, dilation, groups)
 
@@ -59,7 +62,7 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
 def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation, groups):
     """Gradient of x of shape `input_shape`, plus a bias (C,) or None; input places that no kernel position touches get 0."""
     if g.dtype.name not in _FLOATS:
-        return _of_other_kinds(
+        return of_other_kinds(
             lambda g, w: conv_input_gradient(g, w, None, input_shape, stride, padding, dilation, groups),
             g,
             weight,
@@ -67,55 +70,9 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
         )
     shape = tuple(input_shape)
     if _is_pointwise(weight, stride, padding, groups):
-        last = _is_channels_last(g) or _is_channels_last(weight)
+        last = is_channels_last(g) or is_channels_last(weight)
         return _pointwise(g, weight.reshape(weight.shape[:2]).T, bias, shape, last)
     return _run(_backward_plan, g, weight, bias, shape, stride, padding, dilation, groups)
-
-
-def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
-    """Gradient of the weight of shape `weight_shape`."""
-    if x.dtype.name not in _FLOATS:
-        return _of_other_kinds(
-            lambda x, g: conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups), x, g, None
-        )
-    shape = tuple(weight_shape)
-    result = empty(shape, x.dtype, x.device_index)
-    if not result.size:
-        return result
-    if math.prod(shape[2:]) == 1 and set(stride) == {1} and not any(padding) and groups == 1 and x.size and g.size:
-        x, g = (_channels_last(one) for one in (x, g))
-        rows, given = (_moved(one).reshape(-1, one.shape[1]) for one in (x, g))
-        return matmuls_cuda.multiply(given.T, rows, tf32="cudnn").reshape(shape)
-    stride, padding, dilation = _three(stride, 1), _three(padding, 0), _three(dilation, 1)
-    kernel, out = _three(shape[2:], 1), _three(g.shape[2:], 1)
-    window = Window(out, _three(x.shape[2:], 1), kernel, tuple([-p for p in padding]), stride, dilation)
-    if groups == x.shape[1] and shape[1] == 1:
-        return _depthwise_weights(x, g, result, window)
-    x, g = _five(_channels_last(x)), _five(_channels_last(g))
-    outer, inner, taps, places = shape[0] // groups, shape[1], math.prod(kernel), x.shape[0] * math.prod(out)
-    size, half = x.itemsize, x.itemsize == 2
-    tf32 = x.dtype == _float32 and precision.allows_tf32("cudnn")
-    flat = inner < _FEW_CHANNELS
-    most = 128 if half else 64 if size == 4 else 32
-    high, wide = _power(outer, most), _power(inner * (taps if flat else 1), min(most, 64))
-    depth = 16 if size > 2 and not tf32 else 32 if flat or size > 2 else 64
-    columns = -(-taps * inner // wide) if flat else taps * -(-inner // wide)
-    tiles = -(-outer // high) * columns
-    splits = max(1, min(2 * _processors(x) // (tiles * groups), places // (8 * depth), 256))
-    span = -(-places // (splits * depth)) * depth if places else depth
-    splits = max(1, -(-places // span))
-    parts = empty((splits, shape[0], taps, inner), _float64 if size == 8 else _float32, x.device_index)
-    device.correlate_weights(
-        (tiles, groups, splits), x, g, parts, places, inner, outer, span, *_numbers(window), *_steps(x), *_steps(g), FLAT=flat,
-        X_UNIT=1 if flat else _unit(x, inner), G_UNIT=_unit(g, outer), PRECISION="tf32" if tf32 else "ieee", BM=high, BN=wide,
-        BK=depth, num_warps=8 if high * wide >= 8192 else 4, num_stages=3,
-    )  # fmt: skip
-    total = empty(parts.shape[1:], x.dtype, x.device_index)
-    matmuls_cuda.add_parts(parts, total, None, 1)
-    if taps == 1 or inner == 1:
-        return total.reshape(shape)
-    operations.copy_into(result.reshape(shape[0], inner, taps), total.transpose(0, 2, 1))
-    return result
 
 
 # --- kernels of one place ------------------------------------------------------------------------------------------------------
@@ -127,10 +84,10 @@ def _is_pointwise(weight, stride, padding, groups):
 
 def _pointwise(x, weight, bias, shape, last):
     """A product of the places' channels with `weight` (CO, C)."""
-    if not last and bias is None and not _is_channels_last(x):
+    if not last and bias is None and not is_channels_last(x):
         places = math.prod(x.shape[2:])
         return matmuls_cuda.multiply(weight, x.reshape(x.shape[0], x.shape[1], places), tf32="cudnn").reshape(shape)
-    rows = _moved(_channels_last(x)).reshape(
+    rows = moved(channels_last(x)).reshape(
         x.size // max(x.shape[1], 1) if x.shape[1] else shape[0] * math.prod(shape[2:]), x.shape[1]
     )
     out = matmuls_cuda.multiply(rows, weight.T, bias, tf32="cudnn").reshape(shape[0], *shape[2:], shape[1])
@@ -171,10 +128,10 @@ def _run(planned, x, weight, bias, shape, stride, padding, dilation, groups):
     if plan is None:
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        options = _three(stride, 1), _three(padding, 0), _three(dilation, 1), groups
+        options = three(stride, 1), three(padding, 0), three(dilation, 1), groups
         plan = _plans[key] = planned(_Ghosts(x, weight), bias is not None, shape, *options)
-    x = _channels_last(x) if plan.turns_x else x
-    weight = _channels_last(weight) if plan.turns_weight else weight
+    x = channels_last(x) if plan.turns_x else x
+    weight = channels_last(weight) if plan.turns_weight else weight
     out = of_layout(plan.out)
     for one in plan.launches:
         taps = weight.as_strided((1,), (weight.itemsize,), one.weight) if one.weight else weight
@@ -187,17 +144,17 @@ class _Ghosts:
     """Arrays without memory, with which a plan is made: the operands, as they are or channels-last, and the result."""
 
     def __init__(self, x, weight):
-        self.last = _is_channels_last(x) or _is_channels_last(weight)
+        self.last = is_channels_last(x) or is_channels_last(weight)
         self.turns_x = self.turns_weight = False
         self.x, self.weight = _ghost(x.layout, x.pointer % 16), _ghost(weight.layout, weight.pointer % 16)
 
     def turn(self):
         """Operands channels-last."""
-        self.turns_x, self.turns_weight = not _has_channels_last(self.x), not _has_channels_last(self.weight)
+        self.turns_x, self.turns_weight = not has_channels_last(self.x), not has_channels_last(self.weight)
         self.x, self.weight = self.turn_one(self.x), self.turn_one(self.weight)
 
     def turn_one(self, array):
-        return array if _has_channels_last(array) else _ghost(_layout(array.shape, array, True), 0)
+        return array if has_channels_last(array) else _ghost(layout_like(array.shape, array, True), 0)
 
     def plan(self, out, launches, turned):
         return Plan(self.turns_x, self.turns_weight, out, launches if out.size else [], turned)
@@ -210,20 +167,22 @@ def _ghost(layout, pointer):
 
 
 def _forward_plan(given, biased, shape, stride, padding, dilation, groups):
-    weight, kernel = given.weight, _three(given.weight.shape[2:], 1)
+    weight, kernel = given.weight, three(given.weight.shape[2:], 1)
     before = tuple([-one for one in padding])
-    window = Window(_three(shape[2:], 1), _three(given.x.shape[2:], 1), kernel, before, stride, dilation)
+    window = Window(three(shape[2:], 1), three(given.x.shape[2:], 1), kernel, before, stride, dilation)
     if groups == given.x.shape[1] and weight.shape[1] == 1:
         if shape[1] == groups and given.last:
-            given.turns_x, given.x = not _has_channels_last(given.x), given.turn_one(given.x)
-        out = _layout(shape, given.x, given.last)
-        launch = _depthwise(given.x, weight, weight, _five(_ghost(out, 0)), 0, biased, window)
+            given.turns_x, given.x = not has_channels_last(given.x), given.turn_one(given.x)
+        out = layout_like(shape, given.x, given.last)
+        launch = _depthwise(given.x, weight, weight, five_dims(_ghost(out, 0)), 0, biased, window)
         return given.plan(out, [launch], False)
     given.turn()
     turned = given.last or not _plane(window, given.x)
-    out = _layout(shape, given.x, turned)
+    out = layout_like(shape, given.x, turned)
     sizes = (groups, weight.shape[0] // groups, weight.shape[1])
-    launch = _correlate(given.x, given.weight, given.weight, _five(_ghost(out, 0)), 0, biased, window, *sizes, False)
+    launch = _correlate(
+        given.x, given.weight, given.weight, five_dims(_ghost(out, 0)), 0, biased, window, *sizes, False
+    )
     return given.plan(out, [launch], turned != given.last)
 
 
@@ -234,10 +193,10 @@ def _backward_plan(given, biased, shape, stride, padding, dilation, groups):
     if not depthwise:
         given.turn()
     elif given.last:
-        given.turns_x, given.x = not _has_channels_last(given.x), given.turn_one(given.x)
+        given.turns_x, given.x = not has_channels_last(given.x), given.turn_one(given.x)
     turned = given.last or (not depthwise and math.prod(stride) > 1)
-    out = _layout(shape, given.x, turned)
-    five, w5, sizes = _five(_ghost(out, 0)), _five(given.weight), _three(given.x.shape[2:], 1)
+    out = layout_like(shape, given.x, turned)
+    five, w5, sizes = five_dims(_ghost(out, 0)), five_dims(given.weight), three(given.x.shape[2:], 1)
     launches = []
     options = zip(five.shape[2:], stride, padding, dilation, w5.shape[2:], strict=True)
     for phases in combinations(*[_phases(*one) for one in options]):
@@ -270,7 +229,7 @@ def _plane(window, like):
 
 def _correlate(x, whole, weight, out, offset, biased, window, groups, outer, inner, back, plane=True):
     """A launch that fills `out` (five dims; channels-last, or row-major and whole where `plane`) with `weight`, a part of `whole`."""
-    x, weight = _five(x), _five(weight)
+    x, weight = five_dims(x), five_dims(weight)
     size = x.itemsize
     tf32 = x.dtype == _float32 and precision.allows_tf32("cudnn")
     flat = inner < _FEW_CHANNELS
@@ -283,21 +242,21 @@ def _correlate(x, whole, weight, out, offset, biased, window, groups, outer, inn
     if flat or weight.pointer % 16 or any([step % w_unit for step in (w_group, steps[0], *steps[2:], per_group)]):
         w_unit = 1
     unit = _plane(window, x) or 1 if plane and out.strides[1] != size else 0
-    wide = _power(outer, 128 if size == 2 else 64 if size == 4 else 32)
+    wide = power(outer, 128 if size == 2 else 64 if size == 4 else 32)
     high = 128 if size == 2 or tf32 else 64
-    few = -(-places // high) * -(-outer // wide) * groups < _processors(x)
+    few = -(-places // high) * -(-outer // wide) * groups < processors(x)
     if few and not batch_invariant():
         high = 64 if size < 8 else 32
     depth = 16
     if size == 2 or tf32:
-        depth = _power(math.prod(window.taps) * inner if flat else inner, 64 if size == 2 else 32)
+        depth = power(math.prod(window.taps) * inner if flat else inner, 64 if size == 2 else 32)
     constants = {
-        "FLAT": flat, "TURNED": back, "PLANE": unit, "X_UNIT": 1 if flat else _unit(x, inner), "W_UNIT": w_unit,
-        "Y_UNIT": 1 if unit else _unit(out, outer), "HAS_BIAS": biased, "PRECISION": "tf32" if tf32 else "ieee", "BM": high,
+        "FLAT": flat, "TURNED": back, "PLANE": unit, "X_UNIT": 1 if flat else unit_of(x, inner), "W_UNIT": w_unit,
+        "Y_UNIT": 1 if unit else unit_of(out, outer), "HAS_BIAS": biased, "PRECISION": "tf32" if tf32 else "ieee", "BM": high,
         "BN": wide, "BK": depth, "num_warps": 8 if high * wide >= 8192 else 4, "num_stages": 3,
     }  # fmt: skip
     numbers = (
-        places, inner, outer, *_numbers(window), *_steps(x), w_group, w_outer, w_inner, *steps[2:],
+        places, inner, outer, *numbers_of(window), *place_steps(x), w_group, w_outer, w_inner, *steps[2:],
         *[step // size for step in out.strides],
     )  # fmt: skip
     grid = (-(-places // high) * -(-outer // wide), groups)
@@ -334,132 +293,18 @@ def _phases(size, stride, padding, dilation, taps):
 
 def _depthwise(x, whole, weight, out, offset, biased, window):
     """A launch that fills `out` (five dims), in its own layout, with `weight`, a part of `whole`."""
-    x, weight = _five(x), _five(weight)
+    x, weight = five_dims(x), five_dims(weight)
     size = x.itemsize
     share = out.shape[1] // x.shape[1]
     places, channels = out.shape[0] * math.prod(window.out), out.shape[1]
     side_by_side = share == 1 and x.strides[1] == size and out.strides[1] == size
-    wide = _power(channels, 64) if side_by_side else 1
+    wide = power(channels, 64) if side_by_side else 1
     high = 2048 // wide if side_by_side else 512
     steps = [step // size for step in weight.strides]
     numbers = (
-        places, channels, share, *_numbers(window), *[step // size for step in x.strides], steps[0], *steps[2:],
+        places, channels, share, *numbers_of(window), *[step // size for step in x.strides], steps[0], *steps[2:],
         *[step // size for step in out.strides],
     )  # fmt: skip
     constants = {"LAST": side_by_side, "HAS_BIAS": biased, "BP": high, "BC": wide, "num_warps": 4}
     grid = (-(-places // high) * -(-channels // wide),)
     return Launch(device.correlate_depthwise, grid, weight.pointer - whole.pointer, offset, numbers, constants)
-
-
-def _depthwise_weights(x, g, result, window):
-    size = x.itemsize
-    share = g.shape[1] // x.shape[1]
-    last = _is_channels_last(x) or _is_channels_last(g)
-    if last and share == 1:
-        x, g = _channels_last(x), _channels_last(g)
-    x, g = _five(x), _five(g)
-    side_by_side = share == 1 and x.strides[1] == size and g.strides[1] == size
-    channels, taps, places = g.shape[1], math.prod(window.taps), g.shape[0] * math.prod(window.out)
-    wide = _power(channels, 64) if side_by_side else 1
-    high = 2048 // wide if side_by_side else 512
-    blocks = -(-channels // wide)
-    splits = max(1, min(4 * _processors(x) // (taps * blocks), places // (4 * high), 256))
-    span = -(-places // (splits * high)) * high if places else high
-    splits = max(1, -(-places // span))
-    parts = empty((splits, channels, taps), _float64 if size == 8 else _float32, x.device_index)
-    device.correlate_depthwise_weights(
-        (taps, blocks, splits), x, g, parts, places, channels, share, span, *_numbers(window),
-        *[step // size for step in x.strides], *[step // size for step in g.strides], LAST=side_by_side, BP=high, BC=wide,
-        num_warps=4,
-    )  # fmt: skip
-    matmuls_cuda.add_parts(parts, result, None, 1)
-    return result
-
-
-# --- layouts -------------------------------------------------------------------------------------------------------------------
-
-
-def _three(numbers, missing):
-    return (*(missing,) * (3 - len(numbers)), *numbers)
-
-
-def _numbers(window):
-    return [number for part in window for number in part]
-
-
-def _five(array):
-    """A view with three spatial dims."""
-    return array if array.ndim == 5 else array[(slice(None), slice(None), *(None,) * (5 - array.ndim))]
-
-
-def _steps(array):
-    """Strides of images and places in elements, of five dims."""
-    return [step // array.itemsize for step in (array.strides[0], *array.strides[2:])]
-
-
-def _moved(array):
-    """A view with channels last."""
-    return array.transpose(0, *range(2, array.ndim), 1)
-
-
-def _is_channels_last(array):
-    """Whether memory holds the channels of a place side by side, and is not row-major as well."""
-    if array.ndim < 4 or array.is_contiguous:
-        return False
-    return _moved(array).is_contiguous
-
-
-def _has_channels_last(array):
-    """Whether the channels of a place lie side by side."""
-    size = array.itemsize
-    return (array.strides[1] == size or array.shape[1] == 1) and not any([step % size for step in array.strides])
-
-
-def _channels_last(array):
-    """The array, or a copy, so that the channels of a place lie side by side."""
-    if _has_channels_last(array):
-        return array
-    made = of_layout(_layout(array.shape, array, True))
-    operations.copy_into(made, array)
-    return made
-
-
-def _layout(shape, like, last):
-    """The layout of a new array, row-major or channels-last."""
-    kind, index = like.dtype, like.device_index
-    if not last:
-        return layout_of(shape, contiguous_strides(shape, kind.itemsize), kind, index)
-    steps = contiguous_strides((shape[0], *shape[2:], shape[1]), kind.itemsize)
-    return layout_of(shape, (steps[0], steps[-1], *steps[1:-1]), kind, index)
-
-
-def _unit(array, channels):
-    """Elements of 16 bytes, where so many divide a group's channels and all strides; else 1."""
-    unit = 16 // array.itemsize
-    steps = [step for place, step in enumerate(array.strides) if place != 1 and array.shape[place] > 1]
-    return 1 if array.pointer % 16 or channels % unit or any([step % 16 for step in steps]) else unit
-
-
-def _power(number, most):
-    """The power of two from 16 to `most` that holds `number`."""
-    return min(most, max(16, 1 << (max(number, 1) - 1).bit_length()))
-
-
-def _processors(array: CudaArray) -> int:
-    return driver.get("convolution").attribute(array.device_index, "multiprocessor_count")
-
-
-# --- integers, complex numbers ---------------------------------------------------------------------------------------------------
-
-
-def _of_other_kinds(function: Any, one: CudaArray, two: CudaArray, bias: Any) -> CudaArray:
-    """A bilinear function of integers by float64 (exact up to 2**53), of complex numbers by their parts."""
-    if one.dtype.kind == "c":
-        a, b, c, d = one.real.copy(), one.imag.copy(), two.real.copy(), two.imag.copy()
-        real, imaginary = function(a, c) - function(b, d), function(a, d) + function(b, c)
-        out = empty(real.shape, one.dtype, one.device_index)
-        operations.copy_into(out.real, real)
-        operations.copy_into(out.imag, imaginary)
-    else:
-        out = function(one.astype(_float64), two.astype(_float64)).astype(one.dtype)
-    return out if bias is None else out + bias.reshape(-1, *(1,) * (out.ndim - 2))

@@ -7,7 +7,13 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import from_numpy
-from dynograd.kernels import batch_invariance, convolutions_columns, convolutions_cuda, precision
+from dynograd.kernels import (
+    batch_invariance,
+    convolution_layouts_cuda,
+    convolutions_columns,
+    convolutions_cuda,
+    precision,
+)
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
@@ -38,7 +44,7 @@ def check(x, w, stride=1, padding=0, dilation=1, groups=1, bias=True, last=False
     on_x, on_w, on_g = on_device(x, last), from_numpy(w, 0), on_device(g, last)
     out = convolutions_cuda.conv_forward(on_x, on_w, from_numpy(b, 0) if bias else None, *window, groups)
     assert out.dtype == x.dtype
-    assert convolutions_cuda._is_channels_last(out) == (last and not out.is_contiguous)
+    assert convolution_layouts_cuda.is_channels_last(out) == (last and not out.is_contiguous)
     assert out.is_contiguous or last
     close(out, wanted + b.astype("float64").reshape(per_channel) if bias else wanted, dtype)
     shape = (*x.shape[:2], *[size + extra for size in x.shape[2:]])
