@@ -194,6 +194,8 @@ def _repair() -> None:
         interpreter._patch_lang,
     )  # fmt: skip
 
+    fma = builder.create_fma
+
     def widened(data: Any) -> Any:
         return (data.astype(numpy.uint32) << 16).view(numpy.float32)
 
@@ -225,12 +227,23 @@ def _repair() -> None:
             return handle(wide if after == tl.float32 else wide.astype(numpy.float64), after)
         return cast(self, source, kind)
 
+    def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, rounded once."""
+        if x.data.dtype != numpy.float32:
+            return fma(self, x, y, z)
+        exact = x.data.astype(numpy.float64) * y.data + z.data
+        return handle(exact.astype(numpy.float32), z.dtype.scalar)
+
     def patched_tensor(tensor: Any, scope: Any) -> None:
         """Scalars can be bounds of `range`."""
         patch_tensor(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
     builder.create_dot, builder.create_splat, builder.cast_impl = create_dot, create_splat, cast_impl
+    # As on a GPU, and in Triton's own interpreter since 3.9: a NaN loses against a number unless asked otherwise, fma rounds once.
+    builder.create_minnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmin)
+    builder.create_maxnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmax)
+    builder.create_fma = create_fma
     interpreter._patch_lang_tensor = patched_tensor
 
     def sort(x: Any, dim: Any = None, descending: bool = False) -> Any:

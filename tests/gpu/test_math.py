@@ -10,6 +10,7 @@ import pytest
 import scipy.special
 
 from dynograd.arrays import cuda_arrays
+from dynograd.cuda import driver
 from dynograd.kernels import special_functions_cpu
 from dynograd.kernels.launching_cuda import triton_source
 
@@ -57,7 +58,7 @@ def run(name, *operands, result=None):
     )
     given = [cuda_arrays.from_numpy(numpy.ascontiguousarray(one), 0) for one in operands]
     out = cuda_arrays.empty((size,), numpy.dtype(result or operands[0].dtype), 0)
-    block = 1 << (size - 1).bit_length() if cuda_arrays.driver.is_emulated() else 128
+    block = 1 << (size - 1).bit_length() if driver.is_emulated() else 128
     kernel((-(-size // block),), *given, out, size, BLOCK=block)
     return out.numpy()
 
