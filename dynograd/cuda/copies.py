@@ -101,8 +101,6 @@ def to_host(
     else:
         used.copy_to_host(target, source, nbytes, stream)
         used.synchronize_stream(device, stream)
-    if wait:
-        driver.waited(device)
 
 
 class _Ring:
@@ -136,7 +134,7 @@ def _from_ring(target: int, source: int, nbytes: int, device: int, stream: int) 
         staged = ring.block.pointer + ring.place
         ring.place += (nbytes + 63) & ~63
         pinned.move(staged, source, nbytes)
-        driver.get("to").copy_to_device(target, staged, nbytes, stream)
+        driver.get("to").copy_to_device(target, staged, nbytes, streams.current_handle(device))  # as in from_host
 
 
 def release() -> None:

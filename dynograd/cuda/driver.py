@@ -93,9 +93,6 @@ def synchronizations() -> int:
 
 
 captures = 0  # graphs that are being captured in this process: meanwhile no thread may ask whether an event has passed
-checks: list[
-    Callable[[int], None]
-] = []  # layers above put here what is to be looked at when a device has been waited for
 
 
 _read_mode = 0  # what reading a value does beside waiting: 0 nothing, 1 a warning, 2 an error
@@ -133,12 +130,6 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     if number not in (0, 1, 2):
         raise ValueError(f"set_sync_debug_mode: expected 'default', 'warn', 'error' or 0, 1, 2, got {debug_mode!r}.")
     _read_mode = number
-
-
-def waited(device: int) -> None:
-    """Says that the host has waited for the device, so that what kernels noted in host memory can be reported."""
-    for check in checks:
-        check(device)
 
 
 def _choose() -> None:

@@ -193,7 +193,6 @@ def synchronize(device: Any = None) -> None:
         return
     index = index_of("synchronize", device)
     driver.get("synchronize").synchronize(index)
-    driver.waited(index)
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------------
@@ -245,7 +244,6 @@ class Stream:
     def synchronize(self) -> None:
         """Waits until the work put on the stream so far is done."""
         driver.get("Stream.synchronize").synchronize_stream(self.device_index, self.cuda_stream)
-        driver.waited(self.device_index)
 
     def query(self) -> bool:
         """Whether all work put on the stream is done."""
@@ -410,7 +408,6 @@ class Event:
         """Waits until all work before the mark is done."""
         if self._event is not None:
             driver.get("Event.synchronize").synchronize_event(self._index, self._event)
-            driver.waited(self._index)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to the other; both must have passed."""

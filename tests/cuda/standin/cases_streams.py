@@ -219,10 +219,11 @@ def test_reads_can_be_found(block, read):
 
 def test_what_is_noted_on_the_device_is_looked_at_after_waiting(monkeypatch):
     seen = []
-    monkeypatch.setattr(driver, "checks", [seen.append])
+    monkeypatch.setattr(driver, "after_waiting", [lambda: seen.append(cuda.is_current_stream_capturing())])
     cuda.synchronize(1)
     cuda.default_stream(0).synchronize()
-    assert seen == [1, 0]
+    cuda.current_stream().record_event().synchronize()
+    assert seen == [False] * 3
 
 
 # ---------------------------------------------------------------- copies
@@ -254,6 +255,23 @@ def test_small_copies_share_pinned_memory_that_no_other_gets_before_they_are_don
     monkeypatch.undo()
     cuda.empty_cache()
     assert pinned.statistics()["held"] == 0
+
+
+def test_copies_to_several_devices_in_turn(monkeypatch, block, read, write):
+    """Looking after pinned memory asks for events of the other device, and makes that one current."""
+    monkeypatch.setattr(copies, "RING", 1 << 12)
+    monkeypatch.setattr(copies, "SMALL", 1 << 11)
+    cuda.empty_cache()
+    for count in (300, 5000):
+        blocks = [block(count, place % 2) for place in range(40)]
+        for number, one in enumerate(blocks):
+            write(one, numpy.full(count, number))
+            if number % 5 == 0:
+                cuda.synchronize(number % 3 % 2)
+        for number, one in enumerate(blocks):
+            assert (read(one) == number).all()
+    monkeypatch.undo()
+    del blocks, one
 
 
 def test_small_copies_of_many_threads(block, read, write):

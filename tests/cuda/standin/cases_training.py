@@ -84,3 +84,19 @@ def test_nothing_is_left_when_the_model_is_gone(make_step):
     del step
     gc.collect()
     assert cuda.memory_allocated() == 0
+
+
+def test_the_older_names_of_autocast_are_there(make_step):
+    with cuda.amp.autocast():
+        assert dg.is_autocast_enabled("cuda") if hasattr(dg, "is_autocast_enabled") else True
+    assert isinstance(cuda.amp.GradScaler(), dg.amp.GradScaler)
+
+    @cuda.amp.custom_fwd
+    def forward(x):
+        return x
+
+    @cuda.amp.custom_bwd
+    def backward(x):
+        return x
+
+    assert callable(forward) and callable(backward)
