@@ -25,6 +25,7 @@ from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
+from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import determinism as _determinism  # noqa: E402
 from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
@@ -41,7 +42,7 @@ _randomness.install_random_methods()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
 _public: dict[str, Any] = dict(_methods.public_functions())
-for _module in (_creation, _randomness, _legacy, shapes, devices, dtypes):
+for _module in (_creation, _randomness, _window_functions, _legacy, shapes, devices, dtypes):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {
@@ -92,13 +93,42 @@ def _imported_when_called(module: str, name: str) -> Any:
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 
-_LAZY = ("amp", "backends", "data", "func", "jit", "nn", "optim", "transforms", "utils", "gradcheck", "serialization")
-_LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming"}
+_LAZY = (
+    "amp",
+    "backends",
+    "data",
+    "fft",
+    "func",
+    "jit",
+    "linalg",
+    "nn",
+    "optim",
+    "transforms",
+    "utils",
+    "gradcheck",
+    "serialization",
+)
+_LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
 __all__ = sorted(
-    {*_public, *_LAZY_NAMES, "amp", "autograd", "backends", "cuda", "data", "errors", "memory", "nn", "optim", "utils"}
+    {
+        *_public,
+        *_LAZY_NAMES,
+        "amp",
+        "autograd",
+        "backends",
+        "cuda",
+        "data",
+        "errors",
+        "fft",
+        "linalg",
+        "memory",
+        "nn",
+        "optim",
+        "utils",
+    }
 )
 
 

@@ -1,0 +1,88 @@
+"""Discrete Fourier transforms of NumPy arrays (NumPy's pocketfft, which keeps float32 in float32)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynograd.arrays import buffers
+
+__all__ = [
+    "complex_transform",
+    "cosines",
+    "frequencies",
+    "from_half",
+    "half_transform",
+    "half_weights",
+    "kaiser",
+    "triangle",
+]
+
+
+def complex_transform(x, dims, norm, inverse):
+    """Complex to complex along `dims`; `norm` names the scale of a forward transform, of an inverse one the one that divides by n."""
+    if 0 in x.shape:
+        return np.zeros(x.shape, x.dtype)
+    return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
+
+
+def half_transform(x, dims, norm):
+    """Real to the half of the complex numbers that the others follow from, along `dims`, of which the last is halved."""
+    if 0 in x.shape:
+        last = dims[-1]
+        shape = (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :])
+        return np.zeros(shape, np.result_type(x.dtype, np.complex64))
+    return np.fft.rfftn(x, axes=dims, norm=norm)
+
+
+def from_half(x, n, dims, norm):
+    """The real array of `n` along the last of `dims` whose transform has `x` as its half."""
+    if 0 in x.shape:
+        last = dims[-1]
+        return np.zeros((*x.shape[:last], n, *x.shape[last + 1 :]), x.real.dtype)
+    if len(dims) > 1:
+        x = np.fft.ifftn(x, axes=dims[:-1], norm=norm)
+    return np.fft.irfft(x, n, dims[-1], norm)
+
+
+def half_weights(count, n, dtype):
+    """How often each number of a half stands in the whole: 1 for the first and (of an even `n`) the last, else 2."""
+    made = buffers.empty((count,), dtype)
+    made[...] = 2
+    made[0] = 1
+    if n % 2 == 0:
+        made[-1] = 1
+    return made
+
+
+# --- windows and frequencies ---------------------------------------------------------------------------------------------
+
+
+def _steps(length, periodic):
+    """k / n in float64; one point stands at the middle."""
+    if length == 1:
+        return np.full(1, 0.5)
+    return np.arange(length) / (length if periodic else length - 1)
+
+
+def cosines(length, periodic, one, two, three):
+    """one - two cos(2 pi k / n) + three cos(4 pi k / n); a single point is 1."""
+    if length == 1:
+        return np.ones(1)
+    turns = 2 * np.pi * _steps(length, periodic)
+    return one - two * np.cos(turns) + three * np.cos(2 * turns)
+
+
+def triangle(length, periodic):
+    """A rise from 0 to 1 and back."""
+    return 1 - np.abs(2 * _steps(length, periodic) - 1)
+
+
+def kaiser(length, periodic, beta):
+    """Kaiser's window."""
+    across = 2 * _steps(length, periodic) - 1
+    return np.i0(beta * np.sqrt(np.maximum(1 - across * across, 0))) / np.i0(beta)
+
+
+def frequencies(n, d, half):
+    """The frequencies of the points of a transform."""
+    return np.fft.rfftfreq(n, d) if half else np.fft.fftfreq(n, d)

@@ -1,0 +1,1 @@
+"""Linear algebra, under PyTorch's names (`torch.linalg`)."""
