@@ -50,10 +50,25 @@ def pytest_testnodedown(node):
         _of_workers.setdefault(name, set()).update(found)
 
 
-def pytest_terminal_summary(terminalreporter):
+def _never_run(seen):
+    """Titles of kernels that no test ran."""
+    import kernel_variants
+
+    ran = set().union(*seen.values())
+    return sorted(
+        {kernel.title for name in kernel_variants.modules() for kernel, _ in kernel_variants.kernels_of(name)} - ran
+    )
+
+
+def pytest_terminal_summary(terminalreporter, config):
     seen = _all_seen()
     for name, found in _of_workers.items():
         seen.setdefault(name, set()).update(found)
     counts = ", ".join(f"{len(found)} {name}" for name, found in sorted(seen.items()) if found)
     if counts:
         terminalreporter.write_line(f"GPU kernels: {counts}")
+    if EMULATED and [arg.rstrip("/") for arg in config.args] == ["tests/gpu"]:
+        never = _never_run(seen)
+        terminalreporter.write_line(
+            f"GPU kernels that no test runs: {len(never)}{': ' if never else ''}{', '.join(never)}"
+        )
