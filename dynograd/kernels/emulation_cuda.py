@@ -168,7 +168,7 @@ def take_tensors() -> None:
             self, *[value if array is None else view_of(array) for value, array in zip(arguments, arrays, strict=True)]
         )
 
-    kernel.FakeCUDAKernel.__call__ = simulated
+    kernel.FakeCUDAKernel.__call__ = simulated  # type: ignore[method-assign]
 
 
 _running = threading.RLock()  # the interpreter's and the simulator's state is global

@@ -242,5 +242,5 @@ def view_of(array: CudaArray) -> Any:
         + sum([max(0, (size - 1) * step) for size, step in zip(array.shape, array.strides)])
         + array.itemsize
     )
-    raw = (ctypes.c_char * (high - low)).from_address(low)
+    raw: Any = (ctypes.c_char * (high - low)).from_address(low)
     return numpy.ndarray(array.shape, array.dtype, raw, array.pointer - low, array.strides)
