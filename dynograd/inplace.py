@@ -315,7 +315,9 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
 def _as_tensor(value: Any, like: Tensor) -> Tensor:
     if isinstance(value, Tensor):
         return value
-    return wrap(arrays.from_python(value, like.dtype))
+    if type(value) is arrays.CudaArray:
+        return wrap(value)
+    return wrap(arrays.to_device(arrays.from_python(value, like.dtype), arrays.place_of(like.array)))
 
 
 def inplace_form(entry: Op, name: str) -> Any:
