@@ -142,7 +142,7 @@ class _Kernel:
             if runner is None:
                 runner = self.runners[key] = self.in_emulation(dict(zip(self.constants, constants, strict=True)))
                 exercised.add(self.title)
-            runner(grid, *arguments)
+            used.put(lambda: runner(grid, *arguments))
             return
         launcher = self.launchers.get(kinds)
         if launcher is None:
