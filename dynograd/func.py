@@ -1,5 +1,30 @@
 """PyTorch's import path `torch.func`: functions that transform functions."""
 
-from dynograd.transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from dynograd.nn.functional_call import functional_call, stack_module_state
+from dynograd.transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+    vmap,
+    vmap_fallbacks,
+)
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+    "vmap_fallbacks",
+]

@@ -69,6 +69,11 @@ def is_array(value: Any) -> bool:
     return type(value) in array_types or isinstance(value, numpy.generic)
 
 
+def all_values(array: Any) -> Any:
+    """What checks of values look at: `array`, or, where it stands for one example of a batch, the whole batch."""
+    return getattr(array, "everything", array)
+
+
 def as_result(value: Any) -> Any:
     """What a kernel returned, as an array: NumPy gives scalars where a result has no dimensions."""
     return numpy.asarray(value) if isinstance(value, (numpy.generic, *_number_types)) else value

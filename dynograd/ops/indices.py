@@ -187,6 +187,7 @@ def _check_array(who: str, array: Any, place: int, dim: int, shape: tuple[int, .
 def check_range(who: str, index: Any, dim: int, shape: tuple[int, ...], negative: bool = True) -> None:
     """Raises `IndexRangeError` for the first element of the index array outside dimension `dim`."""
     size = shape[dim] if shape else 1
+    index = arrays.all_values(index)
     found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)
     if found is not None:
         raise range_error(who, *found, dim=dim, shape=shape, negative=negative)

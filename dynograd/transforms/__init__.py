@@ -1,6 +1,8 @@
-"""Other readers of the table of ops: forward mode, and the functions built on it and on the tape (`func.grad`, `jacrev`, ...)."""
+"""Other readers of the table of ops: forward mode, batches, and the functions built on them and on the tape (`grad`, `jacrev`, ...)."""
 
+from dynograd.transforms.batching.batched import vmap_fallbacks
 from dynograd.transforms.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, vjp
 from dynograd.transforms.jvp import jvp, linearize
+from dynograd.transforms.vmap import vmap
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap", "vmap_fallbacks"]

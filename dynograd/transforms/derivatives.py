@@ -16,7 +16,16 @@ from dynograd import differentiation as tape
 from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.methods import public_functions
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.duals import Dual, make_dual
+from dynograd.transforms.batching.batched import (
+    BatchError,
+    Batched,
+    active_levels,
+    all_lowered,
+    all_raised,
+    enclosed,
+    make_batched,
+)
+from dynograd.transforms.duals import Dual, is_moving, make_dual
 from dynograd.transforms.jvp import jvp
 from dynograd.transforms.rules import fresh
 from dynograd.transforms.trees import flatten, map_tree, rebuild, same_structure
@@ -236,7 +245,8 @@ class _Recorded:
                     f"or close over it."
                 )
         with enable_grad():
-            inner = map_tree(fresh, self.chosen)
+            self.levels = active_levels()
+            inner = map_tree(lambda one: fresh(enclosed(one)), self.chosen)
             self.inner = flatten(inner)
             full = list(args)
             for place, one in zip(places, inner, strict=True):
@@ -256,7 +266,7 @@ class _Recorded:
         reached = [*flatten(found), *_tensors(self.aux)]
         own = {id(_leaf(one)) for one in self.inner}
         self.outside = self.recording and any(_reaches_others(one, own) for one in reached)
-        self.moving = any(type(one) is Dual for one in reached)
+        self.moving = any(is_moving(one) for one in reached)
         if self.aux is not None:
             self.aux = map_tree(self._settled, self.aux)
 
@@ -278,24 +288,27 @@ class _Recorded:
         if create_graph is None:
             create_graph = self.recording and (self.outside or recorded)
         keeping = create_graph
-        if self.moving or any(type(one) is Dual for one in cotangents):
+        if self.moving or any(is_moving(one) for one in cotangents):
             create_graph = True
         pairs = [(one, seed) for one, seed in zip(outputs, cotangents, strict=True) if one._requires_grad]
         if not pairs:
             return [wrap(arrays.zeros_like(one.array)) for one in self.inner]
+        levels = self.levels  # the tape knows whole batches
         found = tape.grad(
-            [one for one, _ in pairs],
-            self.inner,
-            [seed for _, seed in pairs],
+            [all_lowered(one, levels) for one, _ in pairs],
+            [all_lowered(one, levels) for one in self.inner],
+            [all_lowered(seed, levels) for _, seed in pairs],
             retain_graph=retain_graph or create_graph,
             create_graph=create_graph,
             allow_unused=True,
             materialize_grads=True,
         )
-        return [one if keeping else _without_history(one) for one in found]
+        return [all_raised(one if keeping else _without_history(one), levels) for one in found]
 
 
 def _without_history(tensor: Any) -> Any:
+    if type(tensor) is Batched:
+        return make_batched(tensor.level, _without_history(tensor.inner))
     if type(tensor) is Dual:
         return make_dual(tensor.level, _without_history(tensor.primal), _without_history(tensor.tangent))
     return tensor.detach() if tensor._requires_grad else tensor
@@ -306,13 +319,15 @@ def _tensors(tree: Any) -> list[Any]:
 
 
 def _leaf(tensor: Any) -> Any:
-    while type(tensor) is Dual:
-        tensor = tensor.primal
+    while type(tensor) in (Dual, Batched):
+        tensor = tensor.primal if type(tensor) is Dual else tensor.inner
     return tensor
 
 
 def _reaches_others(output: Any, own: set[int]) -> bool:
     """Whether the history of `output`, or of how it moves, leads to leaves other than `own`."""
+    if type(output) is Batched:
+        return _reaches_others(output.inner, own)
     if type(output) is Dual:
         return _reaches_others(output.primal, own) or _reaches_others(output.tangent, own)
     pending: list[Any] = [output.node if output.node is not None else output] if output._requires_grad else []

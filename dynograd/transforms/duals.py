@@ -17,6 +17,8 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, link_view, wrap
 from dynograd.transforms import rules
+from dynograd.transforms.batching import batched
+from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 
 __all__ = ["Dual", "Level"]
 
@@ -114,6 +116,21 @@ def make_dual(level: Level, primal: Tensor, tangent: Tensor) -> Dual:
     return made
 
 
+def make_moving(level: Level, primal: Any, tangent: Any) -> Any:
+    """`make_dual` where either may be batched: the Dual is inside, a batch of moving tensors."""
+    levels = levels_of(primal, tangent)
+    if not levels:
+        return make_dual(level, primal, tangent)
+    return all_raised(make_dual(level, all_lowered(primal, levels), all_lowered(tangent, levels)), levels)
+
+
+def is_moving(value: Any) -> bool:
+    """Whether there is a Dual in `value`."""
+    while type(value) is Batched:
+        value = value.inner
+    return type(value) is Dual
+
+
 def highest_level(values: Any) -> Level | None:
     """The latest level that is still running among the Duals of `values`."""
     found = None
@@ -127,6 +144,9 @@ def highest_level(values: Any) -> Level | None:
 
 def split(level: Level | None, value: Any) -> tuple[Any, Any]:
     """Primal and tangent at `level`; a Dual of a level that is over counts as its primal."""
+    if type(value) is Batched:
+        primal, way = split(level, value.inner)
+        return make_batched(value.level, primal), None if way is None else make_batched(value.level, way)
     while type(value) is Dual and not value.level.number:
         value = value.primal
     if type(value) is Dual and value.level is level:
@@ -142,6 +162,8 @@ def _run_op(op: Op, given: dict[str, Any]) -> Any:
     for name in op.array_names:
         value = given[name]
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
+    if any([type(value) is Batched for value in values]):
+        return batched.run_op(op, given)
     level = highest_level(values)
     primals, tangents = dict(given), {}
     for name in op.array_names:
@@ -217,6 +239,8 @@ interpreter.saved_forms.append(_as_saved)
 
 def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     """A user's `autograd.Function` on Duals: its forward on the primals, its backward, twice, for the tangents."""
+    if any([type(one) is Batched for one in args]):
+        return Batched.__dynograd_function__(function, args, kwargs)
     level = highest_level(args)
     pairs = [split(level, one) for one in args]
     primals = [one for one, _ in pairs]
@@ -240,6 +264,8 @@ def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
 
 def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -> Tensor:
     """Writes a Dual, or into one: `write` does it for the primals; tangents are exchanged, never written into."""
+    if type(value) is Batched:
+        return Batched.__dynograd_write__(target, value, who, write)
     level = highest_level((target, value))
     if level is None:
         write(split(None, target)[0], split(None, value)[0], who)

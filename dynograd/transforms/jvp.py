@@ -8,7 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.errors import DtypeError, GradientError, ShapeError
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.duals import Level, make_dual, split
+from dynograd.transforms.duals import Level, make_moving, split
 from dynograd.transforms.trees import flatten, map_tree, same_structure
 
 __all__ = ["jvp", "linearize"]
@@ -78,9 +78,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def _enter(level: Level, primal: Any, way: Any) -> Any:
-    if not primal._requires_grad and not hasattr(primal, "primal"):
+    if type(primal) is Tensor and not primal._requires_grad:
         primal = wrap(primal.array)  # so that requires_grad_() inside the function is not seen outside
-    return make_dual(level, primal, way)
+    return make_moving(level, primal, way)
 
 
 def _leave(level: Level, one: Any, strict: bool) -> Any:

@@ -11,6 +11,7 @@ from dynograd.interpreter import alias_of, named_outputs
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.op import Op, registry
 from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.batching.batched import Batched, make_batched
 
 __all__ = ["by_two_backwards", "tangents_of"]
 
@@ -197,6 +198,8 @@ def is_recorded(tensor: Any) -> bool:
 
 def fresh(tensor: Tensor) -> Any:
     """The same value with a place of its own on the tape, joined to the history that it has."""
+    if type(tensor) is Batched:
+        return make_batched(tensor.level, fresh(tensor.inner))
     if hasattr(tensor, "primal"):
         made: Any = object.__new__(type(tensor))
         made._meta = None

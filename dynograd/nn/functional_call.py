@@ -1,0 +1,156 @@
+"""A module called with other parameters, and the parameters of several modules stacked for `func.vmap`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dynograd.methods import public_functions
+from dynograd.nn.module import Module
+from dynograd.tensor import Tensor
+
+__all__ = ["functional_call", "stack_module_state"]
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with some of its parameters and buffers replaced for this one call.
+
+    Args:
+        parameter_and_buffer_dicts: tensors by name ("layer.weight"), or a tuple of such dicts.
+        args: the positional arguments, a tuple; what is no tuple is the only argument.
+        tie_weights: a tensor that the module has under several names is replaced under all of them.
+        strict: the names must be exactly those of the module.
+    Raises:
+        RuntimeError: with `strict`, names are missing or unknown.
+
+    >>> layer = dynograd.nn.Linear(2, 1)
+    >>> state = {"weight": tensor([[1.0, 2.0]]), "bias": tensor([0.5])}
+    >>> dynograd.func.functional_call(layer, state, tensor([1.0, 1.0]))
+    tensor([3.5000])
+    """
+    if isinstance(parameter_and_buffer_dicts, dict):
+        dicts: Sequence[Any] = (parameter_and_buffer_dicts,)
+    elif isinstance(parameter_and_buffer_dicts, Sequence) and all(
+        isinstance(one, dict) for one in parameter_and_buffer_dicts
+    ):
+        dicts = parameter_and_buffer_dicts
+    else:
+        raise ValueError(
+            f"functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(parameter_and_buffer_dicts).__name__}."
+        )
+    state: dict[str, Any] = {}
+    for one in dicts:
+        for name in one:
+            if name in state:
+                raise ValueError(f"functional_call: {name!r} appeared in multiple dictionaries; behavior is ambiguous.")
+        state |= one
+    given = () if args is None else args if isinstance(args, tuple) else (args,)
+    with replaced(module, state, tie_weights, strict):
+        return module(*given, **(kwargs or {}))
+
+
+@contextmanager
+def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """Inside, `module` has the tensors of `state`."""
+    places = _places(module)
+    if strict:
+        unknown, missing = sorted(set(state) - set(places)), sorted(set(places) - set(state))
+        if tie_weights:
+            tied = {id(places[name][0][places[name][1]]) for name in state if name in places}
+            missing = [name for name in missing if id(places[name][0][places[name][1]]) not in tied]
+        if unknown or missing:
+            raise RuntimeError(
+                f"functional_call: error(s) in names for {type(module).__name__}: unexpected {unknown}, missing {missing}. Leave strict "
+                f"out to replace only some of them."
+            )
+    changes: dict[str, Any] = {}
+    for name, value in state.items():
+        if name not in places:
+            raise KeyError(
+                f"functional_call: {type(module).__name__} has no parameter or buffer {name!r}; there are {', '.join(places) or 'none'}."
+            )
+        if not isinstance(value, Tensor):
+            raise TypeError(f"functional_call: expected a Tensor for {name!r}, got {type(value).__name__}.")
+        names = [name]
+        if tie_weights:
+            group, key = places[name]
+            names += [
+                other
+                for other, (held, place) in places.items()
+                if other != name and other not in state and held[place] is group[key]
+            ]
+        for one in names:
+            changes[one] = value
+    before = {name: places[name][0][places[name][1]] for name in changes}
+    try:
+        for name, value in changes.items():
+            group, key = places[name]
+            group[key] = value
+        yield
+    finally:
+        for name, value in before.items():
+            group, key = places[name]
+            group[key] = value
+
+
+def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
+    """For every name, the dict that holds the tensor and its key there."""
+    found = {}
+    for path, one in module.named_modules(remove_duplicate=False):
+        for group in (one._parameters, one._buffers):
+            for key, value in group.items():
+                if value is not None:
+                    found[f"{path}.{key}" if path else key] = (group, key)
+    return found
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(parameters, buffers) of several modules of one kind, each stacked along a new dim 0: an ensemble for `func.vmap`.
+
+    Raises:
+        RuntimeError: no modules, of different classes, or in different modes.
+
+    >>> models = [dynograd.nn.Linear(3, 2) for _ in range(4)]
+    >>> parameters, buffers = dynograd.func.stack_module_state(models)
+    >>> call = lambda p, x: dynograd.func.functional_call(models[0], p, x)
+    >>> dynograd.vmap(call, in_dims=(0, None))(parameters, dynograd.ones(5, 3)).shape
+    dynograd.Size([4, 5, 2])
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({one.training for one in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode. Call .train() or .eval() on all."
+        )
+    if len({type(one) for one in models}) > 1:
+        raise RuntimeError(
+            f"stack_module_state: Expected all models to be of the same class, got "
+            f"{', '.join(sorted({type(one).__name__ for one in models}))}."
+        )
+    return _stacked([dict(one.named_parameters()) for one in models]), _stacked(
+        [dict(one.named_buffers()) for one in models]
+    )
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
+    stack = public_functions()["stack"]
+    made = {}
+    for name, first in states[0].items():
+        parts = [one[name] for one in states]
+        if {one.requires_grad for one in parts} != {first.requires_grad}:
+            raise RuntimeError(
+                f"stack_module_state: Expected {name!r} to have the same .requires_grad in every model. Set it alike with requires_grad_()."
+            )
+        whole = stack([one.detach() for one in parts], 0)
+        made[name] = whole.requires_grad_(first.requires_grad)
+    return made

@@ -1,0 +1,5 @@
+"""Batched tensors and, by family of ops, the rules by which they are computed all at once."""
+
+from dynograd.transforms.batching import elementwise, indexing, networks, orders, products, reductions, views
+
+rules = (elementwise, indexing, networks, orders, products, reductions, views)

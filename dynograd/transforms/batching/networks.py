@@ -1,0 +1,127 @@
+"""Batch rules of layers: normalisation, pooling, losses, attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.transforms.batching.batched import Call, rule, run
+from dynograd.transforms.batching.elementwise import masked
+from dynograd.transforms.batching.products import merged, parted
+
+__all__: list[str] = []
+
+
+@rule("layer_norm", "rms_norm")
+def over_last_dims(call: Call) -> Any:
+    """Over the last dims, whatever stands before; a scale of each example's own comes after."""
+    if "weight" not in call.batched and ("bias" not in call.batched):
+        return call.with_()
+    plain = {name: None for name in ("weight", "bias") if name in call.op.array_names}
+    found = call.with_(**plain, input=call.front("input"))
+    for name, use in (("weight", "mul"), ("bias", "add")):
+        value = call.given.get(name)
+        if value is None:
+            continue
+        if name in call.batched:
+            shape = tuple(value.shape)
+            value = run("view", value, (shape[0], *(1,) * (found.ndim - len(shape)), *shape[1:]))
+        found = run(use, found, value)
+    return found
+
+
+@rule("group_norm")
+def group_norm(call: Call) -> Any:
+    if not call.size:
+        return NotImplemented
+    rank = call.rank("input")
+    if "weight" not in call.batched and "bias" not in call.batched:
+        return parted(call.with_(input=merged(call["input"])), call.size)
+    found = parted(call.with_(input=merged(call.front("input")), weight=None, bias=None), call.size)
+    for name, use in (("weight", "mul"), ("bias", "add")):
+        value = call[name]
+        if value is None:
+            continue
+        lead = (call.size, 1) if name in call.batched else (1, 1)
+        found = run(use, found, run("view", value, (*lead, value.shape[-1], *(1,) * (rank - 2))))
+    return found
+
+
+@rule("max_pool", "max_pool_values", "max_pool_places", "avg_pool")
+def pool(call: Call) -> Any:
+    return _leading(call, "input")
+
+
+@rule("adaptive_max_pool", "adaptive_max_pool_places", "adaptive_avg_pool", "columns_of_patches", "patches_of_columns")
+def adaptive_pool(call: Call) -> Any:
+    return _leading(call, "input")
+
+
+def _leading(call: Call, name: str) -> Any:
+    """Ops on (N, ...) to whose N the batch is added."""
+    if call.rank(name) < 2 or not call.size:
+        return NotImplemented
+    found = call.with_(**{name: merged(call[name])})
+    if isinstance(found, tuple):
+        return type(found)(*[parted(one, call.size) for one in found])
+    return parted(found, call.size)
+
+
+@rule("avg_pool_backward", "adaptive_avg_pool_backward")
+def pool_backward(call: Call) -> Any:
+    shape = tuple(call["shape"])
+    if not call.size or len(shape) < 2:
+        return NotImplemented
+    return parted(call.with_(g=merged(call["g"]), shape=(call.size * shape[0], *shape[1:])), call.size)
+
+
+@rule("max_unpool")
+def max_unpool(call: Call) -> Any:
+    if call.rank("input") < 2 or not call.size:
+        return NotImplemented
+    return parted(call.with_(input=merged(call.front("input")), indices=merged(call.front("indices"))), call.size)
+
+
+@rule("moved_statistics")
+def moved_statistics(call: Call) -> Any:
+    momentum = call["momentum"]
+    from dynograd.transforms.batching.elementwise import aligned
+
+    values = aligned(call, ("input", "batch"))
+    return run("add", run("mul", values["input"], 1 - momentum), run("mul", values["batch"], momentum))
+
+
+@rule("dropout_add")
+def dropout_add(call: Call) -> Any:
+    inner, residual = call.front("input"), call.front("residual")
+    return run("add", residual, masked(call, inner, tuple(inner.shape[1:]), call["p"], call["key"]))
+
+
+@rule("scaled_dot_product_attention")
+def attention(call: Call) -> Any:
+    """The fused op when heads can be batched with the examples."""
+    if call["p"] or not call.size or call.rank("query") != 4 or call["mask"] is not None:
+        return NotImplemented
+    if any(call.rank(name) != 4 for name in ("key", "value")):
+        return NotImplemented
+    values = {name: merged(call.front(name)) for name in ("query", "key", "value")}
+    return parted(call.with_(**values), call.size)
+
+
+@rule("lstm_step")
+def lstm_step(call: Call) -> Any:
+    return _leading_of_all(call)
+
+
+@rule("gru_step")
+def gru_step(call: Call) -> Any:
+    return _leading_of_all(call)
+
+
+def _leading_of_all(call: Call) -> Any:
+    """Steps of recurrent cells on (N, features)."""
+    if not call.size or any(call.rank(name) != 2 for name in call.op.array_names):
+        return NotImplemented
+    found = call.with_(**{name: merged(call.front(name)) for name in call.op.array_names})
+    if isinstance(found, tuple):
+        return type(found)(*[parted(one, call.size) for one in found])
+    return parted(found, call.size)

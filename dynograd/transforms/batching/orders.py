@@ -1,0 +1,39 @@
+"""Batch rules of what runs along one dim: softmax, cumulative ops, sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.transforms.batching.batched import Call, rule, run
+
+__all__: list[str] = []
+
+
+@rule(
+    "softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "reversed_along", "sort", "argsort", "topk"
+)
+def along_dim(call: Call) -> Any:
+    """The result has the example's dims; examples of no dims are rows of one element."""
+    if call.rank("input"):
+        return call.with_(dim=call["dim"] + 1)
+    found = call.with_(input=run("view", call["input"], (call.size, 1)), dim=1)
+    if isinstance(found, tuple):
+        return type(found)(*[run("view", one, (call.size,)) for one in found])
+    return run("view", found, (call.size,))
+
+
+@rule("recurrence")
+def recurrence(call: Call) -> Any:
+    if not call.rank("input"):
+        return NotImplemented
+    return call.with_(input=call.front("input"), decay=call.front("decay"), dim=call["dim"] + 1)
+
+
+@rule("cross")
+def cross(call: Call) -> Any:
+    from dynograd.transforms.batching.elementwise import aligned
+
+    rank = max(call.rank("input"), call.rank("other"))
+    values = aligned(call, ("input", "other"))
+    dim = call["dim"]
+    return call.with_(**values, dim=dim if dim < 0 else dim + 1 if rank else dim)
