@@ -45,7 +45,7 @@ def unlike(indices: CudaArray, value: int, dtype: Any) -> CudaArray:
 
 
 def kept_places(indices: CudaArray, value: int) -> CudaArray:
-    return true_places(indices != value)
+    return true_places(operations.elementwise("ne", indices, value))
 
 
 def equal_bags(bags: int, size: int, like: Any = None) -> CudaArray:
@@ -57,7 +57,8 @@ def equal_bags(bags: int, size: int, like: Any = None) -> CudaArray:
 def bag_numbers(offsets: CudaArray, total: int, include_last: bool) -> CudaArray:
     """The bag of each of `total` indices; bag b begins at offsets[b]."""
     starts = offsets[:-1] if include_last else offsets
-    return places_among(starts, counted_up(total, offsets.device_index), True) - 1
+    behind = places_among(starts, counted_up(total, offsets.device_index), True)
+    return operations.elementwise("sub", behind, 1)
 
 
 def offsets_problem(offsets: CudaArray, total: int, include_last: bool) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import faults_cuda as faults
 from dynograd.kernels import lookups_triton as kernels
 from dynograd.kernels.copies_cuda import bits, contiguous, copied, is_big, is_half, zeros
@@ -33,7 +33,7 @@ _BLOCK = 1024
 
 def nonzero(x: CudaArray) -> CudaArray:
     """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
-    places = true_places(x if x.dtype.kind == "b" else x != 0)
+    places = true_places(x if x.dtype.kind == "b" else operations.elementwise("ne", x, 0))
     if x.ndim == 1:
         return places.reshape((places.size, 1))
     found = cuda_arrays.empty((places.size, x.ndim), _INT64, x.device_index)

@@ -13,7 +13,7 @@ import numpy
 import triton.language as tl
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import poolings_cpu as cpu
 from dynograd.kernels import poolings_triton as kernels
 from dynograd.kernels.copies_cuda import contiguous, is_big, sum_dtype, zeros
@@ -62,7 +62,7 @@ def _largest(x: CudaArray, kernel: Any, stride: Any, padding: Any, dilation: Any
             space = (height, width, channels, *counts, channels)
             shape_of_windows = (*kernel, 1, *stride, 1, *padding, 0, *dilation, 1)
             _launch(x, values, places, (x.size // len(x), width * channels, channels, 1), space, shape_of_windows)
-        places = places // channels
+        places = operations.elementwise("floor_divide", places, channels)
         back = [one.transpose((0, 3, 1, 2)) for one in (values, places if wide else places.astype(kind))]
         return back[0], back[1]
     x = contiguous(x)

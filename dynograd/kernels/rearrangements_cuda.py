@@ -35,8 +35,8 @@ def roll(x: CudaArray, shifts: Any, dims: Any) -> CudaArray:
         moves = [(slice(cut, size), slice(0, size - cut)), (slice(0, cut), slice(size - cut, size))]
         pieces.append(moves if cut else moves[:1])
     out = empty_like(x)
-    for moves in product(*pieces):
-        operations.copy_into(out[tuple([to for to, _ in moves])], x[tuple([of for _, of in moves])])
+    for piece in product(*pieces):
+        operations.copy_into(out[tuple([to for to, _ in piece])], x[tuple([of for _, of in piece])])
     return out
 
 

@@ -111,6 +111,5 @@ def memory_places(
 ) -> tuple[CudaArray, CudaArray]:
     """(positions in an `as_strided` view, positions in its input) of the elements that share memory. Made on the CPU."""
     index = streams.current_device() if like is None else like.device_index
-    return tuple(
-        [cuda_arrays.from_numpy(one, index) for one in views_cpu.memory_places(shape, stride, size, new_stride, offset)]
-    )
+    inside, places = views_cpu.memory_places(shape, stride, size, new_stride, offset)
+    return cuda_arrays.from_numpy(inside, index), cuda_arrays.from_numpy(places, index)
