@@ -29,6 +29,7 @@ from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import determinism as _determinism  # noqa: E402
 from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
+from dynograd.kernels import precision as _precision  # noqa: E402
 from dynograd.kernels import threads as _threads  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
 from dynograd.tensor import Tensor, is_tensor  # noqa: E402
@@ -57,6 +58,8 @@ _public |= {
     "get_num_interop_threads": _threads.get_num_interop_threads,
     "use_batch_invariant": _batch_invariance.use_batch_invariant,
     "is_batch_invariant": _batch_invariance.is_batch_invariant,
+    "set_float32_matmul_precision": _precision.set_float32_matmul_precision,
+    "get_float32_matmul_precision": _precision.get_float32_matmul_precision,
     **{name: getattr(_determinism, name) for name in _determinism.__all__},
     "kernel_cache_statistics": _kernel_cache.statistics,
     "clear_kernel_cache": _kernel_cache.clear,

@@ -37,7 +37,7 @@ class _WithTF32(_Backend):
     """A backend whose products may be told to use TF32."""
 
     def __init__(self, what: str, **switches: object) -> None:
-        super().__init__(**switches)
+        super().__init__(False, **switches)
         self._what = what
 
     @property

@@ -42,7 +42,7 @@ _FORWARD = {
 }
 _TO_QUERIES = {
     "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
-    "elsewhere": {64: Blocks(128, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
+    "elsewhere": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
     "tf32": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "single": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 16, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "dropout": {64: Blocks(64, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},

@@ -95,7 +95,8 @@ def _depthwise_weights(x, g, result, window):
     parts = empty((splits, channels, taps), _float64 if size == 8 else _float32, x.device_index)
     device.correlate_depthwise_weights(
         (taps, blocks, splits), x, g, parts, places, channels, share, span, *numbers_of(window),
-        *[step // size for step in x.strides], *[step // size for step in g.strides], LAST=side_by_side, BP=high, BC=wide,
+        *[step // size for step in x.strides], *[step // size for step in g.strides], LAST=side_by_side,
+        UNIT=min(unit_of(x, channels), unit_of(g, channels)) if side_by_side else 1, BP=high, BC=wide,
         num_warps=4,
     )  # fmt: skip
     matmuls_cuda.add_parts(parts, result, None, 1)

@@ -305,6 +305,7 @@ def _depthwise(x, whole, weight, out, offset, biased, window):
         places, channels, share, *numbers_of(window), *[step // size for step in x.strides], steps[0], *steps[2:],
         *[step // size for step in out.strides],
     )  # fmt: skip
-    constants = {"LAST": side_by_side, "HAS_BIAS": biased, "BP": high, "BC": wide, "num_warps": 4}
+    common = min(unit_of(x, channels), unit_of(out, channels)) if side_by_side else 1
+    constants = {"LAST": side_by_side, "UNIT": common, "HAS_BIAS": biased, "BP": high, "BC": wide, "num_warps": 4}
     grid = (-(-places // high) * -(-channels // wide),)
     return Launch(device.correlate_depthwise, grid, weight.pointer - whole.pointer, offset, numbers, constants)

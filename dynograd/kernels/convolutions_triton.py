@@ -54,9 +54,9 @@ _SINGLE = {
     variants=[
         _HALF,
         dict(_HALF, TURNED=True, PLANE=4, BN=64),
-        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1, Y_UNIT=8),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1),
+        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1, spills=16),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, spills=16),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1, spills=16),
         dict(_SINGLE, BM=128, BN=64, BK=32, PRECISION="tf32"),
         {**_SINGLE, "x": "*fp64", "weight": "*fp64", "y": "*fp64", "bias": "*fp64", "X_UNIT": 2, "W_UNIT": 2, "Y_UNIT": 2, "BM": 64, "BN": 32,
          "BK": 16, "num_warps": 4},
@@ -157,7 +157,7 @@ _WEIGHTS: dict[str, Any] = dict(
 
 @triton_kernel(
     variants=[
-        _WEIGHTS,
+        dict(_WEIGHTS, spills=16),
         dict(_WEIGHTS, FLAT=True, BM=64, BN=32, BK=32, num_warps=4, X_UNIT=1),
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 16, "num_warps": 4},
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 32, "num_warps": 4,
@@ -233,7 +233,7 @@ def correlate_weights(
 _DEPTHWISE: dict[str, Any] = dict(
     _WINDOW, x="*bf16", weight="*bf16", y="*bf16", bias="*bf16", places="i32", channels="i32", share="i32",
     **{f"x_{dim}": "i32" for dim in "ncdhw"}, **{f"w_{dim}": "i32" for dim in "cdhw"}, **{f"y_{dim}": "i32" for dim in "ncdhw"},
-    LAST=True, HAS_BIAS=True, BP=32, BC=64, num_warps=4,
+    LAST=True, UNIT=8, HAS_BIAS=True, BP=32, BC=64, num_warps=4,
 )  # fmt: skip
 
 
@@ -247,6 +247,8 @@ _DEPTHWISE: dict[str, Any] = dict(
             "y": "*fp32",
             "bias": "*fp32",
             "LAST": False,
+            "UNIT": 1,
+            "spills": 16,
             "BP": 512,
             "BC": 1,
         },
@@ -257,6 +259,8 @@ _DEPTHWISE: dict[str, Any] = dict(
             "y": "*fp64",
             "bias": "*fp64",
             "LAST": False,
+            "UNIT": 1,
+            "spills": 16,
             "BP": 512,
             "BC": 1,
         },
@@ -265,9 +269,12 @@ _DEPTHWISE: dict[str, Any] = dict(
 def correlate_depthwise(
     x, weight, y, bias, places, channels, share, out_d, out_h, out_w, size_d, size_h, size_w, taps_d, taps_h, taps_w, base_d, base_h,
     base_w, scale_d, scale_h, scale_w, step_d, step_h, step_w, x_n, x_c, x_d, x_h, x_w, w_c, w_d, w_h, w_w, y_n, y_c, y_d, y_h, y_w,
-    LAST: tl.constexpr, HAS_BIAS: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr,
+    LAST: tl.constexpr, UNIT: tl.constexpr, HAS_BIAS: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """y's channel c from x's channel c // share. Grid: (blocks of places * blocks of channels,). LAST: channels lie side by side."""
+    """y's channel c from x's channel c // share. Grid: (blocks of places * blocks of channels,). LAST: channels lie side by side.
+
+    UNIT divides the channels and all strides but theirs.
+    """
     ACC: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     blocks = tl.cdiv(channels, BC)
     if LAST:
@@ -277,7 +284,9 @@ def correlate_depthwise(
         c = tl.program_id(0) // tl.cdiv(places, BP) * BC + tl.arange(0, BC)
         place = tl.program_id(0) % tl.cdiv(places, BP) * BP + tl.arange(0, BP)
     n, d, h, w = _place(place, out_d, out_h, out_w)
-    real, known = place < places, c < channels
+    real, known = place < places, c < multiple(channels, UNIT)
+    x_n, x_d, x_h, x_w = multiple(x_n, UNIT), multiple(x_d, UNIT), multiple(x_h, UNIT), multiple(x_w, UNIT)
+    y_n, y_d, y_h, y_w = multiple(y_n, UNIT), multiple(y_d, UNIT), multiple(y_h, UNIT), multiple(y_w, UNIT)
     at_d, at_h, at_w = base_d + d * scale_d, base_h + h * scale_h, base_w + w * scale_w
     # one of the two strides of channels is 1: said so, or nothing would be read in wide pieces
     from_c = c if LAST else (c // share).to(tl.int64) * x_c
@@ -302,27 +311,39 @@ def correlate_depthwise(
 
 _DEPTHWISE_WEIGHTS: dict[str, Any] = dict(
     _WINDOW, x="*bf16", g="*bf16", parts="*fp32", places="i32", channels="i32", share="i32", span="i32",
-    **{f"x_{dim}": "i32" for dim in "ncdhw"}, **{f"g_{dim}": "i32" for dim in "ncdhw"}, LAST=True, BP=32, BC=64, num_warps=4,
+    **{f"x_{dim}": "i32" for dim in "ncdhw"}, **{f"g_{dim}": "i32" for dim in "ncdhw"}, LAST=True, UNIT=8, BP=32, BC=64, num_warps=4,
 )  # fmt: skip
 
 
 @triton_kernel(
     variants=[
         _DEPTHWISE_WEIGHTS,
-        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "BP": 1024, "BC": 1},
-        {**_DEPTHWISE_WEIGHTS, "x": "*fp64", "g": "*fp64", "parts": "*fp64", "LAST": False, "BP": 512, "BC": 1},
+        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "UNIT": 1, "spills": 16, "BP": 1024, "BC": 1},
+        {
+            **_DEPTHWISE_WEIGHTS,
+            "x": "*fp64",
+            "g": "*fp64",
+            "parts": "*fp64",
+            "LAST": False,
+            "UNIT": 1,
+            "spills": 16,
+            "BP": 512,
+            "BC": 1,
+        },
     ]
 )
 def correlate_depthwise_weights(
     x, g, parts, places, channels, share, span, out_d, out_h, out_w, size_d, size_h, size_w, taps_d, taps_h, taps_w, base_d, base_h,
     base_w, scale_d, scale_h, scale_w, step_d, step_h, step_w, x_n, x_c, x_d, x_h, x_w, g_n, g_c, g_d, g_h, g_w,
-    LAST: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr,
+    LAST: tl.constexpr, UNIT: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """parts (splits, channels, taps): sums of g * x over `span` places each. Grid: (taps, blocks of channels, splits)."""
     ACC: tl.constexpr = parts.dtype.element_ty
     tap, split = tl.program_id(0), tl.program_id(2)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    known = c < channels
+    known = c < multiple(channels, UNIT)
+    x_n, x_d, x_h, x_w = multiple(x_n, UNIT), multiple(x_d, UNIT), multiple(x_h, UNIT), multiple(x_w, UNIT)
+    g_n, g_d, g_h, g_w = multiple(g_n, UNIT), multiple(g_d, UNIT), multiple(g_h, UNIT), multiple(g_w, UNIT)
     t_d, t_h, t_w = tap // (taps_h * taps_w), tap // taps_w % taps_h, tap % taps_w
     from_x = c if LAST else (c // share).to(tl.int64) * x_c
     from_g = c if LAST else c.to(tl.int64) * g_c

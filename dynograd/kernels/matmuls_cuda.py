@@ -156,7 +156,8 @@ def _in_lines(x: CudaArray, y: CudaArray, *rest: Any) -> CudaArray:
 
 def _stretched(x: CudaArray, y: CudaArray, *rest: Any) -> CudaArray:
     lead = numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    return multiply(*[one.broadcast_to((*lead, *one.shape[-2:])).copy() for one in (x, y)], *rest)
+    one, two = (each.broadcast_to((*lead, *each.shape[-2:])).copy() for each in (x, y))
+    return multiply(one, two, *rest)
 
 
 # --- tiles -------------------------------------------------------------------------------------------------------------------

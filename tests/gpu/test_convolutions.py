@@ -73,6 +73,7 @@ ROWS = {
     "depthwise": dict(x=(2, 3, 6, 7), w=(3, 1, 3, 3), groups=3, padding=1),
     "depthwise, stride 2": dict(x=(2, 2, 6, 7), w=(2, 1, 3, 2), groups=2, padding=1, stride=2),
     "depthwise, more outputs": dict(x=(2, 2, 6, 7), w=(4, 1, 2, 3), groups=2, padding=1),
+    "depthwise, 8 channels": dict(x=(1, 8, 5, 4), w=(8, 1, 2, 2), groups=8),
     "1x1": dict(x=(2, 6, 5, 4), w=(8, 6, 1, 1)),
     "1x1 with stride": dict(x=(2, 6, 5, 4), w=(8, 6, 1, 1), stride=2),
     "1d": dict(x=(2, 16, 20), w=(8, 16, 5), padding=2),
@@ -89,7 +90,7 @@ def test_convolution(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["3x3", "few channels", "stride 2", "groups", "depthwise", "depthwise, stride 2", "1x1", "3d"]
+    "name", ["3x3", "few channels", "stride 2", "groups", "depthwise", "depthwise, stride 2", "depthwise, 8 channels", "1x1", "3d"]
 )
 def test_channels_last(name):
     check(**ROWS[name], last=True)
