@@ -51,16 +51,27 @@ def _forward(name: str) -> Loop | None:
     return Loop(name, op.array_names, op.static_names, (expression(op.formula),), truths)
 
 
-def _formula_of(name: str) -> tuple | None:
-    """For backends that make all their elementwise kernels of formulas: (operands, statics, tree, truths, promotion)."""
-    op = registry.get(name)
-    if op is None or op.kind != "elementwise" or op.formula is None:
-        return None
-    truths = op.array_names if op.promote == "logical" else op.array_names[:1] if op.promote == "select" else ()
-    return op.array_names, op.static_names, expression(op.formula), frozenset(truths), op.promote
+class _OpFormulas:
+    """For backends that make all their elementwise kernels of formulas; see `kernels.op_formulas`."""
+
+    def forward(self, name: str) -> tuple | None:
+        op = registry.get(name)
+        if op is None or op.kind != "elementwise" or op.formula is None:
+            return None
+        truths = op.array_names if op.promote == "logical" else op.array_names[:1] if op.promote == "select" else ()
+        return op.array_names, op.static_names, (expression(op.formula),), frozenset(truths), op.promote
+
+    def backward(self, name: str) -> tuple | None:
+        op = registry[name]
+        texts = op.derivative or ()
+        names, trees, _, truths = _backward_trees(op, texts, tuple([text is not None for text in texts]))
+        return (("g", *names), op.static_names, trees, truths, op.promote) if trees else None
+
+    def names(self) -> list[str]:
+        return [name for name, op in registry.items() if op.kind == "elementwise"]
 
 
-kernels.formula_of[:] = [_formula_of]
+kernels.op_formulas[:] = [_OpFormulas()]
 
 
 def least_size(op: Op, fast: Any) -> int:

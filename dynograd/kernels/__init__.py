@@ -18,8 +18,9 @@ from dynograd.devices import device
 __all__ = ["kernel"]
 
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
-# The slot of the table of ops: what it says of an elementwise op by its name, as `elementwise_cuda.Entry` has it; or None.
-formula_of: list[Callable[[str], tuple | None]] = []
+# The slot of the table of ops, for backends that make their elementwise kernels of formulas: `forward(name)`, `backward(name)`
+# give (operands, statics, trees, truths, promotion) or None; `names()`.
+op_formulas: list[Any] = []
 
 
 def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
@@ -33,6 +34,9 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
             if like.type == "cuda":
                 return partial(kernel(family, name, _any_cuda_array), device=like)
             return kernel(family, name, 0)
+        chosen = getattr(type(like), "__dynograd_kernel__", None)
+        if chosen is not None:  # a stand-in for an array, without values
+            return chosen(family, name)
         return _load(family, name, type(like), backend_of(like))
 
 
@@ -44,7 +48,11 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
             raise  # a package that the backend needs
         raise NotImplementedError(f"{name} has no {backend} kernel; x.cpu() works.") from None
-    if backend == "cuda" and family not in ("elementwise", "optimizers", "recurrent"):  # these take arrays of the CPU too
+    if backend == "cuda" and family not in (
+        "elementwise",
+        "optimizers",
+        "recurrent",
+    ):  # these take arrays of the CPU too
         found = _on_one_device(name, found)
     _found[family, name, array_type] = found
     return found

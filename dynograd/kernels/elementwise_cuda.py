@@ -1,7 +1,7 @@
 """Elementwise kernels of the GPU by op name: `kernel("elementwise", "add", x)(x, y)`, made from the ops' formulas.
 
 They take what the op was given: CudaArrays of any dtypes and strides, Python numbers, 0-d CPU arrays; promotion is theirs. The
-formulas lie in the table of ops, a layer above, and come through the slot `kernels.formula_of`.
+formulas lie in the table of ops, a layer above, and come through the slot `kernels.op_formulas`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy
 from dynograd import dtypes, kernels
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
 from dynograd.errors import DtypeError
+from dynograd.kernels import formulas
 from dynograd.kernels.loops_cuda import CudaLoop, compute_type
 
 __all__ = ["Entry", "compute", "into"]
@@ -31,6 +32,7 @@ _entries: dict[str, Entry] = {}
 _FLOAT32 = numpy.dtype(numpy.float32)
 _BOOL = numpy.dtype(numpy.bool_)
 _BYTE = numpy.dtype(numpy.uint8)
+_INT64 = numpy.dtype(numpy.int64)
 _HALVES = ("float16", "bfloat16")
 _PLAIN = frozenset({CudaArray, int, float, bool, type(None)})
 
@@ -38,11 +40,11 @@ _PLAIN = frozenset({CudaArray, int, float, bool, type(None)})
 def entry_of(name: str) -> Entry:
     found = _entries.get(name)
     if found is None:
-        told = kernels.formula_of[0](name)
+        told = kernels.op_formulas[0].forward(name)
         if told is None:
             raise AttributeError(name)
-        operands, statics, tree, truths, promote = told
-        found = _entries[name] = Entry(CudaLoop(name, operands, statics, (tree,), truths), promote, len(operands))
+        operands, statics, trees, truths, promote = told
+        found = _entries[name] = Entry(CudaLoop(name, operands, statics, trees, truths), promote, len(operands))
     return found
 
 
@@ -142,3 +144,21 @@ def _ready(name: str, operands: Any) -> list[Any]:
             one = one.item()
         ready.append(one)
     return ready
+
+
+def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
+    """(kernel, variant) of every op of the table, forward and backward: contiguous float32 arrays, int64 for ops on bits."""
+    found = []
+    table = kernels.op_formulas[0]
+    for name in table.names():
+        for told, title in ((table.forward(name), name), (table.backward(name), f"{name}_backward")):
+            if told is None or "conj" in formulas.functions_in(*told[2]):
+                continue
+            operands, statics, trees, truths, promote = told
+            loop = CudaLoop(title, operands, statics, trees, truths)
+            whole = promote == "integer"
+            stored = _BOOL if promote in ("compare", "logical") and title == name else _INT64 if whole else _FLOAT32
+            found.append(loop.to_check(stored, _INT64 if whole else _FLOAT32))
+            if name in ("add", "where", "exp"):
+                found.append(loop.to_check(stored, _FLOAT32, rank=3))
+    return found

@@ -19,13 +19,7 @@ _OPERATORS = frozenset("+ - * < <= > >= == != & | ^ << >>".split())
 _OF_TRUTHS = {"&&": "&", "||": "|"}
 # What Triton has for itself, with the vocabulary's meaning.
 _DIRECT = {
-    "exp": "tl.exp({0})",
-    "exp2": "tl.exp2({0})",
-    "log": "tl.log({0})",
-    "log2": "tl.log2({0})",
-    "sqrt": "math_triton.sqrt({0})",
-    "log1pexp": "(tl.maximum({0}, 0.0) + math_triton.log1p(tl.exp(-tl.abs({0}))))",
-    "neg": "-({0})",
+    "log1pexp": "(tl.maximum({0}, 0.0) + math_triton.log1p(math_triton.exp(-tl.abs({0}))))",
     "fmax": "tl.maximum({0}, {1})",
     "fmin": "tl.minimum({0}, {1})",
     "isnan": "({0} != {0})",

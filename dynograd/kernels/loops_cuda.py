@@ -7,6 +7,7 @@ values are computed in one dtype (`compute`; float32 for half types) and rounded
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -23,6 +24,9 @@ from dynograd.shapes import broadcast_shapes
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
 _BLOCK = 1024
+# Long series in float64: more than one element for a thread does not fit its registers.
+_HEAVY = frozenset({"lgamma", "digamma", "polygamma"})
+_HEAVY_BLOCK = 128
 _MOST_DIMS = 6
 _TRITON = {
     "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "bool": "int1",
@@ -79,6 +83,7 @@ class CudaLoop:
     ) -> None:
         self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
         self.trees = tuple(formulas.simplify(tree) for tree in trees)
+        self._block = _HEAVY_BLOCK if formulas.functions_in(*self.trees) & _HEAVY else _BLOCK
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._kernels: dict[Any, Any] = {}
         self._calls: dict[Any, Call] = {}
@@ -134,7 +139,7 @@ class CudaLoop:
             convert.append(_static(type(value), bound, wide, compute))
         stored = "".join(["?" if kind.kind == "b" else "." for kind in kinds])
         roles = "".join(["A" if type(x) is CudaArray else "N" for x in operands])
-        block = block_of(plan.size)
+        block = block_of(plan.size, self._block)
         layouts = [plan.layout(kind, device) if out is None else None for kind in kinds]
         return Call(
             self._kernel(roles, stored, plan, wholes) if plan.size else None,
@@ -145,12 +150,27 @@ class CudaLoop:
             {"ACC": triton_type(compute), "BLOCK": block},
         )
 
-    def _kernel(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> Any:
+    def to_check(self, stored: Any, compute: Any, rank: int = 0) -> tuple[Any, dict[str, Any]]:
+        """(kernel, variant) for results of a dtype, for the test that compiles kernels without a GPU."""
+        form = SimpleNamespace(rank=rank, big=False, strided_results=False)
+        wholes = compute.kind in "iub"
+        marks = ("?" if stored.kind == "b" else ".") * len(self.trees)
+        entry = self._kernel("A" * len(self.operands), marks, form, wholes)
+        pointer = f"*{'i64' if wholes else 'fp32'}"
+        types = {f"out{number}": "*i1" if stored.kind == "b" else pointer for number in range(len(self.trees))}
+        types |= {name: "*i1" if name in self.truths else pointer for name in self.operands}
+        types |= dict.fromkeys(self.statics, "fp32") | {"count": "i32"}
+        numbers = [name for name in entry.kernel.names if name not in types]
+        return entry, {**types, **dict.fromkeys(numbers, "i32"), "ACC": triton_type(compute), "BLOCK": self._block}
+
+    def _kernel(self, roles: str, stored: str, plan: Any, wholes: bool) -> Any:
         key = (roles, stored, plan.rank, plan.big, wholes, plan.strided_results)
         found = self._kernels.get(key)
         if found is None:
             source = self._source(roles, stored, plan, wholes)
-            found = self._kernels[key] = launching_cuda.triton_source(source, f"{self.name}_{plan.rank}")
+            found = self._kernels[key] = launching_cuda.triton_source(
+                source, f"{self.name}_{plan.rank}", () if plan.rank else ("count",)
+            )
         return found
 
     def _source(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> str:
