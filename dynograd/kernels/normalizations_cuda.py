@@ -10,6 +10,7 @@ from typing import Any
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
+from dynograd.cuda import streams, thread_state
 from dynograd.kernels import normalizations_triton as device
 from dynograd.kernels.loops_cuda import triton_type
 from dynograd.kernels.reductions_cuda import computed, number, power_of_two, reduced
@@ -213,13 +214,13 @@ def parameter(values: Any, default: float, rows: Any) -> Any:
 
 
 def constant(value: float, count: int, kind: Any, index: int) -> Any:
-    """A vector of one number, that nobody writes to."""
-    key = (value, count, kind, index)
+    """A vector of one number, that nobody writes to. Kept for its stream, unless it lies in the memory of a graph being captured."""
+    key = (value, count, kind, index, streams.current_handle(index))
     found = _constants.get(key)
     if found is None:
         found = cuda_arrays.empty((count,), kind, index)
         found.fill(value)
-        if len(_constants) < 64:
+        if len(_constants) < 256 and thread_state.current.captured_device < 0:
             _constants[key] = found
     return found
 
