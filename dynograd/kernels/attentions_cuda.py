@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, empty
+from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout
 from dynograd.cuda import driver
 from dynograd.kernels import attentions_triton as device
 from dynograd.kernels import precision
@@ -19,6 +19,8 @@ __all__ = ["attention_backward", "attention_forward", "attends_in_tiles"]
 
 _KINDS = ("float32", "float16", "bfloat16")
 _WIDEST = 256
+_MOST_PLANS = 20000
+_plans: dict[Any, Any] = {}
 _float32 = numpy.dtype(numpy.float32)
 
 
@@ -78,14 +80,11 @@ def attention_forward(
         p, place: weights are dropped as `random_cpu.dropout_mask` says for their shape and this (seed, offset).
     """
     q, k, v = (_in_rows(_with_four_dims(one)) for one in (query, key, value))
-    out = _laid_out_like(q, v.shape[-1])
-    batch, heads, rows = q.shape[:3]
-    logarithms = empty((batch, heads, rows), _float32, q.device_index)
-    mask, mask_steps, kind = _mask(mask, q, k)
-    blocks, constants = _blocks(_FORWARD, q, k, v, kind, causal, p, (q, k, v, out))
-    device.attention(
-        (batch * heads, -(-rows // blocks.queries)), q, k, v, out, logarithms, q if mask is None else mask, float(scale),
-        *_sizes(q, k, v), *_steps(q, k, v, out), *mask_steps, *_stream(p, place), **constants,
+    mask = _in_bytes(mask)
+    plan = _planned(_forward_plan, mask, causal, p, q, k, v)
+    out, logarithms = (of_layout(one) for one in plan.made)
+    plan.launches[0](
+        q, k, v, out, logarithms, q if mask is None else mask, float(scale), numbers=_stream(p, place)
     )  # fmt: skip
     return out.reshape(*query.shape[:-1], v.shape[-1]), logarithms
 
@@ -105,38 +104,81 @@ def attention_backward(
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
     g, q, k, v, out = (_in_rows(_with_four_dims(one)) for one in (g, query, key, value, out))
+    mask = _in_bytes(mask)
+    plan = _planned(_backward_plan, mask, causal, p, q, k, v, g, out)
+    g_q, g_k, g_v, delta = (of_layout(one) for one in plan.made)
+    to_rows, to_keys, to_queries = plan.launches
+    to_rows(g, out, delta)
+    given = (q, k, v, g, logarithms, delta, q if mask is None else mask)
+    numbers = _stream(p, place)
+    to_keys(*given, g_k, g_v, float(scale), numbers=numbers)
+    to_queries(*given, g_q, float(scale), numbers=numbers)
+    return g_q.reshape(query.shape), g_k.reshape(key.shape), g_v.reshape(value.shape)
+
+
+# --- plans: what is decided once for all arrays of the same layouts -------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """The layouts of what is made, and the launches, each with its own numbers bound."""
+
+    made: tuple[Any, ...]
+    launches: tuple[Any, ...]
+
+
+def _planned(make: Any, mask: Any, causal: bool, p: float, *arrays: Any) -> Plan:
+    bits = 0
+    for one in arrays:
+        bits |= one.pointer
+    layouts = tuple([one.layout for one in arrays])
+    key = (
+        make, *layouts, None if mask is None else mask.layout, bool(causal), p > 0, bits % 16 == 0, precision.allows_tf32("matmul")
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) > _MOST_PLANS:
+            _plans.clear()
+        plan = _plans[key] = make(mask, bool(causal), p, *arrays)
+    return plan
+
+
+def _launch(kernel: Any, grid: tuple[int, ...], fixed: tuple[int, ...], constants: dict[str, Any]) -> Any:
+    """A function of arrays and of the numbers that come last."""
+    return lambda *given, numbers=(): kernel(grid, *given, *fixed, *numbers, **constants)
+
+
+def _forward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any) -> Plan:
+    out = _laid_out_like(q, v.shape[-1])
+    mask_steps, kind = _mask(mask, q, k)
+    blocks, constants = _blocks(_FORWARD, q, k, v, kind, causal, p, (q, k, v, out))
+    fixed = (*_sizes(q, k, v), *_steps(q, k, v, out), *mask_steps)
+    grid = (q.shape[0] * q.shape[1], -(-q.shape[2] // blocks.queries))
+    return Plan((out.layout, _of_rows(q)), (_launch(device.attention, grid, fixed, constants),))
+
+
+def _backward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any, g: Any, out: Any) -> Plan:
     g_q, g_k, g_v = (_laid_out_like(one, one.shape[-1]) for one in (q, k, v))
     batch, heads, rows = q.shape[:3]
-    delta = empty((batch, heads, rows), _float32, q.device_index)
     width = _power(v.shape[3])
     high = max(1, 4096 // width)
-    device.row_products(
-        (batch * heads, -(-rows // high)),
-        g,
-        out,
-        delta,
-        heads,
-        rows,
-        v.shape[3],
-        *_steps(g, out),
-        BM=high,
-        BV=width,
-        num_warps=4,
-    )
-    mask, mask_steps, kind = _mask(mask, q, k)
-    given = (q, k, v, g, logarithms, delta, q if mask is None else mask)
-    numbers = (float(scale), *_sizes(q, k, v))
+    fixed: tuple[int, ...] = (heads, rows, v.shape[3], *_steps(g, out))
+    constants: dict[str, Any] = {"BM": high, "BV": width, "num_warps": 4}
+    launches = [_launch(device.row_products, (batch * heads, -(-rows // high)), fixed, constants)]
+    mask_steps, kind = _mask(mask, q, k)
     blocks, constants = _blocks(_TO_KEYS, q, k, v, kind, causal, p, (q, k, v, g, g_k, g_v))
-    device.attention_to_keys(
-        (batch * k.shape[1], -(-k.shape[2] // blocks.keys)), *given, g_k, g_v, *numbers, *_steps(q, k, v, g, g_k, g_v), *mask_steps,
-        *_stream(p, place), **constants,
-    )  # fmt: skip
+    fixed = (*_sizes(q, k, v), *_steps(q, k, v, g, g_k, g_v), *mask_steps)
+    grid = (batch * k.shape[1], -(-k.shape[2] // blocks.keys))
+    launches.append(_launch(device.attention_to_keys, grid, fixed, constants))
     blocks, constants = _blocks(_TO_QUERIES, q, k, v, kind, causal, p, (q, k, v, g, g_q))
-    device.attention_to_queries(
-        (batch * heads, -(-rows // blocks.queries)), *given, g_q, *numbers, *_steps(q, k, v, g, g_q), *mask_steps,
-        *_stream(p, place), **constants,
-    )  # fmt: skip
-    return g_q.reshape(query.shape), g_k.reshape(key.shape), g_v.reshape(value.shape)
+    fixed = (*_sizes(q, k, v), *_steps(q, k, v, g, g_q), *mask_steps)
+    launches.append(_launch(device.attention_to_queries, (batch * heads, -(-rows // blocks.queries)), fixed, constants))
+    return Plan((g_q.layout, g_k.layout, g_v.layout, _of_rows(q)), tuple(launches))
+
+
+def _of_rows(q: Any) -> Any:
+    """The layout of a float32 for each query."""
+    shape = q.shape[:3]
+    return layout_of(shape, contiguous_strides(shape, 4), _float32, q.device_index)
 
 
 def _blocks(
@@ -177,15 +219,17 @@ def _steps(*arrays: CudaArray) -> list[int]:
     return [step // one.itemsize for one in arrays for step in one.strides[:3]]
 
 
-def _mask(mask: Any, q: Any, k: Any) -> tuple[Any, tuple[int, ...], int]:
-    """The mask, its four strides in elements, and which kind it is."""
+def _in_bytes(mask: Any) -> Any:
+    """Truths as bytes."""
+    return mask.view(numpy.uint8) if mask is not None and mask.dtype.kind == "b" else mask
+
+
+def _mask(mask: Any, q: Any, k: Any) -> tuple[tuple[int, ...], int]:
+    """The mask's four strides in elements, and which kind it is."""
     if mask is None:
-        return None, (0, 0, 0, 0), 0
-    truths = mask.dtype.kind == "b"
-    if truths:
-        mask = mask.view(numpy.uint8)
-    mask = mask.broadcast_to((*q.shape[:3], k.shape[2]))
-    return mask, tuple([step // mask.itemsize for step in mask.strides]), 1 if truths else 2
+        return (0, 0, 0, 0), 0
+    wide = mask.broadcast_to((*q.shape[:3], k.shape[2]))
+    return tuple([step // mask.itemsize for step in wide.strides]), 1 if mask.dtype == numpy.uint8 else 2
 
 
 def _stream(p: float, place: tuple[int, int]) -> tuple[int, int, int, float]:

@@ -438,7 +438,7 @@ def gru_steps_backward(
 
 @triton_kernel(
     variants=[
-        _of(_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
+        _of(_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True, spills=16),
         _of(_SINGLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=False, PERSISTENT=True),
         _of(_DOUBLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
     ]
