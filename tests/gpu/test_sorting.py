@@ -87,3 +87,10 @@ def test_sums_before(kind):
     before, total = sorting_cuda.sums_before(on_device(counts))
     numpy.testing.assert_array_equal(before.numpy(), numpy.cumsum(counts, 1) - counts)
     numpy.testing.assert_array_equal(total.numpy(), counts.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_zeros_of_both_signs_are_equal(kind):
+    x = numpy.asarray([0.0, -0.0, 1, -0.0, 0.0, -1]).astype(kind)
+    compared("sorting", "argsort", x, 0, False)
+    compared("sorting", "kthvalue", x, 4, 0, False)
