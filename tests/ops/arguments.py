@@ -110,9 +110,9 @@ def converted(array: Any, name: str) -> Any:
     kind = numpy_dtype(name)
     if kind.kind in "iu":
         whole = numpy.floor(array * 3)
-        return (numpy.abs(whole) if kind.kind == "u" else whole).astype(kind)
+        return numpy.asarray((numpy.abs(whole) if kind.kind == "u" else whole).astype(kind))
     if kind.kind == "b":
-        return array > (numpy.median(array) if array.size else 0)
+        return numpy.asarray(array > (numpy.median(array) if array.size else 0))
     if kind.kind == "c":
         return (array + 1j * array[..., ::-1] / 2 if array.ndim else array + 0.5j).astype(kind)
     return array.astype(kind)
