@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _INT64 = numpy.dtype(numpy.int64)
-_TILE = 4096  # scores that a program handles at a time: 16 for each thread of 8 warps
+_TILE = 4096  # scores that a program handles at a time: 8 for each thread of 16 warps
 _ONE_PROGRAM = 1 << 15  # losses that one program adds as fast as two launches
 
 
@@ -176,7 +176,7 @@ def _tile(outer: int, n: int, inner: int) -> dict[str, int]:
 
 
 def _warps(tile: dict[str, int]) -> int:
-    return 8 if tile["rows"] * tile["block"] > 2048 else 4
+    return 16 if tile["rows"] * tile["block"] > 2048 else 4
 
 
 def _finished(losses: Any, counts: Any, shape: tuple[int, ...], reduction: str, kind: Any, compute: Any) -> Any:

@@ -33,10 +33,10 @@ def rows_of(program, outer, n, inner, blocks, INNER: tl.constexpr, ROWS: tl.cons
     variants=[
         {"x": "*fp32", "labels": "*i64", "weight": "*fp32", "losses": "*fp32", "counts": "*fp32", "statistics": "*fp32", **_SIZES,
          "smoothing": "fp32", "WEIGHTED": False, "SMOOTH": False, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 4096,
-         "num_warps": 8},
+         "num_warps": 16},
         {"x": "*bf16", "labels": "*i64", "weight": "*bf16", "losses": "*fp32", "counts": "*fp32", "statistics": "*fp32", **_SIZES,
          "smoothing": "fp32", "WEIGHTED": True, "SMOOTH": True, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 4096,
-         "num_warps": 8},
+         "num_warps": 16},
         {"x": "*fp32", "labels": "*i64", "weight": "*fp32", "losses": "*fp32", "counts": "*fp32", "statistics": "*fp32", **_SIZES,
          "smoothing": "fp32", "WEIGHTED": True, "SMOOTH": True, "ACC": tl.float32, "INNER": True, "ROWS": 128, "BLOCK": 16,
          "num_warps": 4},
@@ -103,7 +103,7 @@ def cross_entropy(
     variants=[
         {"g": "*fp32", "total": "*fp32", "x": "*fp32", "labels": "*i64", "weight": "*fp32", "sum_of_weights": "*fp32",
          "statistics": "*fp32", "gx": "*fp32", **_SIZES, "parts": "i32", "smoothing": "fp32", "REDUCTION": "mean",
-         "WEIGHTED": False, "SMOOTH": False, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 4096, "num_warps": 8},
+         "WEIGHTED": False, "SMOOTH": False, "ACC": tl.float32, "INNER": False, "ROWS": 1, "BLOCK": 4096, "num_warps": 16},
         {"g": "*bf16", "total": "*fp32", "x": "*bf16", "labels": "*i64", "weight": "*fp32", "sum_of_weights": "*fp32",
          "statistics": "*fp32", "gx": "*bf16", **_SIZES, "parts": "i32", "smoothing": "fp32", "REDUCTION": "none",
          "WEIGHTED": True, "SMOOTH": True, "ACC": tl.float32, "INNER": True, "ROWS": 128, "BLOCK": 16, "num_warps": 4},
