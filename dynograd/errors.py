@@ -13,6 +13,7 @@ __all__ = [
     "IndexRangeError",
     "InplaceError",
     "KernelCompileError",
+    "LinAlgError",
     "LoaderError",
     "OutOfMemoryError",
     "ShapeError",
@@ -38,6 +39,10 @@ class DeviceError(DynogradError, RuntimeError):
 
 class KernelCompileError(DynogradError, RuntimeError):
     """A kernel that its compiler refuses; the message holds the kernel, its signature, the target and the compiler's words."""
+
+
+class LinAlgError(DynogradError, RuntimeError):
+    """A matrix that is singular or not positive definite, or a factorization that does not converge."""
 
 
 class DimError(DynogradError, IndexError):

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from tests.ops.harness import Row, error, generate
+from tests.ops.harness import Row, generate
 
 DOUBLES = ("float32", "float64")
 COARSE = {"float32": (1e-4, 1e-5), "float64": (1e-9, 1e-11)}
