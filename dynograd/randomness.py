@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -36,6 +37,21 @@ __all__ = [
 ]
 
 
+takers: list[Any] = []  # what runs random functions in place of themselves: `vmap` while it is at work
+
+
+def drawn(function: Any) -> Any:
+    """A random function, run by the last of `takers` if there is one."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if takers:
+            return takers[-1](function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return run
+
+
 def draw(kind: str, count: int, generator: Generator | None, dtype: dtypes.dtype | None = None) -> tuple[int, int]:
     """Reserves what a draw of `kind` needs and returns its (seed, offset)."""
     name = None if dtype is None else dtype.numpy
@@ -62,6 +78,7 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
+@drawn
 def rand(
     *size: Any,
     generator: Generator | None = None,
@@ -102,6 +119,7 @@ def _normal(
     return kernel("random", "normal", place)(*where, shape, kind.numpy, mean, std)
 
 
+@drawn
 def randn(
     *size: Any,
     generator: Generator | None = None,
@@ -120,6 +138,7 @@ def randn(
     )
 
 
+@drawn
 def rand_like(
     input: Tensor,
     *,
@@ -136,6 +155,7 @@ def rand_like(
     return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
 
 
+@drawn
 def randn_like(
     input: Tensor,
     *,
@@ -162,6 +182,7 @@ def _integers(
     return kernel("random", "integers", place)(*where, shape, low, high, kind.numpy)
 
 
+@drawn
 def randint(
     low: Any,
     high: Any = None,
@@ -190,6 +211,7 @@ def randint(
     return _made(_integers("randint", shape, low, high, kind, generator, _place("randint", device)), requires_grad, out)
 
 
+@drawn
 def randint_like(
     input: Tensor,
     low: Any,
@@ -208,6 +230,7 @@ def randint_like(
     return _made(_integers("randint_like", input.array.shape, low, high, kind, generator, place), requires_grad)
 
 
+@drawn
 def randperm(
     n: int,
     *,
@@ -231,6 +254,7 @@ def randperm(
     return _made(arrays.cast(made, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), requires_grad, out)
 
 
+@drawn
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -266,6 +290,7 @@ def normal(
     return _made(_normal(shape, kind, centre, spread, generator, _place("normal", device)), requires_grad, out)
 
 
+@drawn
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
     """1 with the probability that `input` holds (or `p`), else 0, in the dtype of `input`.
 
@@ -286,6 +311,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     return _made(made, False, out)
 
 
+@drawn
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
 ) -> Tensor:
@@ -339,6 +365,7 @@ def _fill(self: Tensor, array: Any, who: str) -> Tensor:
     return copy_(self, wrap(array))
 
 
+@drawn
 def uniform_(
     self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float
 ) -> Tensor:
@@ -353,6 +380,7 @@ def uniform_(
     )
 
 
+@drawn
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fills with normal numbers."""
     if std < 0:
@@ -362,6 +390,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     )
 
 
+@drawn
 def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
     """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly."""
     if len(bounds) == 2:
@@ -374,6 +403,7 @@ def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> T
     return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator, self.device), "random_")
 
 
+@drawn
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fills with 1 of probability p (a number or a tensor), else 0."""
     probabilities = p.array if isinstance(p, Tensor) else p
@@ -385,6 +415,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     )
 
 
+@drawn
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fills with exponential numbers of rate `lambd`."""
     if lambd <= 0:

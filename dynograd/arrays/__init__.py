@@ -74,6 +74,11 @@ def all_values(array: Any) -> Any:
     return getattr(array, "everything", array)
 
 
+def outline(array: Any) -> Any:
+    """An array of the same shape and strides that can be sliced, whatever is in it."""
+    return array.view(numpy.ndarray) if hasattr(array, "everything") else array
+
+
 def as_result(value: Any) -> Any:
     """What a kernel returned, as an array: NumPy gives scalars where a result has no dimensions."""
     return numpy.asarray(value) if isinstance(value, (numpy.generic, *_number_types)) else value

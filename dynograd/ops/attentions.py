@@ -64,11 +64,12 @@ def attended_decomposition(
     elif mask is not None:
         numbers = getattr(mask, "array", mask)
         broadcast_shapes(who, tuple(scores.shape), tuple(numbers.shape))
+        other = hasattr(type(mask), "__dynograd_op__")
         if numbers.dtype.kind == "b":
-            allowed = numbers
+            allowed = mask if other else numbers
         else:
             scores = scores + mask
-            allowed = kernel("masks", "above_minus_infinity", numbers)(numbers)
+            allowed = mask > -math.inf if other else kernel("masks", "above_minus_infinity", numbers)(numbers)
     weights = softmax_over(scores, len(scores.shape) - 1) if allowed is None else _masked_softmax(scores, allowed)
     if p:
         weights = masked(weights, tuple(weights.shape), p, place)
@@ -142,7 +143,10 @@ def _only_hides(mask: Any, wanted: tuple[int, ...]) -> bool:
 
 def _masked_softmax(scores: Any, allowed: Any) -> Any:
     """Softmax over the allowed scores of each row; 0 throughout where none is."""
-    seeing = kernel("masks", "any_in_row", allowed)(allowed)
+    if hasattr(type(allowed), "__dynograd_op__"):
+        seeing = allowed.any(-1, True)
+    else:
+        seeing = kernel("masks", "any_in_row", allowed)(allowed)
     last = len(scores.shape) - 1
     if seeing is None:
         return softmax_over(choose(allowed, scores, -math.inf), last)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
@@ -95,7 +95,8 @@ def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_
 def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
-    labels = getattr(target, "array", target)
+    other = hasattr(type(target), "__dynograd_op__")
+    labels = target if other else getattr(target, "array", target)
     counted = labels != ignore_index
     labels = labels * counted
     shape = tuple(labels.shape)
@@ -120,6 +121,8 @@ def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, s
         return loss
     if factors is not None:
         return loss / sum_dims(choose(counted, factors, 0.0), None, False)
+    if other:
+        return loss / counted.sum()
     count = int(counted.sum())
     return loss / count if count else loss * float("nan")
 
@@ -282,6 +285,7 @@ def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_inde
             f"probabilities need the shape of input, {shape}."
         )
     classes = shape[1] if len(shape) > 1 else shape[0]
+    labels = arrays.all_values(labels)
     found = kernel("masks", "wrong_target", labels)(labels, classes, ignore_index)
     if found is not None:
         value, position = found
@@ -372,6 +376,7 @@ def _check_probabilities(who: str, input: Any) -> None:
         raise DtypeError(
             f"{who}: expected probabilities of a floating dtype, got {dtypes.of_array(array)}. Use input.float()."
         )
+    array = arrays.all_values(array)
     if array.size:
         low, high = array.min(), array.max()
         if low < 0 or high > 1:

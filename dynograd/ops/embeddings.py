@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, read_values
 from dynograd.ops.views import reshaped
 
 __all__ = ["embedding", "embedding_bag"]
@@ -98,6 +98,7 @@ def embedding(
 
 
 @composed()
+@read_values
 def embedding_bag(
     input: Any,
     weight: Any,
@@ -219,6 +220,7 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Any:
     if len(weight.shape) != 2:
         raise ShapeError(f"{who}: 'weight' must be 2-D (rows, D), got shape {tuple(weight.shape)}.")
     rows = weight.shape[0]
+    array = arrays.all_values(array)
     found = kernel("indexing", "out_of_range", array)(array, 0, rows, who, True)
     if found is not None:
         value, position = found

@@ -74,6 +74,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
                 f"one_hot: Can not infer total number of classes from empty tensor (shape {tuple(array.shape)}). Pass num_classes."
             )
         return classes_as_bits(tensor, num_classes)
+    array = arrays.all_values(array)
     if array.min() < 0:
         raise ShapeError(f"one_hot: Class values must be non-negative, got {int(array.min())}.")
     largest = int(array.max())
@@ -116,11 +117,12 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise ShapeError(
             f"bincount: bincount only supports 1-d non-negative integral inputs, got shape {tuple(array.shape)} of {input.dtype}."
         )
+    array = arrays.all_values(array)
     if array.size and array.min() < 0:
         raise ShapeError(f"bincount: bincount only supports 1-d non-negative integral inputs, got {int(array.min())}.")
-    if weights is not None and tuple(weights.shape) != tuple(array.shape):
+    if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise ShapeError(
-            f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for {tuple(array.shape)}."
+            f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for {tuple(input.shape)}."
         )
     if minlength < 0:
         raise ShapeError(f"bincount: minlength should be >= 0, got {minlength}.")

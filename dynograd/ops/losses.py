@@ -277,12 +277,14 @@ def gaussian_nll_loss(
         loss = (square(input - target) * inverse + logarithm) * 0.5
     else:
         var = _spread_variance(input, var)
-        values = getattr(var, "array", var)
+        values = arrays.all_values(getattr(var, "array", var))
         if (values < 0).any():
             raise ValueError(f"gaussian_nll_loss: var has negative entry/entries: the smallest is {values.min()}.")
         if (values < eps).any():
-            lift = arrays.cast(choose(values < eps, eps - values, 0.0), dtypes.of_array(values))
-            var = var + lift
+            if hasattr(type(var), "__dynograd_op__"):
+                values = var.detach()
+            lift = choose(values < eps, eps - values, 0.0)
+            var = var + (lift if values is not getattr(var, "array", var) else arrays.cast(lift, dtypes.of_array(values)))
         loss = (log(var) + square(input - target) / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)

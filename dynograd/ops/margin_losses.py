@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.activations import logsigmoid
@@ -13,7 +13,7 @@ from dynograd.ops.choices import choose, clamp_min
 from dynograd.ops.exponentials import sqrt
 from dynograd.ops.indexing import get_advanced
 from dynograd.ops.losses import reduced, reduction_of, same_shape
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, read_values
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.scatters import gathered
 from dynograd.ops.similarities import pairwise_distance
@@ -212,7 +212,11 @@ def multi_margin_loss(
         )
     own = gathered(scores, 1, labels.reshape((-1, 1)))
     short = clamp_min(scores - own + margin, 0.0)
-    short = choose(kernel("masks", "class_mask", labels)(labels, classes), 0.0, short * short if p == 2 else short)
+    if hasattr(type(labels), "__dynograd_op__"):
+        named = labels.reshape((-1, 1)) == arrays.from_python(list(range(classes)), None)
+    else:
+        named = kernel("masks", "class_mask", labels)(labels, classes)
+    short = choose(named, 0.0, short * short if p == 2 else short)
     loss = sum_dims(short, (1,), False) / classes
     if weight is not None:
         loss = loss * get_advanced(weight, [labels], (0,))
@@ -220,6 +224,7 @@ def multi_margin_loss(
 
 
 @composed()
+@read_values
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -259,7 +264,10 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
         raise DtypeError(
             f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long()."
         )
-    found = kernel("indexing", "out_of_range", labels)(labels, least, shape[-1], who)
+    values = arrays.all_values(labels)
+    found = kernel("indexing", "out_of_range", values)(values, least, shape[-1], who)
+    if hasattr(type(target), "__dynograd_op__"):
+        labels = target
     if found is not None:
         raise IndexRangeError(
             f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {shape[-1]} classes "

@@ -8,6 +8,7 @@ layer is handed something by a higher one.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
 from collections.abc import Callable
@@ -197,6 +198,20 @@ def composed(
         return function
 
     return register
+
+
+def read_values(function: Function) -> Function:
+    """Marks a composed op that reads values of its arguments: arguments without (a batch's) may run it once per example."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for one in (*args, *kwargs.values()):
+            handler = getattr(type(one), "__dynograd_in_turn__", None)
+            if handler is not None:
+                return handler(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return called
 
 
 def _check_new(key: str, function: Function) -> None:

@@ -11,7 +11,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, read_values
 from dynograd.ops.scatters import scatter_reduce
 from dynograd.ops.views import ravel, reshaped
 from dynograd.shapes import broadcast_shapes, normalize_dim
@@ -174,6 +174,7 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
+@read_values
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
 
@@ -223,6 +224,7 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
             f"{who}: Expected a long tensor for index, but got {getattr(index, 'dtype', type(index).__name__)}."
         )
     count = prod(input.shape)
+    array = arrays.all_values(array)
     found = kernel("indexing", "out_of_range", array)(array, -count, count, who)
     if found is not None:
         raise IndexRangeError(

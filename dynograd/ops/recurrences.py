@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
@@ -247,6 +248,8 @@ def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
 def _alive(lengths: Any, steps: int) -> Any:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
+    if hasattr(type(lengths), "__dynograd_op__"):
+        return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape((steps, -1, 1))
     mask = kernel("masks", "length_mask", array)(steps, array)
     return reshaped(mask, (*mask.shape, 1))
 

@@ -120,7 +120,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     )
     check_range("take_along_dim", array, place, shape)
     stretched = stretch(input, (*common[:place], shape[place], *common[place + 1 :]))
-    positive = kernel("scatters", "wrapped", array)(array, shape[place])
+    if hasattr(type(indices), "__dynograd_op__"):
+        positive = indices % shape[place]
+    else:
+        positive = kernel("scatters", "wrapped", array)(array, shape[place])
     return gathered(stretched, place, stretch(positive, (*common[:place], picks[place], *common[place + 1 :])))
 
 

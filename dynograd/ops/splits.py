@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.indexing import get_basic, put_basic
@@ -255,7 +256,7 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
 
 
 def _put(who: str, input: Any, src: Any, index: tuple) -> Any:
-    region = tuple(get_basic(getattr(input, "array", input), index).shape)
+    region = tuple(get_basic(arrays.outline(getattr(input, "array", input)), index).shape)
     if tuple(src.shape) != region:
         raise ShapeError(
             f"{who}: expected src to have a size equal to the slice of input, {region}, got {tuple(src.shape)}."

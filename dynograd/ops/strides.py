@@ -64,7 +64,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    region = tuple(diagonal(getattr(input, "array", input), offset, dim1, dim2).shape)
+    region = tuple(diagonal(arrays.outline(getattr(input, "array", input)), offset, dim1, dim2).shape)
     if tuple(src.shape) != region:
         raise ShapeError(
             f"diagonal_scatter: expected src to have a size equal to the slice of self, {region}, got {tuple(src.shape)}."

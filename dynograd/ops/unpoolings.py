@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd import arrays
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed
@@ -83,6 +84,7 @@ def _unpool(
         raise DtypeError(
             f"{who}: elements in indices should be type int64, got {indices.dtype}. Pass what max_pool returned."
         )
+    index = arrays.all_values(index)
     found = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes), who)
     if found is not None:
         raise ShapeError(

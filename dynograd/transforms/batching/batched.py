@@ -11,15 +11,17 @@ a tensor that moves, so `jvp` and the tape only ever see whole batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
 
-from dynograd import arrays
+from dynograd import arrays, randomness
 from dynograd.arrays import CudaArray
 from dynograd.errors import InplaceError
 from dynograd.interpreter import TENSORS, named_outputs
+from dynograd.kernels import kernel
 from dynograd.ops.op import Op, registry
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
@@ -34,16 +36,20 @@ class BatchError(RuntimeError):
 class Level:
     """One running call of `vmap`: how many examples, and what random ops do."""
 
-    def __init__(self, size: int, randomness: str) -> None:
-        self.size, self.randomness, self.number = size, randomness, 0
+    def __init__(self, size: int, draws: str) -> None:
+        self.size, self.randomness, self.number = size, draws, 0
 
     def __enter__(self) -> Level:
+        from dynograd.transforms.batching.draws import draw_inside
+
+        randomness.takers.append(draw_inside)
         _active.levels.append(self)
         self.number = len(_active.levels)
         return self
 
     def __exit__(self, *error: Any) -> None:
         _active.levels.remove(self)
+        randomness.takers.pop()
         self.number = 0
 
 
@@ -60,6 +66,16 @@ RULES: dict[str, Callable[[Call], Any]] = {}
 def active_levels() -> list[Level]:
     """The calls of `vmap` that are running, the outermost first."""
     return list(_active.levels)
+
+
+@contextmanager
+def without_last_level() -> Iterator[None]:
+    """Inside, the innermost `vmap` does not run."""
+    level = _active.levels.pop()
+    try:
+        yield
+    finally:
+        _active.levels.append(level)
 
 
 def vmap_fallbacks(clear: bool = False) -> dict[str, int]:
@@ -90,6 +106,12 @@ class _Shown(numpy.ndarray):
 
     everything: Any  # the examples of all levels, for checks of values
 
+    @staticmethod
+    def __dynograd_kernel__(family: str, name: str) -> Any:
+        if name in _ABOUT_SHAPES:
+            return kernel(family, name, 0)
+        raise _no_value(f"{name}()")
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         raise _no_value(f"numpy.{ufunc.__name__}")
 
@@ -108,6 +130,7 @@ class _Shown(numpy.ndarray):
         raise _no_value("astype()")
 
 
+_ABOUT_SHAPES = {"attends_in_tiles", "causal_mask", "in_one_pass", "pays"}
 _SHAPES_ONLY = {numpy.zeros_like, numpy.ones_like, numpy.empty_like, numpy.full_like, numpy.shape, numpy.ndim, numpy.size}
 
 
@@ -131,7 +154,8 @@ class Batched(Tensor):
         inner = self.inner.array
         if type(inner) is CudaArray:
             return inner[0]
-        shown = numpy.broadcast_to(numpy.empty((), inner.dtype), inner.shape[1:]).view(_Shown)
+        first = inner[0, ...] if len(inner) else numpy.empty(inner.shape[1:], inner.dtype)
+        shown = first.view(_Shown)
         shown.everything = arrays.all_values(inner)
         return shown
 
@@ -240,6 +264,10 @@ class Batched(Tensor):
         from dynograd.transforms.batching.functions import run_function
 
         return run_function(function, args, kwargs)
+
+    @staticmethod
+    def __dynograd_in_turn__(function: Any, args: tuple, kwargs: dict) -> Any:
+        return in_turn(function, args, kwargs)
 
     @staticmethod
     def __dynograd_write__(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -> Any:
@@ -460,6 +488,22 @@ def one_by_one(call: Call) -> Any:
         return _stacked(call, results)
     made = [_stacked(call, list(parts)) for parts in zip(*results, strict=True)]
     return type(first)(*made) if hasattr(first, "_fields") else tuple(made)
+
+
+def in_turn(function: Any, args: tuple, kwargs: dict) -> Any:
+    """A function that reads values, on each example, results stacked."""
+    level = highest_level((*args, *kwargs.values()))
+    assert level is not None
+    _fallbacks[function.__name__] = _fallbacks.get(function.__name__, 0) + 1
+
+    def one(value: Any, number: int) -> Any:
+        return example(value.inner, number) if type(value) is Batched and value.level is level else value
+
+    results = [
+        function(*[one(value, number) for value in args], **{key: one(value, number) for key, value in kwargs.items()})
+        for number in range(level.size)
+    ]
+    return make_batched(level, run("stack", results, 0))
 
 
 def _stacked(call: Call, parts: list[Any]) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from dynograd import dtypes
+from dynograd.kernels import kernel
+from dynograd.random_streams import default_generator
 from dynograd.tensor import Tensor
 from dynograd.transforms.batching.batched import Call, make_batched, rule, run
 
@@ -51,12 +54,12 @@ def _settle_dtypes(call: Call, values: dict[str, Any]) -> None:
             values[name] = run("to_copy", values[name], kind)
 
 
-@rule("absolute_power", "signed_power", "zero_nan", "not_nan", "to_copy", "ones_of", "scaled", "whole_places", "to_device")
+@rule("absolute_power", "signed_power", "zero_nan", "not_nan", "to_copy", "ones_of", "scaled", "whole_places", "to_device", "angle", "modulus", "view_as_real", "view_as_complex")
 def one_operand(call: Call) -> Any:
     return call.with_()
 
 
-@rule("ties", "binary_cross_entropy")
+@rule("ties", "binary_cross_entropy", "complex")
 def of_one_shape(call: Call) -> Any:
     values = {name: call.front(name) for name in call.op.array_names}
     return call.with_(**values)
@@ -80,7 +83,10 @@ def masked(call: Call, inner: Any, shape: tuple, p: float, key: Any) -> Any:
         raise random_error(call.op.name)
     rank = inner.ndim - 1
     lead = (1,) * (rank - len(shape))
-    size = call.size if randomness == "different" else 1
+    size = 1
+    if randomness == "different":  # a place in the stream for masks of all examples
+        size = call.size
+        key = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", size * prod(shape)))
     return run("dropout", inner, (size, *lead, *shape), p, key)
 
 

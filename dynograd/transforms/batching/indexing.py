@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays, dtypes
-from dynograd.tensor import wrap
+from dynograd import dtypes
+from dynograd.creation import arange
 from dynograd.transforms.batching.batched import Batched, BatchError, Call, as_tensor, rule, run
 
 __all__: list[str] = []
@@ -15,7 +15,8 @@ _FULL = slice(None)
 
 def numbers(call: Call, rank: int) -> Any:
     """0, 1, ... of the examples, with `rank` dims of size 1 behind."""
-    return wrap(arrays.arange(call.size).reshape((call.size, *(1,) * rank)))
+    place = next(call[name].device for name in call.op.array_names if hasattr(call[name], "device"))
+    return run("view", arange(call.size, device=place), (call.size, *(1,) * rank))
 
 
 def _indices(call: Call) -> tuple[list[Any], int] | None:
@@ -111,6 +112,8 @@ class Places:
 
 @rule("index")
 def index(call: Call) -> Any:
+    if _indices(call) is None:
+        raise _mask_error(call.op.name)
     if "input" not in call.batched and all(
         not (type(one) is Batched and one.level is call.level) or one.dtype is not dtypes.bool
         for one in call.original["indices"]
@@ -134,17 +137,35 @@ def index_backward(call: Call) -> Any:
 
 @rule("index_put_at")
 def index_put_at(call: Call) -> Any:
-    places = Places(call, call["template"])
     inner = call.front("input")
     values = call["values"]
+    if _indices(call) is None:
+        return _put_masked(call, inner, values)
+    places = Places(call, call["template"])
     if values is not None:
         picked = places.out(run("index", inner.detach(), places.indices, places.template))
         values = as_tensor(values)
         if "values" in call.batched:
             shape = tuple(values.shape)
+            while len(shape) > picked.ndim and shape[1] == 1:
+                shape = (shape[0], *shape[2:])
             values = run("view", values, (shape[0], *(1,) * (picked.ndim - len(shape)), *shape[1:]))
         values = places.back(run("expand", values, tuple(picked.shape)))
     return run("index_put_at", inner, values, places.indices, places.template, call["accumulate"])
+
+
+def _put_masked(call: Call, inner: Any, values: Any) -> Any:
+    """One number written where a mask of each example's own is True."""
+    masks = call.original["indices"]
+    value = 0.0 if values is None else as_tensor(values)
+    if len(masks) > 1 or call["template"] != (0,) or (values is not None and call.rank("values")):
+        raise _mask_error(call.op.name)
+    mask = masks[0].inner
+    lead = (1,) * (inner.ndim - 1)
+    mask = run("view", mask, (*mask.shape, *(1,) * (inner.ndim - mask.ndim)))
+    if values is not None and "values" in call.batched:
+        value = run("view", value, (call.size, *lead))
+    return run("where", mask, run("add", inner, value) if call["accumulate"] else value, inner)
 
 
 # --- along one dim -----------------------------------------------------------------------------------------------------------
@@ -232,6 +253,14 @@ def isin(call: Call) -> Any:
 def searchsorted(call: Call) -> Any:
     if "sorted_sequence" not in call.batched and call["sorter"] is None and call.rank("sorted_sequence") == 1:
         return call.with_()
+    if call.rank("sorted_sequence") == 1:  # one row of each example: all its values are one row too
+        values = call.front("input")
+        names = [name for name in ("sorted_sequence", "sorter") if call[name] is not None]
+        count = 1
+        for size in values.shape[1:]:
+            count *= size
+        flat = run("view", values, (call.size, count))
+        return run("view", call.with_(**_fronts(call, *names), input=flat), tuple(values.shape))
     if call.rank("sorted_sequence") == call.rank("input") and call.rank("input"):
         names = [name for name in call.op.array_names if call[name] is not None]
         return call.with_(**_fronts(call, *names))

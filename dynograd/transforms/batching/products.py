@@ -110,7 +110,10 @@ def _fill(value: Any, rank: int, other: int) -> Any:
 @rule("linear")
 def linear(call: Call) -> Any:
     x, weight, bias = call["input"], call["weight"], call["bias"]
-    if weight.ndim - ("weight" in call.batched) != 2 or not call.rank("input") or call.size == 0:
+    if call.rank("weight") == 1 and call.rank("input"):
+        found = run("matmul", call.original["input"], call.original["weight"])
+        return (found if bias is None else run("add", found, call.original["bias"])).inner
+    if call.rank("weight") != 2 or not call.rank("input") or call.size == 0:
         return NotImplemented
     if "weight" not in call.batched and "bias" not in call.batched:
         return call.with_()

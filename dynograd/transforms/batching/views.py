@@ -91,6 +91,11 @@ def flip(call: Call) -> Any:
     return call.with_(dims=tuple([place + 1 for place in call["dims"]]))
 
 
+@rule("fft_complex", "fft_half", "fft_from_half")
+def transform(call: Call) -> Any:
+    return call.with_(dims=tuple([place + 1 for place in call["dims"]]))
+
+
 @rule("roll")
 def roll(call: Call) -> Any:
     if not call["dims"]:

@@ -1,0 +1,89 @@
+"""Random functions inside `vmap`: an error, one draw for every example, or one draw that all share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.transforms.batching.batched import (
+    BatchError,
+    Batched,
+    active_levels,
+    example,
+    make_batched,
+    run,
+    without_last_level,
+)
+from dynograd.transforms.batching.elementwise import random_error
+
+__all__ = ["draw_inside"]
+
+_BY_SIZE = {"rand", "randn"}
+_LIKE = {"rand_like", "randn_like", "randint_like"}
+_BY_ELEMENT = {"bernoulli", "normal"}
+
+
+def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
+    """A random function called while a `vmap` runs in this thread (perhaps)."""
+    levels = active_levels()
+    if not levels:
+        return function(*args, **kwargs)
+    level = levels[-1]
+    name = function.__name__
+    if level.randomness == "error":
+        raise random_error(name)
+    first = args[0] if args else kwargs.get("input")
+    batched = [one for one in (*args, *kwargs.values()) if type(one) is Batched and one.level is level]
+    again = getattr(function, "__wrapped__", function)
+    with without_last_level():
+        if name.endswith("_"):
+            return _fill(level, again, name, first, args, kwargs)
+        if level.randomness == "same":
+            if not batched:
+                return _called(again, args, kwargs)
+            if name in _LIKE:
+                return _called(again, (example(first.inner, 0), *args[1:]), kwargs)
+            raise BatchError(
+                f"vmap: {name} of a tensor that differs from example to example cannot draw the same for all. Pass "
+                f"randomness='different' to vmap."
+            )
+        if name in _LIKE and batched:
+            return make_batched(level, _called(again, (first.inner, *args[1:]), kwargs))
+        if name in _BY_SIZE and not kwargs.get("out"):
+            size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+            return make_batched(level, _called(again, (level.size, *size), kwargs))
+        if name in _BY_ELEMENT and batched and len(args) == 1 and not kwargs:
+            return make_batched(level, _called(again, (first.inner,), kwargs))
+        return make_batched(level, run("stack", [_of_example(level, again, args, kwargs, k) for k in range(level.size)], 0))
+
+
+def _of_example(level: Any, function: Any, args: tuple, kwargs: dict, number: int) -> Any:
+    def one(value: Any) -> Any:
+        return example(value.inner, number) if type(value) is Batched and value.level is level else value
+
+    return _called(function, tuple([one(value) for value in args]), {key: one(value) for key, value in kwargs.items()})
+
+
+def _called(function: Any, args: tuple, kwargs: dict) -> Any:
+    """The function, at the next level out."""
+    return draw_inside(function, args, kwargs)
+
+
+def _fill(level: Any, function: Any, name: str, target: Any, args: tuple, kwargs: dict) -> Any:
+    """x.normal_() and the like."""
+    if not (type(target) is Batched and target.level is level):
+        if level.randomness == "different":
+            raise BatchError(
+                f"vmap: {name} would write a different draw for each example into a tensor that all examples share. Use an out-of-place "
+                f"function, or randomness='same'."
+            )
+        _called(function, args, kwargs)
+        return target
+    if any(type(one) is Batched for one in args[1:]):
+        raise BatchError(f"vmap: {name} takes numbers inside vmap, not one value per example. Use bernoulli(p) or normal(mean, std).")
+    if level.randomness == "same":
+        drawn = run("clone", example(target.inner.detach(), 0))
+        _called(function, (drawn, *args[1:]), kwargs)
+        target.copy_(drawn)
+    else:
+        _called(function, (target.inner, *args[1:]), kwargs)
+    return target
