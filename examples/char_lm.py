@@ -64,7 +64,8 @@ def evaluate(model, text, length):
 def write(model, alphabet, prompt, count, temperature):
     """`prompt` and `count` characters after it, each drawn from softmax(scores / temperature)."""
     model.eval()
-    ids = torch.tensor([[alphabet.index(character) for character in prompt]])
+    device = next(model.parameters()).device
+    ids = torch.tensor([[alphabet.index(character) for character in prompt]], device=device)
     text, state = prompt, None
     for _ in range(count):
         scores, state = model(ids, state)
@@ -84,9 +85,12 @@ def main(
     temperature=0.8,
     characters=500,
     hidden=256,
+    device=None,
 ):
     """Trains `steps` steps of `batch_size` x `length` characters, prints bits per character and a drawn text.
 
+    Args:
+        device: where to train (None: on a GPU where there is one).
     Returns:
         dict of valid_bits (per character of the last tenth of the text, which is not trained on) and text.
     """
@@ -100,11 +104,12 @@ def main(
         raise ValueError(
             f"char_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}."
         )
-    ids = torch.tensor([number[character] for character in whole])
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    ids = torch.tensor([number[character] for character in whole], device=device)
     border = len(ids) * 9 // 10
     train, valid = in_rows(ids[:border], batch_size), in_rows(ids[border:], batch_size)
 
-    model = CharacterModel(len(alphabet), hidden=hidden)
+    model = CharacterModel(len(alphabet), hidden=hidden).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     started = time.perf_counter()
@@ -147,6 +152,7 @@ def parse(arguments=None):
     parser.add_argument("--prompt", default="ROMEO:", help="what the drawn text begins with (%(default)s)")
     parser.add_argument("--temperature", type=float, default=0.8, help="below 1 bolder, above 1 wilder (%(default)s)")
     parser.add_argument("--characters", type=int, default=500, help="to draw (%(default)s)")
+    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
     return parser.parse_args(arguments)
 
 

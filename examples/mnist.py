@@ -60,11 +60,12 @@ def shifted(images, furthest=2):
 
 
 @torch.no_grad()
-def evaluate(model, batches):
+def evaluate(model, batches, device):
     """(mean loss, accuracy)."""
     model.eval()
     loss = right = count = 0
     for images, labels in batches:
+        images, labels = images.to(device), labels.to(device)
         scores = model(images)
         loss += F.cross_entropy(scores, labels, reduction="sum").item()
         right += (scores.argmax(1) == labels).sum().item()
@@ -72,21 +73,25 @@ def evaluate(model, batches):
     return loss / count, right / count
 
 
-def main(steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, checkpoint=CHECKPOINT, images=None):
+def main(
+    steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, device=None, checkpoint=CHECKPOINT, images=None
+):
     """Trains on 10,000 images, tests on the official 10,000 and saves the weights.
 
     Args:
         steps: stop after so many (None: after `epochs`).
+        device: where to train (None: on a GPU where there is one).
         images: use only so many of each set (None: all).
     Returns:
         dict of test_accuracy and test_loss.
     """
     torch.manual_seed(seed)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     train, test = (TensorDataset(*(whole[:images] for whole in read_digits(name))) for name in ("train10k", "t10k"))
     train_batches = DataLoader(train, batch_size, shuffle=True)
     test_batches = DataLoader(test, 500)
 
-    model = ConvNet()
+    model = ConvNet().to(device)
     total = min(steps or sys.maxsize, epochs * len(train_batches))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=total)
@@ -98,6 +103,7 @@ def main(steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, checkp
         epoch += 1
         model.train()
         for digits, labels in train_batches:
+            digits, labels = digits.to(device), labels.to(device)
             loss = F.cross_entropy(model(shifted(digits)), labels)
             optimizer.zero_grad()
             loss.backward()
@@ -109,7 +115,7 @@ def main(steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, checkp
                 break
     bar.close()
 
-    loss, accuracy = evaluate(model, test_batches)
+    loss, accuracy = evaluate(model, test_batches, device)
     Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
     torch.save({"model": model.state_dict(), "test_accuracy": accuracy}, checkpoint)
     print(
@@ -125,6 +131,7 @@ def parse(arguments=None):
     parser.add_argument("--batch-size", type=int, default=64, help="(%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=3e-3, help="highest of the cycle (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
     parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help="file of the weights (%(default)s)")
     return parser.parse_args(arguments)
 
