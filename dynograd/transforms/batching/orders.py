@@ -31,9 +31,4 @@ def recurrence(call: Call) -> Any:
 
 @rule("cross")
 def cross(call: Call) -> Any:
-    from dynograd.transforms.batching.elementwise import aligned
-
-    rank = max(call.rank("input"), call.rank("other"))
-    values = aligned(call, ("input", "other"))
-    dim = call["dim"]
-    return call.with_(**values, dim=dim if dim < 0 else dim + 1 if rank else dim)
+    return call.with_(input=call.front("input"), other=call.front("other"), dim=call["dim"] + 1)

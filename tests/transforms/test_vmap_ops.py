@@ -1,0 +1,182 @@
+"""`vmap` of every op: the rows of `tests/ops`, run on three examples at once, equal the same op on each of them.
+
+Each row is tried with all arguments batched, with the first alone and with all but the first; then the gradient inside vmap.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import warnings
+
+import numpy
+import pytest
+
+from dynograd import func
+from dynograd.tensor import Tensor, wrap
+from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
+
+HERE = pathlib.Path(__file__).parent
+SIZE = 3
+
+# What cannot be one tensor, because its size or structure depends on values that differ, or what reads values as Python numbers.
+REFUSED = {
+    "where-indices": "as many results as there are True",
+    "allclose": "gives a Python bool",
+    "equal": "gives a Python bool",
+    "getitem-mask-and-array": "as many results as there are True",
+    "index_put-mask-accumulate": "as many values as there are True",
+    "index_put-mask": "as many values as there are True",
+    "nonzero": "as many results as there are True",
+    "argwhere": "as many results as there are True",
+    "bincount": "as many counts as the largest number",
+    "unique": "as many results as there are distinct elements",
+    "unique_consecutive": "as many results as there are distinct elements",
+    "masked_select": "as many results as there are True",
+    "quantile": "q is read as numbers",
+    "nanquantile": "q is read as numbers",
+    "repeat_interleave": "sizes come from a tensor",
+    "tensor_split": "sizes come from a tensor",
+    "lstm_layer-packed": "the lengths of packed sequences are sizes",
+    "gru_layer-packed": "the lengths of packed sequences are sizes",
+    "rnn_layer-packed": "the lengths of packed sequences are sizes",
+    "istft": "the window is checked by its values",
+    "dropout": "random: see test_vmap.py",
+    "dropout1d": "random: see test_vmap.py",
+    "dropout2d": "random: see test_vmap.py",
+    "dropout3d": "random: see test_vmap.py",
+    "dropout_add": "random: see test_vmap.py",
+    "alpha_dropout": "random: see test_vmap.py",
+    "feature_alpha_dropout": "random: see test_vmap.py",
+}
+# Ops that run once per example. May only shrink.
+LOOPED = {
+    "as_strided",
+    "embedding_bag",
+    "identity_like",
+    "masked_scatter",
+    "multilabel_margin_loss",
+    "unfold",
+    "view_as_dtype",
+}
+
+
+def rows():
+    for path in sorted((HERE.parent / "ops").glob("test_*.py")):
+        spec = importlib.util.spec_from_file_location(f"rows_of_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for value in vars(module).values():
+            for row in getattr(value, "rows", ()) if callable(value) else ():
+                title = row.name.rpartition(".")[2] + ("" if row.id is None else f"-{row.id}")
+                if row.dtypes:
+                    yield pytest.param(row, id=f"{path.stem[5:]}-{title}")
+
+
+def batch_of(array, rng):
+    """Three arrays like `array`: floating values are scaled a little, so that they stay in the op's domain; others change places."""
+    if array.dtype.kind == "f":
+        return numpy.stack([array * (1 - 0.03 * number * rng.random(array.shape)) for number in range(SIZE)])
+    if array.dtype.kind in "iu" and array.ndim:
+        return numpy.stack([array, array[::-1], numpy.roll(array, 1)])
+    return numpy.stack([array] * SIZE)
+
+
+def refused(row):
+    name = row.name.rpartition(".")[2]
+    title = name if row.id is None else f"{name}-{row.id}"
+    return name in REFUSED or any(title.startswith(one) for one in REFUSED if "-" in one)
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_row(row):
+    try:
+        subject = Subject(row)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
+    arguments = draw(row).map(lambda array: converted(array, name))
+    leaves = arguments.leaves()
+    if not leaves:
+        pytest.skip("no tensor among the arguments")
+    rng = numpy.random.default_rng(11)
+    wide = [batch_of(array, rng) for array in leaves]
+    ways = {(True,) * len(leaves), (True, *[False] * (len(leaves) - 1)), (False, *[True] * (len(leaves) - 1))}
+    tried = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for way in sorted(ways - {(False,)}):
+            tried += check(subject, arguments, leaves, wide, way)
+    if not tried:
+        pytest.skip("the op does not take these examples one by one")
+
+
+def check(subject, arguments, leaves, wide, way):
+    """Whether there was something to compare: batched arguments where `way` says so, the first example's elsewhere."""
+
+    def given(number):
+        return [
+            wrap(many[number].copy()) if batched else wrap(one.copy())
+            for one, many, batched in zip(leaves, wide, way, strict=True)
+        ]
+
+    def run(*values):
+        return tuple(
+            one for one in as_tuple(subject.run(arguments.with_leaves(values))) if isinstance(one, Tensor)
+        )
+
+    try:
+        expected = [run(*given(number)) for number in range(SIZE)]
+    except (ValueError, IndexError, RuntimeError, TypeError):
+        return False  # examples outside the op's domain
+    inputs = [wrap(many.copy()) if batched else wrap(one.copy()) for one, many, batched in zip(leaves, wide, way, strict=True)]
+    dims = tuple(0 if batched else None for batched in way)
+    func.vmap_fallbacks(clear=True)
+    try:
+        compare(func.vmap(run, dims)(*inputs), expected, 1e-5)
+    except RuntimeError as error:
+        assert refused(subject.row) and "vmap" in str(error), error
+        return True
+    loops = set(func.vmap_fallbacks(clear=True))
+    floating = [place for place, one in enumerate(leaves) if one.dtype.kind == "f"]
+    if subject.differentiable and subject.row.grad is not False and floating:
+        loops |= check_gradient(subject, run, given, inputs, dims, floating)
+    assert loops <= LOOPED, f"{loops - LOOPED} have no batch rule"
+    return True
+
+
+def check_gradient(subject, run, given, inputs, dims, floating):
+    def gradients(*values):
+        def loss(*moving):
+            full = list(values)
+            for place, one in zip(floating, moving, strict=True):
+                full[place] = one
+            rng = numpy.random.default_rng(2)
+            total = 0.0
+            for one in run(*full):
+                if one.dtype.is_floating_point:
+                    factor = wrap(rng.uniform(-1, 1, tuple(one.shape)).astype(one.dtype.numpy))
+                    total = total + (one * factor).sum()
+            return total
+
+        return func.grad(loss, tuple(range(len(floating))))(*[values[place] for place in floating])
+
+    try:
+        expected = [gradients(*given(number)) for number in range(SIZE)]
+    except RuntimeError:
+        return set()  # nothing to differentiate
+    try:
+        compare(func.vmap(gradients, dims)(*inputs), expected, 1e-4)
+    except RuntimeError as error:  # an argument that is read as numbers gets one gradient, so one value, per example
+        assert refused(subject.row) and "vmap" in str(error), error
+    return set(func.vmap_fallbacks(clear=True))
+
+
+def compare(found, expected, tolerance):
+    for number in range(SIZE):
+        for one, other in zip(found, expected[number], strict=True):
+            assert one.dtype is other.dtype
+            assert tuple(one.shape[1:]) == tuple(other.shape)
+            numpy.testing.assert_allclose(
+                widened(one.array[number]), widened(other.array), rtol=tolerance, atol=tolerance / 10
+            )
