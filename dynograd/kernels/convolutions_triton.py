@@ -54,9 +54,9 @@ _SINGLE = {
     variants=[
         _HALF,
         dict(_HALF, TURNED=True, PLANE=4, BN=64),
-        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1, spills=16),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, spills=16),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1, spills=16),
+        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1, spills=32),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, spills=32),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1, spills=32),
         dict(_SINGLE, BM=128, BN=64, BK=32, PRECISION="tf32"),
         {**_SINGLE, "x": "*fp64", "weight": "*fp64", "y": "*fp64", "bias": "*fp64", "X_UNIT": 2, "W_UNIT": 2, "Y_UNIT": 2, "BM": 64, "BN": 32,
          "BK": 16, "num_warps": 4},
@@ -157,7 +157,7 @@ _WEIGHTS: dict[str, Any] = dict(
 
 @triton_kernel(
     variants=[
-        dict(_WEIGHTS, spills=16),
+        dict(_WEIGHTS, spills=32),
         dict(_WEIGHTS, FLAT=True, BM=64, BN=32, BK=32, num_warps=4, X_UNIT=1),
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 16, "num_warps": 4},
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 32, "num_warps": 4,
@@ -248,7 +248,7 @@ _DEPTHWISE: dict[str, Any] = dict(
             "bias": "*fp32",
             "LAST": False,
             "UNIT": 1,
-            "spills": 16,
+            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
@@ -260,7 +260,7 @@ _DEPTHWISE: dict[str, Any] = dict(
             "bias": "*fp64",
             "LAST": False,
             "UNIT": 1,
-            "spills": 16,
+            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
@@ -318,7 +318,7 @@ _DEPTHWISE_WEIGHTS: dict[str, Any] = dict(
 @triton_kernel(
     variants=[
         _DEPTHWISE_WEIGHTS,
-        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "UNIT": 1, "spills": 16, "BP": 1024, "BC": 1},
+        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "UNIT": 1, "spills": 32, "BP": 1024, "BC": 1},
         {
             **_DEPTHWISE_WEIGHTS,
             "x": "*fp64",
@@ -326,7 +326,7 @@ _DEPTHWISE_WEIGHTS: dict[str, Any] = dict(
             "parts": "*fp64",
             "LAST": False,
             "UNIT": 1,
-            "spills": 16,
+            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
