@@ -130,6 +130,7 @@ def _run(planned, x, weight, bias, shape, stride, padding, dilation, groups):
             _plans.clear()
         options = three(stride, 1), three(padding, 0), three(dilation, 1), groups
         plan = _plans[key] = planned(_Ghosts(x, weight), bias is not None, shape, *options)
+    bias = bias if bias is None or bias.is_contiguous else bias.copy()
     x = channels_last(x) if plan.turns_x else x
     weight = channels_last(weight) if plan.turns_weight else weight
     out = of_layout(plan.out)
