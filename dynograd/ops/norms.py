@@ -13,7 +13,7 @@ from dynograd.ops.arithmetic import abs, conj, maximum, minimum
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.extremes import tie_shares
 from dynograd.ops.matmuls import matmul
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, registry
 from dynograd.ops.reductions import kept, reduced_dims, sum_dims
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import normalize_dim
@@ -95,7 +95,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
 
     Args:
-        p: a number, inf or -inf; 0 counts the elements that are not 0; "fro" is 2.
+        p: a number, inf or -inf; 0 counts the elements that are not 0; "fro" is 2, "nuc" the sum of the singular values of matrices.
         dtype: converts `input` first.
     Raises:
         DtypeError: an integer input without `dtype`.
@@ -108,10 +108,11 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     """
     if p is None or p == "fro":
         p = 2
+    if p == "nuc":
+        places = (-2, -1) if dim is None and len(input.shape) == 2 else dim
+        return registry["linalg_matrix_norm"].function(input, "nuc", places, keepdim, dtype=dtype)
     if isinstance(p, str):
-        raise RuntimeError(
-            f"norm: expected p to be a number, inf, -inf or 'fro', got {p!r}. Norms of singular values are in linalg."
-        )
+        raise RuntimeError(f"norm: expected p to be a number, inf, -inf, 'fro' or 'nuc', got {p!r}.")
     return vector_norm(input, p, dim, keepdim, dtype)
 
 
