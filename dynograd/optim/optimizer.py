@@ -74,7 +74,10 @@ class Optimizer(HookMethods):
     """
 
     elementwise = False
-    """Whether states are tensors of the parameter's shape, and `step`; loading checks their shapes."""
+    """Whether states are tensors of the parameter's shape, and the counters; loading checks their shapes."""
+
+    counters: tuple[str, ...] = ("step",)
+    """States of one number, which keep their own dtype."""
 
     defaults: dict[str, Any]
     state: defaultdict[Any, dict[str, Any]]

@@ -67,9 +67,9 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
             state[number] = held
             continue
         p, group = by_number[number]
-        state[p] = _fitted(p, held, group, None)
+        state[p] = _fitted(p, held, group, None, optimizer.counters)
         if optimizer.elementwise:
-            _check_shapes(number, p, state[p])
+            _check_shapes(number, p, state[p], optimizer.counters)
     for group, other in zip(groups, saved):
         other["params"] = group["params"]
         if "param_names" in group:
@@ -77,36 +77,37 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
     return state, saved
 
 
-def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any) -> Any:
+def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any, counters: tuple[str, ...]) -> Any:
     """A copy of a state's value, its tensors in the dtype that `p` wants."""
     if isinstance(value, Tensor):
-        return wrap(_in_dtype(p, _brought(p, value.array, group, name), group, name))
+        value = value.array
     if arrays.is_array(value):
-        return wrap(_in_dtype(p, _brought(p, value, group, name), group, name))
+        counts = name in counters
+        return wrap(_in_dtype(p, _brought(p, value, group, counts), group, counts))
     if isinstance(value, dict):
-        return {key: _fitted(p, inner, group, key) for key, inner in value.items()}
+        return {key: _fitted(p, inner, group, key, counters) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return type(value)(_fitted(p, inner, group, None) for inner in value)
+        return type(value)(_fitted(p, inner, group, None, counters) for inner in value)
     return value
 
 
-def _brought(p: Tensor, array: Any, group: dict[str, Any], name: Any) -> Any:
+def _brought(p: Tensor, array: Any, group: dict[str, Any], counts: bool) -> Any:
     """A copy on the parameter's device; step counters that no kernel counts stay where they are."""
     device = arrays.device_of(p.array)
-    if arrays.device_of(array) == device or (name == "step" and not _counts_on_device(group)):
+    if arrays.device_of(array) == device or (counts and not _counts_on_device(group)):
         return arrays.copy(array)
     return arrays.to_device(array, device)
 
 
-def _in_dtype(p: Tensor, array: Any, group: dict[str, Any], name: Any) -> Any:
-    if name == "step":
+def _in_dtype(p: Tensor, array: Any, group: dict[str, Any], counts: bool) -> Any:
+    if counts:
         return arrays.cast(array, dtypes.float32) if group.get("fused") or group.get("capturable") else array
     return arrays.cast(array, p.dtype) if p.is_floating_point() else array
 
 
-def _check_shapes(number: Any, p: Tensor, state: dict[str, Any]) -> None:
+def _check_shapes(number: Any, p: Tensor, state: dict[str, Any], counters: tuple[str, ...]) -> None:
     for name, value in state.items():
-        if name != "step" and isinstance(value, Tensor) and value.array.shape != p.array.shape:
+        if name not in counters and isinstance(value, Tensor) and value.array.shape != p.array.shape:
             raise ShapeError(
                 f"load_state_dict: {name} of parameter {number} has shape {tuple(value.array.shape)}, but the parameter has shape "
                 f"{tuple(p.array.shape)}. Is the state of another model, or are the parameters in another order?"

@@ -190,7 +190,7 @@ def check_shapes(optimizer: Any, p: Tensor, state: dict[str, Any], names: tuple[
         raise shape_error(optimizer, "gradient", p._grad.array, array)
     for name in names:
         value = state.get(name)
-        if name != "step" and isinstance(value, Tensor) and value.array.shape != array.shape:
+        if name not in optimizer.counters and isinstance(value, Tensor) and value.array.shape != array.shape:
             raise shape_error(optimizer, name, value.array, array)
 
 

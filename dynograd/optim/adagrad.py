@@ -1,0 +1,97 @@
+"""Adagrad: rates that shrink where gradients have been large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
+from dynograd.optim.optimizer import ParamsT
+from dynograd.optim.options import check_flags, check_range
+from dynograd.optim.states import new_step
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(Elementwise):
+    """Steps divided, element by element, by the root of the sum of all squared gradients so far.
+
+    g = gradient + weight_decay * p; s = s + g**2; then at step t p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps).
+
+    Args:
+        lr: the learning rate, a number or a tensor of one element.
+        lr_decay: how fast the learning rate falls.
+        weight_decay: the L2 penalty, added to the gradient.
+        initial_accumulator_value: s before the first step. States are made with the optimizer, not at the first step.
+        eps: added to the root.
+        foreach, fused: accepted; `fused` keeps the counter on the parameter's device.
+        maximize: go up instead of down.
+        differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, 2011 (JMLR 12),
+        figure 1, diagonal form.
+
+    >>> w = tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.9000, -1.9000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_common("Adagrad", lr, eps, weight_decay)
+        check_range("Adagrad", "lr_decay value", lr_decay)
+        check_range("Adagrad", "initial_accumulator_value value", initial_accumulator_value)
+        check_flags("Adagrad", fused, foreach, differentiable)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p] = self.init_state(p, group)
+
+    def share_memory(self) -> None:
+        """Moves the sums into memory that worker processes share."""
+        for held in self.state.values():
+            held["sum"].share_memory_()
+
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("sum",)
+
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        total, start = arrays.zeros_like(p.array), self.defaults["initial_accumulator_value"]
+        if start:
+            arrays.write(total, complex(start, start) if p.is_complex() else start)
+        return {"step": new_step(group, p), "sum": wrap(total)}
+
+    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        size = rate(group) / (1 + (counted(state) - 1) * group["lr_decay"])
+        p, g, total = real(p, g, state["sum"])
+        g = directed(p, g, group)
+        total.addcmul_(g, g)
+        move(p, g, added(total.sqrt(), group["eps"], group), size)

@@ -1,0 +1,76 @@
+"""Adamax: Adam by the largest gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, move, rate, real
+from dynograd.optim.optimizer import ParamsT
+from dynograd.tensor import Tensor
+
+__all__ = ["Adamax"]
+
+
+class Adamax(Elementwise):
+    """Adam that divides by a fading maximum of the gradients' sizes instead of the root of their mean square.
+
+    g = gradient + weight_decay * p; m = beta1 * m + (1 - beta1) * g; u = max(beta2 * u, |g| + eps); then at step t
+    p = p - lr / (1 - beta1**t) * m / u.
+
+    Args:
+        lr: the learning rate, a number or a tensor of one element.
+        betas: how much of the mean and of the maximum is kept at each step.
+        eps: added to the sizes, so that nothing is divided by 0.
+        weight_decay: the L2 penalty, added to the gradient.
+        maximize: go up instead of down.
+        foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
+        differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 2, with PyTorch's eps.
+
+    >>> w = tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.Adamax([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.9000, -1.9000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_common("Adamax", lr, eps, weight_decay, betas)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
+        )
+
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("exp_avg", "exp_inf")
+
+    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        (beta1, beta2), step = group["betas"], counted(state)
+        p, g, mean, largest = real(p, g, state["exp_avg"], state["exp_inf"])
+        g = directed(p, g, group)
+        mean.lerp_(g, 1 - beta1)
+        largest.mul_(beta2)
+        largest.copy_((g.abs() + group["eps"]).maximum(largest.clone() if group["differentiable"] else largest))
+        move(p, mean, largest, rate(group) / (1 - beta1**step))

@@ -1,0 +1,101 @@
+"""NAdam: Adam with Nesterov momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
+from dynograd.optim.optimizer import ParamsT
+from dynograd.optim.options import check_range
+from dynograd.optim.states import new_step
+from dynograd.tensor import Tensor
+
+__all__ = ["NAdam"]
+
+
+class NAdam(Elementwise):
+    """Adam that looks ahead along its momentum.
+
+    With Adam's m and v (see Adam) and u_t = beta1 * (1 - 0.96**(t * momentum_decay) / 2), at step t
+    p = p - lr * ((1 - u_t) / (1 - u_1 ... u_t) * g + u_{t+1} / (1 - u_1 ... u_{t+1}) * m) / (sqrt(v / (1 - beta2**t)) + eps).
+
+    Args:
+        lr: the learning rate, a number or a tensor of one element.
+        betas: how much of the means is kept at each step.
+        eps: added to the root.
+        weight_decay: the L2 penalty, added to the gradient.
+        momentum_decay: how fast the momentum grows to beta1.
+        decoupled_weight_decay: shrink p by lr * weight_decay instead, as AdamW does.
+        maximize: go up instead of down.
+        foreach, capturable: accepted; `capturable` keeps the counters on the parameter's device.
+        differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016 (openreview OM0jvwB8jIp57ZJjtNEZ), algorithm 2, with the
+        momentum schedule of Sutskever et al. that it names.
+
+    >>> w = tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = dynograd.optim.NAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.8923, -1.8923], requires_grad=True)
+    """
+
+    counters = ("step", "mu_product")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common("NAdam", lr, eps, weight_decay, betas)
+        check_range("NAdam", "momentum_decay value", momentum_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },
+        )
+
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        made = super().init_state(p, group)
+        product = new_step(group, p)
+        arrays.write(product.array, 1.0)
+        return {"step": made.pop("step"), "mu_product": product} | made
+
+    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        (beta1, beta2), decay, step = group["betas"], group["momentum_decay"], counted(state)
+        lr, weight_decay = rate(group), group["weight_decay"]
+        p, g, mean, square = real(p, g, state["exp_avg"], state["exp_avg_sq"])
+        if weight_decay and group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * weight_decay)
+        g = directed(p, g, group)
+        now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
+        product = float(state["mu_product"].mul_(now).item())
+        mean.lerp_(g, 1 - beta1)
+        square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        root = added((square / (1 - beta2**step)).sqrt(), group["eps"], group)
+        move(p, g, root, lr * (1 - now) / (1 - product))
+        move(p, mean, root, lr * ahead / (1 - product * ahead))
