@@ -5,11 +5,45 @@
 tensor([1.0000, 0.5000])
 """
 
-from typing import Any
-
 from dynograd.errors import LinAlgError
-from dynograd.methods import public_functions as _public_functions
+from dynograd.ops.factorizations import linalg_eig as eig
+from dynograd.ops.factorizations import linalg_eigh as eigh
+from dynograd.ops.factorizations import linalg_eigvals as eigvals
+from dynograd.ops.factorizations import linalg_eigvalsh as eigvalsh
+from dynograd.ops.factorizations import linalg_qr as qr
+from dynograd.ops.factorizations import linalg_svd as svd
+from dynograd.ops.factorizations import linalg_svdvals as svdvals
+from dynograd.ops.least_squares import linalg_lstsq as lstsq
+from dynograd.ops.least_squares import linalg_matrix_rank as matrix_rank
+from dynograd.ops.least_squares import linalg_pinv as pinv
+from dynograd.ops.linear_systems import linalg_cholesky as cholesky
+from dynograd.ops.linear_systems import linalg_cholesky_ex as cholesky_ex
+from dynograd.ops.linear_systems import linalg_det as det
+from dynograd.ops.linear_systems import linalg_inv as inv
+from dynograd.ops.linear_systems import linalg_inv_ex as inv_ex
+from dynograd.ops.linear_systems import linalg_lu as lu
+from dynograd.ops.linear_systems import linalg_lu_factor as lu_factor
+from dynograd.ops.linear_systems import linalg_lu_factor_ex as lu_factor_ex
+from dynograd.ops.linear_systems import linalg_lu_solve as lu_solve
+from dynograd.ops.linear_systems import linalg_slogdet as slogdet
+from dynograd.ops.linear_systems import linalg_solve as solve
+from dynograd.ops.linear_systems import linalg_solve_ex as solve_ex
+from dynograd.ops.linear_systems import linalg_solve_triangular as solve_triangular
+from dynograd.ops.matrix_functions import linalg_cross as cross
+from dynograd.ops.matrix_functions import linalg_diagonal as diagonal
+from dynograd.ops.matrix_functions import linalg_householder_product as householder_product
+from dynograd.ops.matrix_functions import linalg_matmul as matmul
+from dynograd.ops.matrix_functions import linalg_matrix_power as matrix_power
+from dynograd.ops.matrix_functions import linalg_multi_dot as multi_dot
+from dynograd.ops.matrix_functions import linalg_tensorinv as tensorinv
+from dynograd.ops.matrix_functions import linalg_tensorsolve as tensorsolve
+from dynograd.ops.matrix_functions import linalg_vander as vander
 from dynograd.ops.matrix_functions import matrix_exp
+from dynograd.ops.matrix_norms import linalg_cond as cond
+from dynograd.ops.matrix_norms import linalg_matrix_norm as matrix_norm
+from dynograd.ops.matrix_norms import linalg_norm as norm
+from dynograd.ops.matrix_norms import linalg_vecdot as vecdot
+from dynograd.ops.matrix_norms import linalg_vector_norm as vector_norm
 
 __all__ = [
     "LinAlgError",
@@ -52,10 +86,3 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
-
-_known = _public_functions()
-globals().update({_name: _known[f"linalg_{_name}"] for _name in __all__ if f"linalg_{_name}" in _known})
-
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module 'dynograd.linalg' has no attribute {name!r}")

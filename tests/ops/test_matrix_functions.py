@@ -1,0 +1,95 @@
+"""Exponentials of matrices, Vandermonde matrices, reflections, chains and systems of tensors."""
+
+import numpy
+import pytest
+import scipy.linalg
+
+import dynograd
+from tests.ops.harness import Row, error, generate
+from tests.ops.matrices import COARSE, DOUBLES, NUMBERS, in_parts, of_parts, regular
+
+linalg, tensor, zeros, eye = dynograd.linalg, dynograd.tensor, dynograd.zeros, dynograd.eye
+
+
+def bad(call, kind, *words):
+    return error(lambda op: call(), kind, *words)
+
+
+def row(name, reference, **options):
+    return Row(
+        name, reference, **{"dtypes": DOUBLES, "tolerance": COARSE, "method": False, "domain": regular} | options
+    )
+
+
+def exponential(x):
+    return scipy.linalg.expm(x) if x.size else x
+
+
+def reflections(x, tau):
+    found = numpy.eye(*x.shape)
+    for place in reversed(range(len(tau))):
+        v = numpy.where(numpy.arange(len(x)) < place, 0, x[:, place])
+        v[place] = 1
+        found = found - tau[place] * numpy.outer(v, v @ found)
+    return found
+
+
+ROWS = [
+    row("matrix_exp", exponential, shapes=[(2, 3, 3)], dtypes=NUMBERS, method="matrix_exp", errors=[
+        bad(lambda: dynograd.matrix_exp(zeros(2, 3)), RuntimeError, "linalg.matrix_exp: A must be batches of square matrices, but they are 2 by 3 matrices"),
+    ]),
+    row("matrix_exp", of_parts(exponential), function=in_parts(dynograd.matrix_exp), shapes=[(2, 2, 2), (2, 2, 2)], empty=False, id="complex", gradient_tolerance=(1e-3, 1e-5)),
+    row("linalg_vander", lambda x: numpy.stack([numpy.vander(one, increasing=True) for one in x]), shapes=[(2, 3)], ones=False, empty=False, dtypes=(*DOUBLES, "int64"), result="same", domain=(-2, 2), errors=[
+        bad(lambda: linalg.vander(tensor(1.0)), RuntimeError, "N must be greater than 1"),
+        bad(lambda: linalg.vander(zeros(3), N=1), RuntimeError, "N must be greater than 1", "N=1"),
+    ]),
+    row("linalg_vander", lambda x, N: numpy.vander(x, N, increasing=True), shapes=[(3,)], kwargs={"N": 5}, empty=False, id="N"),
+    row("vander", lambda x: numpy.vander(x), shapes=[(3,)], empty=False, domain=(-2, 2), errors=[
+        bad(lambda: dynograd.vander(zeros(2, 2)), RuntimeError, "one-dimensional", "(2, 2)"),
+        bad(lambda: dynograd.vander(zeros(2), N=-1), RuntimeError, "N must be non-negative", "-1"),
+    ]),
+    row("vander", lambda x, N, increasing: numpy.vander(x, N, increasing), shapes=[(3,)], kwargs={"N": 2, "increasing": True}, empty=False, id="increasing"),
+    row("linalg_multi_dot", lambda xs: numpy.linalg.multi_dot(xs), shapes=[[(2, 3), (3, 4), (4, 2)]], ones=False, errors=[
+        bad(lambda: linalg.multi_dot([eye(2)]), RuntimeError, "expected at least 2 tensors but got 1"),
+    ]),
+    row("linalg_multi_dot", lambda xs: numpy.linalg.multi_dot(xs), shapes=[[(3,), (3, 4), (4,)]], domain=(-2, 2), ones=False, id="vectors"),
+    row("linalg_householder_product", reflections, shapes=[(4, 3), (2,)], domain=(-1, 1), ones=False, errors=[
+        bad(lambda: linalg.householder_product(zeros(2, 3), zeros(1)), RuntimeError, "linalg.householder_product", "(2, 3)"),
+        bad(lambda: linalg.householder_product(zeros(3, 2), zeros(3)), RuntimeError, "linalg.householder_product", "2 and 3"),
+    ]),
+    row("orgqr", reflections, shapes=[(4, 3), (3,)], domain=(-1, 1), ones=False),
+    row("linalg_matrix_power", numpy.linalg.matrix_power, args=lambda rng: [regular(rng, (2, 3, 3)), -2]),
+    row("linalg_cross", numpy.cross, shapes=[(2, 3), (2, 3)], ones=False, empty=False, errors=[
+        bad(lambda: linalg.cross(zeros(2, 3), zeros(2, 3), dim=0), RuntimeError, "must have length 3"),
+    ]),
+    row("linalg_diagonal", lambda x: numpy.diagonal(x, 0, -2, -1), shapes=[(2, 3, 4)]),
+    row("linalg_matmul", numpy.matmul, shapes=[(2, 3), (3, 2)], ones=False),
+    row("linalg_tensorinv", lambda x, ind: numpy.linalg.tensorinv(x, ind), args=lambda rng: [rng.normal(size=(2, 3, 6)), 2], gradient_tolerance=(1e-3, 1e-5), errors=[
+        bad(lambda: linalg.tensorinv(zeros(2, 2), 0), RuntimeError, "Expected a strictly positive integer for 'ind', got 0"),
+        bad(lambda: linalg.tensorinv(zeros(2, 3), 1), RuntimeError, "linalg.tensorinv", "3 != 2"),
+    ]),
+    row("linalg_tensorsolve", numpy.linalg.tensorsolve, args=lambda rng: [rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 3))], gradient_tolerance=(1e-3, 1e-5), errors=[
+        bad(lambda: linalg.tensorsolve(zeros(2, 3), zeros(2)), RuntimeError, "linalg.tensorsolve", "3 != 2"),
+    ]),
+    row("linalg_tensorsolve", lambda a, b, dims: numpy.linalg.tensorsolve(a, b, dims), args=lambda rng: [rng.normal(size=(6, 2, 3)), rng.normal(size=(2, 3))], kwargs={"dims": (0,)}, id="dims", gradient_tolerance=(1e-3, 1e-5)),
+]  # fmt: skip
+test_rows = generate(ROWS)
+
+
+def test_exponentials_of_large_and_bad_matrices():
+    rng = numpy.random.default_rng(0)
+    x = rng.normal(size=(3, 4, 4)) * numpy.array([0.1, 8, 30])[:, None, None]
+    numpy.testing.assert_allclose(
+        dynograd.matrix_exp(tensor(x)).numpy(), numpy.stack([scipy.linalg.expm(one) for one in x]), rtol=1e-11
+    )
+    found = dynograd.matrix_exp(tensor([[[float("nan")]], [[0.0]]]))
+    assert numpy.isnan(found[0].item()) and found[1].item() == 1
+
+
+def test_names_of_the_module():
+    assert [name for name in linalg.__all__ if not hasattr(linalg, name)] == []
+    assert linalg.LinAlgError is dynograd.errors.LinAlgError and issubclass(linalg.LinAlgError, RuntimeError)
+    with pytest.raises(AttributeError, match=r"dynograd\.linalg.*no attribute 'nothing'"):
+        linalg.nothing  # noqa: B018
+    with pytest.raises(NotImplementedError, match="no cuda kernel"):
+        dynograd.kernels.kernel("linear_algebra", "inverse", dynograd.devices.device("cuda"))
