@@ -75,6 +75,15 @@ ROWS = [
         errors=[error(lambda op: op(zeros(2)), RuntimeError, "view_as_real", "complex", "float32")],
     ),
     Row(
+        "view_as_real",
+        lambda x, y: numpy.stack([x, y], -1) ** 2,
+        shapes=[(3, 4), (3, 4)],
+        dtypes=DOUBLES,
+        function=lambda x, y: dynograd.view_as_real(dynograd.complex(x, y)) ** 2,
+        empty=False,
+        id="gradient",
+    ),
+    Row(
         "view_as_complex",
         lambda x: x[..., 0] + 1j * x[..., 1],
         shapes=[(3, 2)],
