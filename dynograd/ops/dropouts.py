@@ -42,7 +42,7 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
 
 @masked.backward
 def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
-    return (masked(g, mask_shape, p, key),)
+    return (masked_again(g, mask_shape, p, key),)
 
 
 @masked.fast_backward
@@ -50,6 +50,18 @@ def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) 
     if saved.mask.dtype.char == "B":  # which elements stay, not what they are multiplied with
         return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p),)
     return (kernel("elementwise", "mul", g)(g, saved.mask),)
+
+
+@op(name="dropout_again", linear=True)
+def masked_again(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, int]) -> Array:
+    """`input` times a mask that was drawn before: what backward calls, also where a forward would draw anew."""
+    mask = kernel("random", "dropout_mask", arrays.device_of(input))(*key, mask_shape, p, input.dtype)
+    return kernel("elementwise", "mul", input)(input, mask)
+
+
+@masked_again.backward
+def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+    return (masked_again(g, mask_shape, p, key),)
 
 
 @op(name="dropout_add", extras="mask")
@@ -194,6 +206,8 @@ def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, 
     if p == 0 or not training or 0 in mask_shape:
         return input
     key = _key("dropout_mask", mask_shape)
+    if inplace and _is_batch(input):
+        return input.copy_(masked(input, mask_shape, p, key))
     if inplace:
         array = getattr(input, "array", input)
         return input.mul_(kernel("random", "dropout_mask", arrays.device_of(array))(*key, mask_shape, p, array.dtype))
@@ -206,14 +220,23 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     if p == 1:
         return input.mul_(0) if inplace else input * 0
     array = getattr(input, "array", input)
-    dropped = kernel("random", "bernoulli", arrays.device_of(array))(
-        *_key("bernoulli", mask_shape), p, mask_shape, array.dtype
-    )
+    if _is_batch(input):
+        dropped = 1 - masked(input.detach() * 0 + 1, mask_shape, p, _key("dropout_mask", mask_shape)) * (1 - p)
+    else:
+        dropped = kernel("random", "bernoulli", arrays.device_of(array))(
+            *_key("bernoulli", mask_shape), p, mask_shape, array.dtype
+        )
     a = 1 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
-    kind = dtypes.of_array(array)
-    factor = arrays.cast((1 - dropped) * a, kind)
-    summand = arrays.cast((dropped - p) * (a * _SELU_FLOOR), kind)
+    factor, summand = (1 - dropped) * a, (dropped - p) * (a * _SELU_FLOOR)
+    if not _is_batch(input):
+        kind = dtypes.of_array(array)
+        factor, summand = arrays.cast(factor, kind), arrays.cast(summand, kind)
     return input.mul_(factor).add_(summand) if inplace else input * factor + summand
+
+
+def _is_batch(input: Any) -> bool:
+    """Whether masks may have to differ from example to example: the op for dropout knows."""
+    return hasattr(type(input), "__dynograd_in_turn__")
 
 
 def _key(kind: str, shape: tuple[int, ...]) -> tuple[int, int]:

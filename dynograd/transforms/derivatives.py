@@ -28,6 +28,7 @@ from dynograd.transforms.batching.batched import (
 from dynograd.transforms.duals import Dual, is_moving, make_dual
 from dynograd.transforms.jvp import jvp
 from dynograd.transforms.rules import fresh
+from dynograd.transforms.vmap import vmap
 from dynograd.transforms.trees import flatten, map_tree, rebuild, same_structure
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vjp"]
@@ -120,13 +121,13 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of `func`, row by row: one backward per element of the output.
+    """The function that gives the Jacobian of `func`: a backward of all rows at once, one for each element of the output.
 
     The shape is the output's followed by the argument's. The better choice when the output is smaller than the input.
 
     Args:
         argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
-        chunk_size: kept for compatibility; rows are computed one after the other.
+        chunk_size: how many rows at a time (1: one after the other, which takes the least memory); None: as many as are worth it.
 
     >>> dynograd.func.jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -139,15 +140,16 @@ def jacrev(
         outputs = flatten(record.output)
         results = []
         for number, output in enumerate(outputs):
-            rows: list[list[Any]] = []
-            for place in range(output.array.size):
-                seeds = [wrap(arrays.zeros_like(one.array)) for one in outputs]
-                seeds[number].array.reshape(-1)[place] = 1
-                rows.append(record.pull(seeds, True, None))
-            parts = [
-                _stacked([row[leaf] for row in rows], (*output.shape, *inner.shape), 0, inner)
-                for leaf, inner in enumerate(record.inner)
-            ]
+            parts = _by_units(
+                "jacrev",
+                lambda *ways: record.pull(list(ways), True, None),
+                outputs,
+                number,
+                [(*output.shape, *inner.shape) for inner in record.inner],
+                list(record.inner),
+                chunk_size,
+                "same",
+            )
             tree = rebuild(record.chosen, parts)
             results.append(tree[0] if isinstance(argnums, int) else tree)
         found = rebuild(record.output, results)
@@ -159,13 +161,13 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of `func`, column by column: one jvp per element of the input.
+    """The function that gives the Jacobian of `func`: a jvp of all columns at once, one for each element of the input.
 
     The shape is the output's followed by the argument's. The better choice when the input is smaller than the output.
 
     Args:
         argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
-        randomness: kept for compatibility; columns are computed one after the other.
+        randomness: as in `vmap`: what random functions inside `func` do.
 
     >>> dynograd.func.jacfwd(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -184,22 +186,25 @@ def jacfwd(
             return func(*full, **kwargs)
 
         leaves = flatten(chosen)
-        columns: list[list[list[Any]]] = []
-        output = aux = None
-        for number, leaf in enumerate(leaves):
-            columns.append([])
-            for place in range(leaf.array.size):
-                ways = [wrap(arrays.zeros_like(one.array)) for one in leaves]
-                ways[number].array.reshape(-1)[place] = 1
-                output, moved, *rest = jvp(of_chosen, chosen, rebuild(chosen, ways), has_aux=has_aux)
-                aux = rest[0] if rest else None
-                columns[number].append(flatten(moved))
-        if output is None:
+        shapes: list[Any] = []
+        seen: list[Any] = []
+
+        def push(*ways: Any) -> list[Any]:
+            output, moved, *rest = jvp(of_chosen, chosen, rebuild(chosen, list(ways)), has_aux=has_aux)
+            seen[:] = [output, rest[0] if rest else None]
+            return flatten(moved)
+
+        if any(one.numel() > 1 for one in leaves) or not leaves:
             output, aux = of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None)
+        else:
+            output = aux = None
+        columns = [_by_units("jacfwd", push, leaves, number, shapes, [], None, randomness) for number in range(len(leaves))]
+        if output is None:
+            output, aux = seen if seen else (of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None))
         results = []
         for number, one in enumerate(flatten(output)):
             parts = [
-                _stacked([column[number] for column in columns[leaf]], (*one.shape, *inner.shape), -1, one)
+                _last(columns[leaf][number], one, inner) if columns[leaf] else _stacked([], (*one.shape, *inner.shape), -1, one)
                 for leaf, inner in enumerate(leaves)
             ]
             tree = rebuild(chosen, parts)
@@ -218,6 +223,69 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Cal
             [ 0., 12.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
+
+
+def _by_units(
+    who: str,
+    linear: Callable[..., list[Any]],
+    arguments: list[Any],
+    number: int,
+    shapes: list[Any],
+    like: list[Any],
+    chunk_size: int | None,
+    randomness: str,
+) -> list[Any]:
+    """`linear(*zeros, unit, *zeros)` for every unit vector of argument `number`, stacked along dim 0 (then reshaped to `shapes`).
+
+    All at once in `vmap`; one after the other when there are few, or when the function reads values and so cannot be batched.
+    """
+    chosen = arguments[number]
+    count = chosen.numel()
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size <= 0):
+        raise ValueError(f"{who}: chunk_size should be None or greater than 0, got {chunk_size!r}.")
+
+    def unit(place: int, many: int) -> Any:
+        made = wrap(arrays.zeros((many, count), chosen.dtype, chosen.device))
+        made.array.reshape(-1)[place :: count + 1] = 1
+        return made
+
+    def zeros() -> list[Any]:
+        return [wrap(arrays.zeros_like(one.array)) for one in arguments]
+
+    def run(seed: Any) -> list[Any]:
+        ways = zeros()
+        ways[number] = seed.reshape(tuple(chosen.shape))
+        return tuple(linear(*ways))  # type: ignore[return-value]
+
+    parts: list[Any] | None = None
+    if count >= _FEW and chunk_size != 1:
+        step = min(count, chunk_size or max(_FEW, _AT_ONCE // max(1, count)))
+        try:
+            pieces = [
+                vmap(run, randomness=randomness)(unit(start, min(step, count - start))) for start in range(0, count, step)
+            ]
+            parts = [one[0] if len(one) == 1 else public_functions()["cat"](list(one), 0) for one in zip(*pieces, strict=True)]
+        except BatchError:
+            parts = None
+    if parts is None:
+        rows = [run(unit(place, 1)) for place in range(count)]
+        parts = [public_functions()["stack"](list(one), 0) for one in zip(*rows, strict=True)] if rows else []
+    if not shapes:
+        return parts
+    if not parts:
+        return [_stacked([], shape, 0, one) for shape, one in zip(shapes, like, strict=True)]
+    return [part.reshape(tuple(shape)) for part, shape in zip(parts, shapes, strict=True)]
+
+
+_FEW = 3  # below, rows one after the other are faster
+_AT_ONCE = 1 << 22  # elements of the unit vectors that are alive at a time
+
+
+def _last(part: Any, output: Any, inner: Any) -> Any:
+    """Columns that lie along dim 0 as the last dims, in the shape of what they belong to."""
+    rank = part.ndim
+    moved = part.permute((*range(1, rank), 0)) if rank > 1 else part
+    return moved.reshape((*output.shape, *inner.shape))
 
 
 # --- one recorded call -------------------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ ROWS = [
             id="training",
             tolerance=2,
             ones=False,
+            covers=["dropout_again"],
         )
         for name in NAMES
     ],

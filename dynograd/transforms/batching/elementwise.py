@@ -77,6 +77,12 @@ def dropout(call: Call) -> Any:
     return masked(call, call["input"], shape, call["p"], call["key"])
 
 
+@rule("dropout_again")
+def dropout_again(call: Call) -> Any:
+    inner, shape = call["input"], call["mask_shape"]
+    return call.with_(mask_shape=(1, *(1,) * (inner.ndim - 1 - len(shape)), *shape))
+
+
 def masked(call: Call, inner: Any, shape: tuple, p: float, key: Any) -> Any:
     randomness = call.level.randomness
     if randomness == "error":

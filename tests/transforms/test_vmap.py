@@ -1,0 +1,614 @@
+"""`vmap` in programs: nesting, gradients per example, Jacobians, randomness, writes, user Functions, chunks, and what is refused."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import dtypes
+from dynograd.autograd import Function
+from dynograd.errors import InplaceError
+from dynograd.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+    vmap_fallbacks,
+)
+
+
+def double(*shape):
+    return dynograd.randn(*shape, dtype=dtypes.float64)
+
+
+def close(found, expected, tolerance=1e-9):
+    assert tuple(found.shape) == tuple(expected.shape)
+    numpy.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+def looped(function, *args, dims=None):
+    """The reference: example by example, stacked."""
+    dims = dims or (0,) * len(args)
+    size = next(one.shape[dim] for one, dim in zip(args, dims, strict=True) if dim is not None)
+    found = [
+        function(*[one if dim is None else one.select(dim, number) for one, dim in zip(args, dims, strict=True)])
+        for number in range(size)
+    ]
+    if isinstance(found[0], tuple):
+        return tuple(dynograd.stack(list(parts)) for parts in zip(*found, strict=True))
+    return dynograd.stack(found)
+
+
+@pytest.fixture(autouse=True)
+def no_fallbacks():
+    vmap_fallbacks(clear=True)
+
+
+# --- arguments and results -----------------------------------------------------------------------------------------------------
+
+
+def test_in_dims_and_out_dims():
+    x, y = double(3, 4), double(4, 3)
+    close(vmap(dynograd.dot, in_dims=(0, 1))(x, y), (x * y.t()).sum(1))
+    close(vmap(dynograd.mul, in_dims=(-1, 0), out_dims=1)(x, y), x * y.t())
+    close(vmap(lambda a, b: a @ b, in_dims=(0, None))(x, y), x @ y)
+    one, two = vmap(lambda a: (a, a.sum()), out_dims=(1, 0))(x)
+    close(one, x.t())
+    close(two, x.sum(1))
+    close(vmap(lambda a: a * 2, out_dims=-1)(x), (x * 2).t())
+
+
+def test_nested_arguments():
+    tree = {"a": double(3, 2), "b": (double(2, 3), [double(5)])}
+    found = vmap(lambda t: t["a"] * t["b"][0] + t["b"][1][0].sum(), in_dims=({"a": 0, "b": (1, None)},))(tree)
+    close(found, tree["a"] * tree["b"][0].t() + tree["b"][1][0].sum())
+    assert set(vmap(lambda t: {"x": t["a"] * 2}, in_dims=({"a": 0, "b": None},))(tree)) == {"x"}
+
+
+def test_keywords_are_mapped_over_dim_0():
+    x, y = double(3), double(3)
+    close(vmap(lambda a, b: a * b)(x, b=y), x * y)
+
+
+def test_results_that_are_the_same_for_all():
+    x = double(3)
+    close(vmap(lambda a: dynograd.ones(2, dtype=dtypes.float64))(x), dynograd.ones(3, 2, dtype=dtypes.float64))
+    found = vmap(lambda a: (a, dynograd.ones(2)), out_dims=(0, None))(x)
+    assert tuple(found[1].shape) == (2,)
+
+
+def test_nesting():
+    x, y = double(2, 3), double(4, 3)
+    found = vmap(lambda a: vmap(lambda b: (a * b).sum())(y))(x)
+    close(found, x @ y.t())
+    found = vmap(vmap(vmap(dynograd.mul, (None, 0)), (0, None)), (None, 0), out_dims=2)(x[0], double(2, 4))
+    assert tuple(found.shape) == (3, 4, 2)
+    # three levels, the innermost sees the outermost's value
+    z = double(2)
+    found = vmap(lambda c: vmap(lambda a: vmap(lambda b: a * b + c)(y[0]))(x[0]))(z)
+    close(found, x[0].reshape(1, 3, 1) * y[0].reshape(1, 1, 3) + z.reshape(2, 1, 1))
+
+
+def test_chunks_give_the_same():
+    x = double(7, 3)
+    for size in (1, 2, 3, 7, 100):
+        close(vmap(lambda a: a.softmax(0), chunk_size=size)(x), x.softmax(1))
+        close(vmap(lambda a: a.softmax(0), out_dims=1, chunk_size=size)(x), x.softmax(1).t())
+
+
+def test_what_an_example_looks_like():
+    def look(a):
+        assert tuple(a.shape) == (3, 4) and a.ndim == 2 and a.size(0) == 3 and len(a) == 3 and a.numel() == 12
+        assert a.dtype is dtypes.float64 and a.stride() == (4, 1) and a.is_floating_point()
+        assert tuple(dynograd.zeros_like(a).shape) == (3, 4)
+        return a.sum()
+
+    vmap(look)(double(2, 3, 4))
+
+
+def test_composed_functions_of_one_example():
+    x, y = double(3, 4, 5), double(3, 5, 2)
+    close(vmap(lambda a, b: dynograd.einsum("ij,jk->ik", a, b))(x, y), x @ y)
+    close(vmap(lambda a: a.var(0) + a.amax(0) - a[1] + a.t()[:, 0])(x), x.var(1) + x.amax(1) - x[:, 1] + x[:, 0])
+    close(vmap(lambda a: dynograd.cat([a, a.flip(0)]).cumsum(1)[::2])(x), dynograd.cat([x, x.flip(1)], 1).cumsum(2)[:, ::2])
+    close(vmap(lambda a: sum(row * 2 for row in a))(x), (x * 2).sum(1))
+    assert vmap_fallbacks() == {}
+
+
+def test_one_number_per_example_promotes_like_a_number():
+    x, s = dynograd.randn(3, 4), double(3)
+    assert vmap(dynograd.mul)(x, s).dtype is dtypes.float32
+    assert vmap(lambda a, b: dynograd.where(a > 0, a, b))(x, s).dtype is dtypes.float32
+    assert vmap(dynograd.mul)(x, double(3, 4)).dtype is dtypes.float64
+
+
+def test_indexing_in_every_form():
+    x = double(3, 4, 5)
+    index = dynograd.tensor([[0, 1], [3, 3], [2, 0]])
+    close(vmap(lambda a, i: a[i])(x, index), looped(lambda a, i: a[i], x, index))
+    close(vmap(lambda a, i: a[:, i])(x, index), looped(lambda a, i: a[:, i], x, index))
+    close(vmap(lambda a, i: a[i, i])(x, index), looped(lambda a, i: a[i, i], x, index))
+    close(vmap(lambda a: a[[0, 2], :2])(x), x[:, [0, 2], :2])
+    close(vmap(lambda i: x[0][i])(index), x[0][index])
+    cube = double(3, 2, 3, 4)
+    one, two = dynograd.tensor([[0, 1], [1, 0], [1, 1]]), dynograd.tensor([[3, 1], [0, 2], [1, 1]])
+    apart = lambda a, i, j: a[i, :, j]  # noqa: E731
+    close(vmap(apart)(cube, one, two), looped(apart, cube, one, two))
+    close(vmap(apart, (0, None, None))(cube, one[0], two[0]), cube[:, one[0], :, two[0]].permute(1, 0, 2))
+    close(vmap(apart, (None, 0, None))(cube[0], one, two[0]), looped(apart, cube[0], one, two[0], dims=(None, 0, None)))
+    middle = lambda a, i: a[:, i, 1:]  # noqa: E731
+    close(vmap(middle)(cube, one), looped(middle, cube, one))
+    single = vmap(lambda a, i: a[i])(x, dynograd.tensor([1, 0, 3]))  # 0-d index tensors
+    close(single, dynograd.stack([x[0, 1], x[1, 0], x[2, 3]]))
+
+
+# --- derivatives -------------------------------------------------------------------------------------------------------------
+
+
+def small_network(*layers):
+    model = dynograd.nn.Sequential(*layers).double()
+    return model, {name: one.detach() for name, one in model.named_parameters()}
+
+
+def check_per_sample(model, params, x, labels):
+    def loss(params, x, label):
+        scores = functional_call(model, params, (x.unsqueeze(0),))
+        return dynograd.nn.functional.cross_entropy(scores, label.unsqueeze(0))
+
+    slopes, values = vmap(grad_and_value(loss), in_dims=(None, 0, 0))(params, x, labels)
+    for number in range(len(x)):
+        expected, value = grad_and_value(loss)(params, x[number], labels[number])
+        close(values[number], value)
+        for name in params:
+            close(slopes[name][number], expected[name])
+    assert vmap_fallbacks() == {}
+
+
+def test_per_sample_gradients_of_a_perceptron():
+    nn = dynograd.nn
+    model, params = small_network(nn.Linear(5, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
+    check_per_sample(model, params, double(6, 5), dynograd.tensor([0, 1, 2, 0, 1, 2]))
+
+
+def test_per_sample_gradients_of_a_convolutional_network():
+    nn = dynograd.nn
+    model, params = small_network(
+        nn.Conv2d(2, 4, 3, padding=1),
+        nn.GroupNorm(2, 4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 3, stride=2, groups=2),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+    )
+    check_per_sample(model, params, double(4, 2, 8, 8), dynograd.tensor([0, 1, 2, 0]))
+
+
+def test_per_sample_gradients_of_an_embedding_and_a_recurrent_net():
+    nn = dynograd.nn
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.cell, self.out = nn.Embedding(7, 4, padding_idx=0), nn.LSTM(4, 5), nn.Linear(5, 3)
+
+        def forward(self, tokens):
+            return self.out(self.cell(self.table(tokens[0]).unsqueeze(1))[0][-1])
+
+    model = Reader().double()
+    params = {name: one.detach() for name, one in model.named_parameters()}
+    check_per_sample(model, params, dynograd.tensor([[1, 2, 0], [4, 4, 6], [3, 0, 1]]), dynograd.tensor([0, 2, 1]))
+
+
+def test_gradients_outside():
+    x, weight = double(5, 3), double(4, 3)
+    weight.requires_grad_()
+    vmap(lambda a: (weight @ a).tanh())(x).sum().backward()
+    expected = grad(lambda w: (x @ w.t()).tanh().sum())(weight.detach())
+    close(weight.grad, expected)
+    found = grad(lambda w: vmap(lambda a: (w @ a).tanh().sum())(x).sum())(weight.detach())
+    close(found, expected)
+
+
+def test_a_gradient_of_what_was_batched_outside():
+    x = double(4, 3).requires_grad_()
+    vmap(grad(lambda a: (a**3).sum()))(x).sum().backward()
+    close(x.grad, 6 * x.detach())
+
+
+def test_shared_weights_of_higher_order():
+    """Products with one weight for all examples, differentiated twice with respect to it."""
+    x, weight, way = double(3, 4), double(2, 4), double(2, 4)
+
+    def loss(w, a):
+        return dynograd.nn.functional.linear(a, w).tanh().pow(2).sum()
+
+    def product(w, a):
+        return jvp(lambda w: grad(loss)(w, a), (w,), (way,))[1]
+
+    def twice(w, a):
+        return grad(lambda w: (grad(loss)(w, a) * way).sum())(w)
+
+    expected = looped(product, weight, x, dims=(None, 0))
+    close(vmap(product, (None, 0))(weight, x), expected)
+    close(vmap(twice, (None, 0))(weight, x), expected)
+
+
+def test_shared_convolutions_of_higher_order():
+    x, weight, way = double(3, 1, 2, 5, 5), double(3, 2, 3, 3), double(3, 2, 3, 3)
+
+    def loss(w, a):
+        return dynograd.nn.functional.conv2d(a, w, stride=2, padding=1).tanh().pow(2).sum()
+
+    def twice(w, a):
+        return grad(lambda w: (grad(loss)(w, a) * way).sum())(w)
+
+    def of_input(w, a):
+        return grad(lambda a: grad(loss, 1)(w, a).pow(2).sum())(a)
+
+    close(vmap(twice, (None, 0))(weight, x), looped(twice, weight, x, dims=(None, 0)))
+    close(vmap(of_input, (None, 0))(weight, x), looped(of_input, weight, x, dims=(None, 0)))
+    both = double(3, 3, 2, 3, 3)
+    close(vmap(twice)(both, x), looped(twice, both, x))
+
+
+def function(x):
+    return dynograd.cat([x.sin() * x.sum(), x[:2].exp() * x[1:3]])
+
+
+def test_jacobians_by_every_way():
+    x = double(4)
+    unit = dynograd.eye(4, dtype=dtypes.float64)
+    by_hand = vmap(lambda v: jvp(function, (x,), (v,))[1], out_dims=1)(unit)
+    output, pull = vjp(function, x)
+    rows = vmap(pull)(dynograd.eye(len(output), dtype=dtypes.float64))[0]
+    for found in (jacrev(function)(x), jacfwd(function)(x), jacrev(function, chunk_size=1)(x), rows):
+        close(found, by_hand)
+    close(jacrev(function, chunk_size=4)(x), by_hand)
+
+
+def test_batched_jacobians_and_hessians():
+    x = double(3, 4)
+    for made in (jacrev, jacfwd):
+        close(vmap(made(function))(x), looped(made(function), x))
+    scalar = lambda x: (function(x) ** 2).sum()  # noqa: E731
+    close(vmap(hessian(scalar))(x), looped(hessian(scalar), x))
+    close(hessian(scalar)(x[0]), jacrev(grad(scalar))(x[0]))
+    close(vmap(jacrev(jacfwd(scalar)))(x), looped(hessian(scalar), x))
+    close(vmap(vmap(hessian(scalar)))(double(2, 3, 4) * 0 + x), dynograd.stack([looped(hessian(scalar), x)] * 2))
+
+
+def test_jvp_around_and_inside():
+    x, way = double(3, 4), double(3, 4)
+    output, moved = jvp(vmap(function), (x,), (way,))
+    expected = [jvp(function, (one,), (other,)) for one, other in zip(x, way, strict=True)]
+    close(output, dynograd.stack([one for one, _ in expected]))
+    close(moved, dynograd.stack([one for _, one in expected]))
+    close(vmap(lambda a, b: jvp(function, (a,), (b,))[1])(x, way), moved)
+
+
+def test_jacobians_of_functions_that_read_values():
+    def branching(x):
+        return x * 2 if x.sum().item() > 0 else x * 3
+
+    x = dynograd.tensor([1.0, 2.0, 3.0, 4.0])
+    assert jacfwd(branching)(x).tolist() == (2 * dynograd.eye(4)).tolist()
+    assert hessian(lambda x: (branching(x) ** 2).sum())(-x).tolist() == (18 * dynograd.eye(4)).tolist()
+
+
+def test_dropout_in_a_jacobian_has_one_mask():
+    x = dynograd.ones(8)
+    output, pull = vjp(lambda x: dynograd.nn.functional.dropout(x, 0.5), x)
+    for randomness in ("error", "same", "different"):
+        rows = vmap(pull, randomness=randomness)(dynograd.eye(8))[0]
+        assert rows.tolist() == dynograd.diag(output).tolist()
+
+
+# --- modules -------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_ensemble():
+    models = [dynograd.nn.Linear(3, 2).double() for _ in range(4)]
+    params, buffers = stack_module_state(models)
+    assert params["weight"].requires_grad and not buffers
+    x = double(5, 3)
+    found = vmap(lambda p, x: functional_call(models[0], p, x), in_dims=(0, None))(params, x)
+    close(found, dynograd.stack([model(x) for model in models]))
+    found.sum().backward()
+    assert tuple(params["weight"].grad.shape) == (4, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "models, words",
+    [
+        (lambda nn: [], "at least one model"),
+        (lambda nn: [nn.Linear(1, 1), nn.Linear(1, 1).eval()], "training/eval"),
+        (lambda nn: [nn.Linear(1, 1), nn.ReLU()], "same class"),
+        (lambda nn: [nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)], "requires_grad"),
+    ],
+)
+def test_ensembles_of_unlike_models(models, words):
+    with pytest.raises(RuntimeError, match=words):
+        stack_module_state(models(dynograd.nn))
+
+
+def test_functional_call():
+    layer = dynograd.nn.Linear(2, 1)
+    before = layer.weight
+    weight = dynograd.tensor([[1.0, 2.0]])
+    found = functional_call(layer, ({"weight": weight}, {"bias": dynograd.tensor([0.5])}), dynograd.ones(2))
+    assert found.tolist() == [3.5] and layer.weight is before
+    assert functional_call(layer, {}, (), {"input": dynograd.ones(2)}).tolist() == layer(dynograd.ones(2)).tolist()
+    with pytest.raises(KeyError, match="no parameter or buffer 'wight'; there are weight, bias"):
+        functional_call(layer, {"wight": weight}, dynograd.ones(2))
+    with pytest.raises(ValueError, match="multiple dictionaries"):
+        functional_call(layer, ({"weight": weight}, {"weight": weight}), dynograd.ones(2))
+    with pytest.raises(ValueError, match="Expected parameter_and_buffer_dicts to be a dict"):
+        functional_call(layer, weight, dynograd.ones(2))
+    with pytest.raises(TypeError, match="expected a Tensor for 'weight'"):
+        functional_call(layer, {"weight": 1.0}, dynograd.ones(2))
+    with pytest.raises(RuntimeError, match=r"missing \['bias'\]"):
+        functional_call(layer, {"weight": weight}, dynograd.ones(2), strict=True)
+    assert layer.weight is before
+
+
+def test_tied_weights():
+    nn = dynograd.nn
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    twice = functional_call(model, {"0.weight": dynograd.eye(2) * 3}, dynograd.ones(2))
+    assert twice.tolist() == [9.0, 9.0]
+    once = functional_call(model, {"0.weight": dynograd.eye(2) * 3, "1.weight": dynograd.eye(2)}, dynograd.ones(2))
+    assert once.tolist() == [3.0, 3.0]
+
+
+# --- randomness ----------------------------------------------------------------------------------------------------------------
+
+DRAWS = {
+    "rand": lambda x: dynograd.rand(3),
+    "randn": lambda x: dynograd.randn((3,)),
+    "randint": lambda x: dynograd.randint(0, 1000, (3,)),
+    "randperm": lambda x: dynograd.randperm(50),
+    "rand_like": dynograd.rand_like,
+    "randn_like": dynograd.randn_like,
+    "dropout": lambda x: dynograd.nn.functional.dropout(dynograd.ones_like(x) + x * 0, 0.5),
+    "dropout in place": lambda x: dynograd.nn.functional.dropout(x + 1, 0.5, inplace=True),
+    "dropout1d": lambda x: dynograd.nn.functional.dropout1d(x.reshape(1, 40, 1), 0.5).flatten(),
+    "alpha_dropout": lambda x: dynograd.nn.functional.alpha_dropout(x * 0, 0.5, True),
+    "normal_": lambda x: (x * 1).normal_(),
+    "bernoulli": lambda x: dynograd.bernoulli(dynograd.full((40,), 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_randomness(name):
+    x = dynograd.ones(4, 40)
+    draw = DRAWS[name]
+    with pytest.raises(RuntimeError, match=r"random operation \w+ while in randomness error mode.*randomness='different'"):
+        vmap(draw)(x)
+    same = vmap(lambda x: x[0] * 0 + draw(x), randomness="same")(x)
+    assert all(one.tolist() == same[0].tolist() for one in same)
+    different = vmap(lambda x: x[0] * 0 + draw(x), randomness="different")(x)
+    assert len({str(one.tolist()) for one in different}) == 4
+    assert tuple(different.shape) == tuple(same.shape)
+
+
+def test_draws_by_value_per_example():
+    p = dynograd.tensor([[0.0] * 20, [1.0] * 20])
+    found = vmap(dynograd.bernoulli, randomness="different")(p)
+    assert found.tolist() == p.tolist()
+    with pytest.raises(RuntimeError, match="cannot draw the same for all"):
+        vmap(dynograd.bernoulli, randomness="same")(p)
+    found = vmap(lambda p: dynograd.multinomial(p + 1, 5, True), randomness="different")(p)
+    assert tuple(found.shape) == (2, 5)
+
+
+def test_draws_go_on_after_a_batch():
+    dynograd.manual_seed(0)
+    first = vmap(lambda x: dynograd.nn.functional.dropout(x, 0.5), randomness="different")(dynograd.ones(2, 64))
+    after = dynograd.nn.functional.dropout(dynograd.ones(64), 0.5)
+    assert after.tolist() not in first.tolist()
+
+
+def test_a_shared_tensor_is_not_filled_differently():
+    shared = dynograd.zeros(3)
+    with pytest.raises(RuntimeError, match="all examples share"):
+        vmap(lambda x: shared.normal_() + x, randomness="different")(dynograd.ones(2))
+
+
+# --- writes --------------------------------------------------------------------------------------------------------------------
+
+
+def test_writes_into_batched_values():
+    x, y = double(3, 4), double(3, 4)
+
+    def write(a, b):
+        made = a * 1
+        made.add_(b)
+        made[0] = b[1]
+        made[1:3] *= 2
+        made.mul_(made.sum())
+        return made
+
+    close(vmap(write)(x, y), looped(write, x, y))
+
+    def slope(a, b):
+        return grad(lambda a: write(a, b).sum())(a)
+
+    close(vmap(slope)(x, y), looped(slope, x, y))
+
+
+def test_a_shared_value_written_into_a_batched_one():
+    x = double(3, 4)
+    found = vmap(lambda a: (a * 1).copy_(dynograd.ones(4, dtype=dtypes.float64)))(x)
+    close(found, dynograd.ones(3, 4, dtype=dtypes.float64))
+    close(vmap(lambda a: dynograd.zeros_like(a * 1).add(a))(x), x)
+
+
+def test_a_batched_value_written_into_a_shared_one():
+    shared = dynograd.zeros(4, dtype=dtypes.float64)
+    with pytest.raises(InplaceError, match=r"add_: inside vmap, a batched value .* shape \(4,\) that all examples share"):
+        vmap(lambda a: shared.add_(a))(double(3, 4))
+    with pytest.raises(InplaceError, match="that all examples share"):
+        vmap(lambda a: shared.__setitem__(0, a[0]))(double(3, 4))
+
+
+# --- autograd.Function -----------------------------------------------------------------------------------------------------------
+
+
+class Cube(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * g * ctx.saved_tensors[0] ** 2
+
+
+class Scale(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.factor, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, factor):
+        assert info.batch_size == 3 and info.randomness == "error" and in_dims == (0, None)
+        return Scale.apply(x, factor).t(), 1
+
+
+class Plain(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_functions_of_the_user():
+    x = double(3, 4)
+    close(vmap(Cube.apply)(x), x**3)
+    close(vmap(grad(lambda a: Cube.apply(a).sum()))(x), 3 * x**2)
+    close(vmap(lambda a: Scale.apply(a, 5.0))(x), x * 5)
+    close(vmap(grad(lambda a: Scale.apply(a, 5.0).sum()))(x), x * 0 + 5)
+    with pytest.raises(RuntimeError, match="Plain: vmap of this autograd.Function needs a rule. Set generate_vmap_rule"):
+        vmap(Plain.apply)(x)
+
+
+def test_a_function_with_two_rules():
+    class Both(Scale):
+        generate_vmap_rule = True
+
+    with pytest.raises(RuntimeError, match="both generate_vmap_rule=True and its own vmap"):
+        vmap(lambda a: Both.apply(a, 5.0))(double(3, 4))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use, words",
+    [
+        (lambda x: x.sum().item(), "item()"),
+        (lambda x: x if x.sum() > 0 else -x, "where(condition, a, b)"),
+        (lambda x: x[: int(x.sum())], "int()"),
+        (lambda x: x * float(x.sum()), "float()"),
+        (lambda x: dynograd.tensor(x.tolist()), "tolist()"),
+        (lambda x: dynograd.tensor(numpy.sin(x.numpy())), "numpy()"),
+        (lambda x: x * numpy.sin(x.array), "numpy.sin"),
+        (lambda x: list(range(x.sum().long())), "an index or size"),
+        (lambda x: x.nonzero(), "nonzero gives results whose size depends on the values"),
+        (lambda x: x[x > 0], "mask that differs from example to example"),
+        (lambda x: x.unique(), "unique gives results"),
+        (lambda x: dynograd.bincount(x.long()), "scatter_add"),
+    ],
+)
+def test_values_that_are_asked_for(use, words):
+    with pytest.raises(RuntimeError) as raised:
+        vmap(use)(dynograd.ones(3, 4))
+    assert words in str(raised.value) and str(raised.value).startswith("vmap: ")
+
+
+def test_backward_inside():
+    weight = dynograd.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"backward\(\) inside vmap .* Use func.grad inside vmap"):
+        vmap(lambda x: (x * weight).sum().backward())(dynograd.ones(3, 2))
+
+
+def test_a_value_that_got_out():
+    kept = []
+    vmap(lambda x: kept.append(x) or x * 2)(dynograd.ones(3, 2))
+    with pytest.raises(RuntimeError, match="was kept from inside a vmap that is over"):
+        kept[0] + 1
+    assert "over" in repr(kept[0])
+
+
+X = dynograd.ones(3, 4)
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda: vmap(dynograd.mul, in_dims=(0,))(X, X), ValueError, ["in_dims has 1 entries", "2 positional"]),
+        (lambda: vmap(dynograd.mul, in_dims="0")(X, X), ValueError, ["expected `in_dims` to be int", "str"]),
+        (lambda: vmap(dynograd.mul, in_dims=None)(X, X), ValueError, ["expected `in_dims`", "NoneType"]),
+        (lambda: vmap(dynograd.mul, in_dims=(None, None))(X, X), ValueError, ["at least one input must be mapped"]),
+        (lambda: vmap(dynograd.mul, in_dims=(0, 2))(X, X), ValueError, ["in_dim=2", "dimensionality 2", "in_dims=None"]),
+        (lambda: vmap(dynograd.mul)(X, 2.0), ValueError, ["non-Tensor", "float", "None"]),
+        (lambda: vmap(dynograd.mul)(X, X.t()), ValueError, ["same size", "[3, 4]", "(4, 3)"]),
+        (lambda: vmap(dynograd.mul)(X, dynograd.ones(())), ValueError, ["dimensionality 0"]),
+        (lambda: vmap(dynograd.mul, in_dims=(0, "x"))(X, X), ValueError, ["in_dim='x'", "input 1"]),
+        (lambda: vmap(sum, in_dims=((0, 0),))([X, X, X]), ValueError, ["input 0", "(0, 0)", "[*, *, *]"]),
+        (lambda: vmap(lambda t: t["a"], in_dims=({"b": 0},))({"a": X}), ValueError, ["{'b': 0}", "{'a': *}"]),
+        (lambda: vmap(lambda: X)(), ValueError, ["no inputs"]),
+        (lambda: vmap(lambda x: 3)(X), ValueError, ["must only return Tensors", "int"]),
+        (lambda: vmap(lambda x: x, out_dims=None)(X), ValueError, ["out_dim is None", "differs from example"]),
+        (lambda: vmap(lambda x: x, out_dims=2)(X), IndexError, ["out_dims 2", "[-2, 1]"]),
+        (lambda: vmap(lambda x: x, out_dims=(0, 0))(X), ValueError, ["out_dims=(0, 0)", "not compatible", "*"]),
+        (lambda: vmap(dynograd.mul, randomness="some"), RuntimeError, ["'error', 'different', or 'same'", "some"]),
+        (lambda: vmap(dynograd.mul, chunk_size=0), ValueError, ["chunk_size", "0"]),
+        (lambda: jacrev(dynograd.sin, chunk_size=0)(X), ValueError, ["jacrev", "chunk_size", "0"]),
+        (lambda: vmap(lambda x: x.sum(2))(X), IndexError, ["sum", "dim", "[-1, 0]"]),
+    ],
+)
+def test_errors(call, kind, words):
+    with pytest.raises(kind) as raised:
+        call()
+    missing = [word for word in words if word not in str(raised.value)]
+    assert not missing, f"{missing} not in {raised.value}"
+
+
+def test_an_index_out_of_range_in_a_later_example():
+    index = dynograd.tensor([[0], [7]])
+    with pytest.raises(IndexError, match="7"):
+        vmap(lambda i: dynograd.gather(dynograd.zeros(3), 0, i))(index)
+    with pytest.raises(IndexError, match="7"):
+        vmap(lambda i: dynograd.nn.functional.embedding(i, dynograd.zeros(3, 2)))(index)
+
+
+def test_fallbacks_are_counted():
+    vmap(lambda x: dynograd.as_strided(x, (2,), (1,)))(dynograd.ones(3, 4))
+    assert vmap_fallbacks() == {"as_strided": 1}
+    assert vmap_fallbacks(clear=True) and vmap_fallbacks() == {}
+
+
+def test_an_empty_batch():
+    assert tuple(vmap(lambda x: x.sin().sum(0))(dynograd.ones(0, 3, 2)).shape) == (0, 2)
