@@ -100,6 +100,7 @@ _LAZY = (
     "amp",
     "backends",
     "data",
+    "distributions",
     "fft",
     "func",
     "jit",

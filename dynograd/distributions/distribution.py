@@ -1,0 +1,166 @@
+"""What every distribution is: a batch of random variables (`batch_shape`), each a value of `event_shape`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd import no_grad
+from dynograd.distributions import constraints
+from dynograd.distributions.utils import lazy_property
+from dynograd.shapes import Size
+from dynograd.tensor import Tensor
+
+__all__ = ["Distribution"]
+
+
+class Distribution:
+    """The base of all distributions.
+
+    Args:
+        batch_shape: shape of the batch of independent variables.
+        event_shape: shape of one value.
+        validate_args: whether parameters and values are checked; None is the default, see `set_default_validate_args`.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    arg_constraints: Any = {}
+    support: Any = constraints.dependent
+    _validate_args = __debug__
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        for name, constraint in self.arg_constraints.items():
+            if constraints.is_dependent(constraint):
+                continue
+            if name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property):
+                continue  # not given by the caller
+            value = getattr(self, name)
+            if not bool(constraint.check(value.detach()).all()):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
+                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions made from now on check their arguments (unless they are told with `validate_args`)."""
+        if value not in (True, False):
+            raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}.")
+        Distribution._validate_args = value
+
+    @property
+    def batch_shape(self) -> Any:
+        """Shape of the batch of independent variables."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Any:
+        """Shape of one value."""
+        return self._event_shape
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distribution with its batch broadcast to `batch_shape`."""
+        raise NotImplementedError(f"{type(self).__name__}: expand is not defined.")
+
+    @property
+    def mean(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: mean is not defined.")
+
+    @property
+    def mode(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: mode is not defined.")
+
+    @property
+    def variance(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: variance is not defined.")
+
+    @property
+    def stddev(self) -> Tensor:
+        """Square root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Random values of shape (*sample_shape, *batch_shape, *event_shape), without gradient."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """As `sample`, with gradients that flow into the parameters."""
+        raise NotImplementedError(
+            f"{type(self).__name__}: rsample is not defined, its values have no gradient. Use sample() and log_prob()."
+        )
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density or probability at `value`."""
+        raise NotImplementedError(f"{type(self).__name__}: log_prob is not defined.")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Probability of a value <= `value`."""
+        raise NotImplementedError(f"{type(self).__name__}: cdf is not defined.")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The value below which the probability is `value`: the inverse of `cdf`."""
+        raise NotImplementedError(f"{type(self).__name__}: icdf is not defined.")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values of a finite discrete distribution, along a new first dim."""
+        raise NotImplementedError(f"{type(self).__name__}: enumerate_support is not defined.")
+
+    def entropy(self) -> Tensor:
+        """Expected negative log-probability, in nats."""
+        raise NotImplementedError(f"{type(self).__name__}: entropy is not defined.")
+
+    def perplexity(self) -> Tensor:
+        """exp(entropy)."""
+        return self.entropy().exp()
+
+    # --- for the families ---------------------------------------------------------------------------------------------------
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Any:
+        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+        return Size((*shape, *self._batch_shape, *self._event_shape))
+
+    def _expanded(self, batch_shape: Any, _instance: Any, *names: str, event: Any = ()) -> Any:
+        """A new object whose parameters `names` are expanded; those not yet computed stay uncomputed."""
+        made = _instance if _instance is not None else object.__new__(type(self))
+        for name in names:
+            if name in self.__dict__:
+                setattr(made, name, getattr(self, name).expand((*batch_shape, *event)))
+        made._batch_shape, made._event_shape = Size(batch_shape), self._event_shape
+        made._validate_args = self._validate_args
+        return made
+
+    def _validate_sample(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        events = len(self._event_shape)
+        if tuple(value.shape[value.ndim - events :]) != tuple(self._event_shape):
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {tuple(value.shape)} vs {tuple(self._event_shape)}."
+            )
+        expected = (*self._batch_shape, *self._event_shape)
+        for found, wanted in zip(reversed(tuple(value.shape)), reversed(expected)):
+            if found != 1 and wanted != 1 and found != wanted:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(expected)}."
+                )
+        support = self.support
+        if support is None or constraints.is_dependent(support):
+            return
+        if not bool(support.check(value.detach()).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
+                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        given = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
+        shown = [f"{name}: {value if value.numel() == 1 else tuple(value.shape)}" for name, value in given]
+        return f"{type(self).__name__}({', '.join(shown)})"

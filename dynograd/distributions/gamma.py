@@ -1,0 +1,78 @@
+"""The gamma distribution and, as one of its cases, the chi-squared one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.distributions import constraints
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.draws import gamma_numbers
+from dynograd.distributions.utils import broadcast_all
+from dynograd.ops.special_functions import digamma, lgamma
+from dynograd.tensor import Tensor
+
+__all__ = ["Chi2", "Gamma"]
+
+
+class Gamma(Distribution):
+    """Gamma numbers of shape `concentration` and inverse scale `rate`; `rsample` has implicit gradients.
+
+    >>> dynograd.distributions.Gamma(3.0, 2.0).mean
+    tensor(1.5000)
+    """
+
+    arg_constraints: Any = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "concentration", "rate")
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.concentration / self.rate**2
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return gamma_numbers(self.concentration.expand(shape)) / self.rate
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        a, rate = self.concentration, self.rate
+        return a.xlogy(rate) + (a - 1).xlogy(value) - rate * value - lgamma(a)
+
+    def entropy(self) -> Tensor:
+        a = self.concentration
+        return a - self.rate.log() + lgamma(a) + (1.0 - a) * digamma(a)
+
+
+class Chi2(Gamma):
+    """Sums of `df` squared standard normal numbers.
+
+    >>> dynograd.distributions.Chi2(4.0).variance
+    tensor(8.)
+    """
+
+    arg_constraints = {"df": constraints.positive}
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        (degrees,) = broadcast_all(df)
+        super().__init__(0.5 * degrees, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Tensor:
+        """Degrees of freedom."""
+        return self.concentration * 2

@@ -1,0 +1,73 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.distributions import constraints
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.utils import broadcast_all
+from dynograd.randomness import rand
+from dynograd.tensor import Tensor
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """Numbers around `loc` whose distance from it is exponential of mean `scale`.
+
+    >>> dynograd.distributions.Laplace(0.0, 1.0).log_prob(tensor(1.0))
+    tensor(-1.6931)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "loc", "scale")
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return 2**0.5 * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale**2
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        kind = self.loc.dtype
+        u = 2 * rand(shape, dtype=kind, device=self.loc.device) - 1
+        return self.loc - self.scale * u.sign() * (-u.abs().clamp(max=1 - dtypes.finfo(kind).eps / 2)).log1p()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        away = value - self.loc
+        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        side = value - 0.5
+        return self.loc - self.scale * side.sign() * (-2 * side.abs()).log1p()
+
+    def entropy(self) -> Tensor:
+        return 1 + (2 * self.scale).log()

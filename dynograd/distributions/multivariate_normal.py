@@ -1,0 +1,136 @@
+"""The normal distribution of vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd.creation import eye
+from dynograd.distributions import constraints
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.utils import lazy_property
+from dynograd.ops.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
+from dynograd.randomness import randn
+from dynograd.shapes import broadcast_shapes
+from dynograd.tensor import Tensor
+
+__all__ = ["MultivariateNormal"]
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors of mean `loc`, given one of the covariance, its inverse (`precision_matrix`) or its lower root (`scale_tril`).
+
+    >>> m = dynograd.distributions.MultivariateNormal(dynograd.zeros(2), dynograd.eye(2))
+    >>> m.log_prob(dynograd.zeros(2))
+    tensor(-1.8379)
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.ndim < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        matrices = {
+            "covariance_matrix": covariance_matrix,
+            "scale_tril": scale_tril,
+            "precision_matrix": precision_matrix,
+        }
+        given = {name: one for name, one in matrices.items() if one is not None}
+        if len(given) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        ((name, matrix),) = given.items()
+        if matrix.ndim < 2:
+            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+        size = loc.shape[-1]
+        batch = broadcast_shapes("MultivariateNormal", tuple(matrix.shape[:-2]), tuple(loc.shape[:-1]))
+        setattr(self, name, matrix.expand(*batch, *matrix.shape[-2:]))
+        self.loc = loc.expand(*batch, size)
+        super().__init__(batch, (size,), validate_args=validate_args)
+        if name == "scale_tril":
+            self._root = matrix
+        elif name == "covariance_matrix":
+            self._root = linalg_cholesky(matrix)
+        else:
+            self._root = _root_of_inverse(matrix)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        size = self._event_shape[0]
+        made = self._expanded(batch_shape, _instance)
+        made.loc = self.loc.expand(*batch_shape, size)
+        made._root = self._root
+        for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
+            if name in self.__dict__:
+                setattr(made, name, getattr(self, name).expand(*batch_shape, size, size))
+        return made
+
+    def _batched(self, matrix: Tensor) -> Tensor:
+        size = self._event_shape[0]
+        return matrix.expand(*self._batch_shape, size, size)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The lower triangular root of the covariance."""
+        return self._batched(self._root)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        return self._batched(self._root @ self._root.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return self._batched(cholesky_inverse(self._root))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return (self._root**2).sum(-1).expand(*self._batch_shape, *self._event_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + (self._root @ noise.unsqueeze(-1)).squeeze(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        away = (value - self.loc).unsqueeze(-1)
+        distance = (linalg_solve_triangular(self._root, away, upper=False) ** 2).sum((-2, -1))
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
+
+    def entropy(self) -> Tensor:
+        found = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return found.expand(tuple(self._batch_shape))
+
+    def _half_log_det(self) -> Tensor:
+        return self._root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def _root_of_inverse(precision: Tensor) -> Tensor:
+    # P = L L^T, mirrored: the inverse's lower root is the inverse of the mirrored one's transpose.
+    mirrored = linalg_cholesky(precision.flip((-2, -1)))
+    upper = mirrored.flip((-2, -1)).mT
+    identity = eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    return linalg_solve_triangular(upper, identity, upper=False)

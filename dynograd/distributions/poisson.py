@@ -1,0 +1,55 @@
+"""The Poisson distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd import no_grad
+from dynograd.distributions import constraints
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.draws import poisson_numbers
+from dynograd.distributions.utils import broadcast_all
+from dynograd.ops.special_functions import lgamma
+from dynograd.tensor import Tensor
+
+__all__ = ["Poisson"]
+
+
+class Poisson(Distribution):
+    """Counts of independent events that are `rate` on average.
+
+    >>> dynograd.distributions.Poisson(2.0).log_prob(tensor(0.0))
+    tensor(-2.)
+    """
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "rate")
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with no_grad():
+            return poisson_numbers(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        rate, value = broadcast_all(self.rate, value)
+        return value.xlogy(rate) - rate - lgamma(value + 1)
