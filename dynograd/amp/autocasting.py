@@ -7,6 +7,7 @@ code, which looks at the thread's state, casts, and calls the plain one.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
 import warnings
@@ -213,8 +214,8 @@ def _watch() -> None:
 
 
 def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
-    function = op.function
     prepare(op)
+    function = inspect.unwrap(op.function)  # what decorators call: code goes between functions without a closure only
     code = function.__code__
     plain = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
