@@ -61,7 +61,7 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
     """`i0(beta sqrt(1 - (2 k / n - 1)^2)) / i0(beta)`, with the Bessel function i0; see `hann_window`.
 
     >>> dynograd.kaiser_window(4, beta=2.0)
-    tensor([0.4387, 0.8719, 1.0000, 0.8719])
+    tensor([0.4387, 0.8348, 1.0000, 0.8348])
     """
     return _made("kaiser_window", "kaiser", window_length, periodic, options, beta)
 

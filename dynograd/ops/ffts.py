@@ -242,7 +242,7 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     """The `fft` of a signal whose second half is the conjugate of its first, which is given: `n` real numbers.
 
     >>> dynograd.fft.hfft(tensor([1 + 0j, 2 + 1j, 3 + 0j]))
-    tensor([ 8., -4.,  0.,  0.])
+    tensor([ 8.,  0.,  0., -4.])
     """
     place, count = _line("hfft", input, n, dim, True)
     input = _resized(conj(_checked("hfft", input)), (place,), (count // 2 + 1,))
@@ -253,7 +253,7 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
 def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: the first half of the `ifft` of a real tensor.
 
-    >>> dynograd.fft.ihfft(tensor([8.0, -4.0, 0.0, 0.0]))
+    >>> dynograd.fft.ihfft(tensor([8.0, 0.0, 0.0, -4.0]))
     tensor([1.-0.j, 2.+1.j, 3.-0.j])
     """
     place, count = _line("ihfft", input, n, dim)
