@@ -287,7 +287,7 @@ def pairs_backward(g: Any, saved: Any) -> Any:
     inner = matmul(turned, g[1])
     inner = inner - matmul(turned, vectors) * _as_row(real(_diagonal(inner)))
     inner = inner * (1 - one) / (conj(row - column) + one) + one * _as_row(g[0])
-    found = solutions(turned, matmul(inner, turned))[0]
+    found = solutions(turned, matmul(inner, turned), False)[0]
     return (found if saved.input_dtype.kind == "c" else real(found),)
 
 

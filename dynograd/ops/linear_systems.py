@@ -26,7 +26,7 @@ from dynograd.ops.triangles import tril, triu
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import broadcast_shapes
 
-__all__ = ["adjoint_of", "check_matrices", "exchanged", "raise_failure"]
+__all__ = ["adjoint_of", "check_matrices", "exchanged"]
 
 
 def check_matrices(who: str, input: Any, square: bool = False, name: str = "A") -> tuple[int, ...]:
@@ -64,27 +64,34 @@ def exchanged(input: Any) -> Any:
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def raise_failure(who: str, info: Any, text: str) -> None:
-    """Raises LinAlgError for the first matrix whose `info` is not 0; `text` may name the number."""
-    raw = getattr(info, "array", info)
-    found = kernel("linear_algebra", "first_failure", raw)(raw)
-    if found is not None:
-        place, number = found
-        batch = f"(Batch element {place}): " if raw.ndim else ""
-        raise LinAlgError(f"{who}: {batch}{text.format(number=number)}")
+def _checked(check: bool, who: str, made: tuple, text: str) -> tuple:
+    """`made`, whose last array is info; LinAlgError for the first matrix whose info is not 0. `text` may name the number."""
+    if check:
+        info = made[-1]
+        found = kernel("linear_algebra", "first_failure", info)(info)
+        if found is not None:
+            place, number = found
+            batch = f"(Batch element {place}): " if info.ndim else ""
+            raise LinAlgError(f"{who}: {batch}{text.format(number=number)}")
+    return made
 
 
 # --- inverse and solution ------------------------------------------------------------------------------------------------
 
 
 @op(name="linalg_inv_ex", outputs="inverse info", saves="output")
-def inverses(A: Array) -> Any:
-    """(inverses, 0 or where a zero stands on the diagonal of U)."""
-    return kernel("linear_algebra", "inverse", A)(A)
+def inverses(A: Array, check: bool) -> Any:
+    """(inverses, 0 or where a zero stands on the diagonal of U), which raises if `check`."""
+    return _checked(
+        check,
+        "linalg.inv",
+        kernel("linear_algebra", "inverse", A)(A),
+        "The diagonal element {number} is zero, the inversion could not be completed because the input matrix is singular.",
+    )
 
 
 @inverses.backward
-def inverses_backward(g: Any, saved: Any) -> Any:
+def inverses_backward(g: Any, saved: Any, check: Any) -> Any:
     turned = adjoint_of(saved.output[0])
     return (-matmul(matmul(turned, g[0]), turned),)
 
@@ -97,15 +104,7 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     linalg_inv_ex(inverse=tensor([[0.5000]]), info=tensor(0, dtype=dynograd.int32))
     """
     check_matrices("linalg.inv", A, True)
-    found = inverses(A)
-    if check_errors:
-        raise_failure("linalg.inv", found[1], _NOT_INVERTED)
-    return found
-
-
-_NOT_INVERTED = (
-    "The diagonal element {number} is zero, the inversion could not be completed because the input matrix is singular."
-)
+    return inverses(A, bool(check_errors))
 
 
 @composed()
@@ -129,14 +128,15 @@ def inverse(input: Any) -> Any:
 
 
 @op(name="linalg_solve_ex", outputs="result info", saves="A output")
-def solutions(A: Array, B: Array) -> Any:
+def solutions(A: Array, B: Array, check: bool) -> Any:
     """(X with A @ X = B, info as of the inverse), for matrices of one batch."""
-    return kernel("linear_algebra", "solve", A)(A, B)
+    made = kernel("linear_algebra", "solve", A)(A, B)
+    return _checked(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
 
 
 @solutions.backward
-def solutions_backward(g: Any, saved: Any) -> Any:
-    g_b = solutions(adjoint_of(saved.A), g[0])[0]
+def solutions_backward(g: Any, saved: Any, check: Any) -> Any:
+    g_b = solutions(adjoint_of(saved.A), g[0], False)[0]
     return -matmul(g_b, adjoint_of(saved.output[0])) if saved.needs(0) else None, g_b
 
 
@@ -163,9 +163,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
             f"({shape[-2]}x{shape[-1]} and {'x'.join(map(str, other[-2:]))}): shapes {shape} and {other}."
         )
     batch = broadcast_shapes("linalg.solve", shape[:-2], tuple(B.shape[:-2]))
-    found, info = solutions(_batched(A, batch), _batched(B, batch))
-    if check_errors:
-        raise_failure("linalg.solve", info, "The solver failed because the input matrix is singular.")
+    found, info = solutions(_batched(A, batch), _batched(B, batch), bool(check_errors))
     if vector:
         found = reshaped(found, tuple(found.shape[:-1]))
     return solve_result(exchanged(found) if not vector and not left else found, info)
@@ -260,13 +258,19 @@ def triangular_solve(
 
 
 @op(name="linalg_cholesky_ex", outputs="L info", saves="output")
-def lower_roots(A: Array) -> Any:
+def lower_roots(A: Array, check: bool) -> Any:
     """(L with L @ L^H = A, 0 or the order of the first leading minor that is not positive definite)."""
-    return kernel("linear_algebra", "cholesky", A)(A)
+    return _checked(
+        check,
+        "linalg.cholesky",
+        kernel("linear_algebra", "cholesky", A)(A),
+        "The factorization could not be completed because the input is not positive-definite (the leading minor of order {number} is "
+        "not positive-definite).",
+    )
 
 
 @lower_roots.backward
-def lower_roots_backward(g: Any, saved: Any) -> Any:
+def lower_roots_backward(g: Any, saved: Any, check: Any) -> Any:
     turned = adjoint_of(saved.output[0])
     inner = tril(matmul(turned, g[0]))
     diagonal = inner - tril(inner, -1)  # of a Hermitian matrix: real, and counted once
@@ -283,14 +287,7 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     tensor(1, dtype=dynograd.int32)
     """
     check_matrices("linalg.cholesky", A, True)
-    found = lower_roots(adjoint_of(A) if upper else A)
-    if check_errors:
-        raise_failure(
-            "linalg.cholesky",
-            found[1],
-            "The factorization could not be completed because the input is not positive-definite (the leading minor of order {number} "
-            "is not positive-definite).",
-        )
+    found = lower_roots(adjoint_of(A) if upper else A, bool(check_errors))
     return type(found)(adjoint_of(found[0]), found[1]) if upper else found
 
 
@@ -343,13 +340,18 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 
 
 @op(name="linalg_lu_factor_ex", outputs="LU pivots info", saves="output")
-def lu_factors(A: Array) -> Any:
+def lu_factors(A: Array, check: bool) -> Any:
     """(L below and U on and above the diagonal, pivots, 0 or where a zero stands on the diagonal of U)."""
-    return kernel("linear_algebra", "lu", A)(A)
+    return _checked(
+        check,
+        "linalg.lu_factor",
+        kernel("linear_algebra", "lu", A)(A),
+        "U[{number},{number}] is zero and using it on lu_solve would divide by zero.",
+    )
 
 
 @lu_factors.backward
-def lu_factors_backward(g: Any, saved: Any) -> Any:
+def lu_factors_backward(g: Any, saved: Any, check: Any) -> Any:
     packed, pivots, _ = saved.output
     rows, columns = packed.shape[-2:]
     count = min(rows, columns)
@@ -390,12 +392,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
     check_matrices("linalg.lu_factor", A)
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU. Leave pivot=True.")
-    found = lu_factors(A)
-    if check_errors:
-        raise_failure(
-            "linalg.lu_factor", found[2], "U[{number},{number}] is zero and using it on lu_solve would divide by zero."
-        )
-    return found
+    return lu_factors(A, bool(check_errors))
 
 
 lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[name-match]
@@ -504,9 +501,9 @@ def determinants(A: Array) -> Array:
 @determinants.backward
 def determinants_backward(g: Any, saved: Any) -> Any:
     raw = getattr(saved.output, "array", saved.output)
-    if (raw == 0).any():
+    if arrays.is_array(raw) and (raw == 0).any():
         return (_weighted(g, adjoint_of(_adjugate(saved.A))),)
-    turned = adjoint_of(inverses(saved.A)[0])
+    turned = adjoint_of(inverses(saved.A, False)[0])
     return (_weighted(g * conj(saved.output), turned),)
 
 
@@ -562,7 +559,7 @@ def signs_and_logarithms_backward(g: Any, saved: Any) -> Any:
     weight = g[1]
     if is_complex_array(saved.A):
         weight = weight - imag(conj(g[0]) * saved.output[0]) * 1j
-    return (_weighted(weight, adjoint_of(inverses(saved.A)[0])),)
+    return (_weighted(weight, adjoint_of(inverses(saved.A, False)[0])),)
 
 
 @composed(covers="linalg_slogdet")

@@ -198,7 +198,8 @@ def istft(
     stop = total - n_fft // 2 if center and length is None else total if length is None else min(total, start + length)
     made = get_basic(made, (Ellipsis, slice(start, stop)))
     weights = get_basic(weights, (Ellipsis, slice(start, stop)))
-    least = abs(getattr(weights, "array", weights)).min() if stop > start else 1
+    raw = getattr(weights, "array", weights)
+    least = abs(raw).min() if stop > start and arrays.is_array(raw) else 1
     if least < 1e-11:
         raise RuntimeError(
             f"istft: window overlap add min: {float(least)} is 0: the windows leave gaps. Use a smaller hop_length or another window."
