@@ -60,7 +60,7 @@ def copy_into(target: CudaArray, source: Any) -> None:
             return
         if source.dtype.num != target.dtype.num and source.nbytes > target.nbytes:
             source = source.astype(target.dtype)
-        source = cuda_arrays.from_numpy(source, target.device_index)
+        source = cuda_arrays.from_numpy(source, target.device_index, constant=False)
     elif source.device_index != target.device_index:
         source = on_device(source, target.device_index)
     if source.dtype == target.dtype:
@@ -102,6 +102,7 @@ def fill(target: CudaArray, value: Any) -> None:
         used.fill_bytes(target.pointer, 0, target.nbytes, streams.current_handle(target.device_index))
         return
     kind = target.dtype
+    compute: Any
     if kind.kind == "b":
         value, compute = int(bool(value)), numpy.dtype(numpy.uint8)
     else:
