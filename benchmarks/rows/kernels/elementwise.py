@@ -47,7 +47,7 @@ def bias_gelu(torch, rows, columns):
     return Kernel(lambda x, b: gelu(x + b), draw(torch, (rows, columns), (columns,)))
 
 
-@kernel("bias_gelu_fused", TABLE, small=(4, 5))
+@kernel("bias_gelu_fused", TABLE, (16384, 1024), small=(4, 5))
 def bias_gelu_fused(torch, rows, columns):
     """By the one function where the library has it; PyTorch has not, eagerly."""
     gelu = torch.nn.functional.gelu
@@ -55,7 +55,7 @@ def bias_gelu_fused(torch, rows, columns):
     return Kernel(fused, draw(torch, (rows, columns), (columns,)))
 
 
-@kernel("dropout_add_fused", TABLE, small=(4, 5))
+@kernel("dropout_add_fused", TABLE, (16384, 1024), small=(4, 5))
 def dropout_add_fused(torch, rows, columns):
     """residual + dropout(x, 0.1) by the one function where the library has it."""
     dropout = torch.nn.functional.dropout
