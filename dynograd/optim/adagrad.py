@@ -76,7 +76,7 @@ class Adagrad(Elementwise):
                 self.state[p] = self.init_state(p, group)
 
     def share_memory(self) -> None:
-        """Moves the sums into memory that worker processes share."""
+        """Calls `share_memory_` on the sums."""
         for held in self.state.values():
             held["sum"].share_memory_()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.ops.complexes import view_as_real
 from dynograd.optim.optimizer import Optimizer
 from dynograd.optim.options import check_range, check_single, scalar
 from dynograd.optim.states import new_step
@@ -115,7 +116,7 @@ def directed(p: Any, g: Any, group: dict[str, Any]) -> Any:
 
 def real(*tensors: Any) -> Any:
     """Complex tensors as (real, imaginary) in a last dimension: most optimizers treat the two as numbers of their own."""
-    return [one.view_as_real() if one.is_complex() else one for one in tensors]
+    return [view_as_real(one) if one.is_complex() else one for one in tensors]
 
 
 def added(x: Any, number: float, group: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, no_grad
+from dynograd.ops.complexes import view_as_real
 from dynograd.optim.elementwise import check_common
 from dynograd.optim.hooks import with_step_hooks
 from dynograd.optim.line_searches import strong_wolfe
@@ -43,8 +44,8 @@ class LBFGS(Optimizer):
     ...     loss.backward()
     ...     return loss
     >>> loss = optimizer.step(closure)
-    >>> w.round(decimals=3)
-    tensor([3., 5.], grad_fn=<RoundBackward0>)
+    >>> w.detach().round(decimals=3)
+    tensor([3., 5.])
     """
 
     def __init__(
@@ -193,13 +194,13 @@ def _evaluate(
 
 def _flat_gradient(params: list[Tensor]) -> Any:
     """All gradients in one vector; 0 where there is none."""
-    real: list[Any] = [(p.view_as_real() if p.is_complex() else p) for p in params]  # type: ignore[operator]
+    real: list[Any] = [(view_as_real(p) if p.is_complex() else p) for p in params]
     flat = real[0].new_zeros(sum(one.numel() for one in real))
     place = 0
     for p, one in zip(params, real):
         g: Any = p.grad
         if g is not None:
-            g = g.view_as_real() if g.is_complex() else g
+            g = view_as_real(g) if g.is_complex() else g
             flat[place : place + one.numel()].copy_(g.reshape(-1))
         place += one.numel()
     return flat
@@ -208,7 +209,7 @@ def _flat_gradient(params: list[Tensor]) -> Any:
 def _move(params: list[Tensor], d: Any, length: float) -> None:
     place = 0
     for p in params:
-        one: Any = p.view_as_real() if p.is_complex() else p  # type: ignore[operator]
+        one: Any = view_as_real(p) if p.is_complex() else p
         one.add_(d[place : place + one.numel()].reshape(one.shape), alpha=length)
         place += one.numel()
 

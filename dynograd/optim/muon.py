@@ -120,10 +120,16 @@ def _orthogonal(x: Any, coefficients: Any, steps: int, eps: float) -> Any:
         raise ValueError(f"Muon: Coefficients must be a tuple of exactly 3 values, but got {coefficients!r}.")
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    y = x.bfloat16()
-    y = y.t() if tall else y
+    y = (x.t() if tall else x).bfloat16()
     y = y / y.norm().clamp(min=eps)
+    on_cpu = not y.is_cuda
+
+    def rounded(z: Any) -> Any:
+        """To bfloat16; a CPU goes on in float32, in which it multiplies bfloat16 matrices anyway."""
+        return z.bfloat16().float() if on_cpu else z
+
+    y = rounded(y)
     for _ in range(steps):
-        gram = y @ y.t()
-        y = y.addmm(gram.addmm(gram, gram, beta=b, alpha=c), y, beta=a)
+        gram = rounded(y @ y.t())
+        y = rounded(y.addmm(rounded(gram.addmm(gram, gram, beta=b, alpha=c)), y, beta=a))
     return y.t() if tall else y

@@ -38,7 +38,7 @@ class NAdam(Elementwise):
     >>> (w * w).sum().backward()
     >>> optimizer.step()
     >>> w
-    tensor([ 0.8923, -1.8923], requires_grad=True)
+    tensor([ 0.8944, -1.8944], requires_grad=True)
     """
 
     counters = ("step", "mu_product")

@@ -78,7 +78,7 @@ class Rprop(Elementwise):
         product = (g * previous).detach()
         turned = product < 0
         factor = product.sign().masked_fill_(product > 0, grow).masked_fill_(turned, shrink)
-        sizes.mul_(factor.masked_fill_(product == 0, 1)).clamp_(*group["step_sizes"])
+        sizes.mul_(factor.masked_fill_(factor == 0, 1)).clamp_(*group["step_sizes"])
         g = g.masked_fill(turned, 0)
         p.sub_(g.sign() * sizes)
         previous.copy_(g)
