@@ -2,6 +2,7 @@
 
 from benchmarks.rows import chains, operations, modules  # isort: skip
 from benchmarks.rows import mlp, convnets, recurrent, sentiment, varlen, language, vae, graphs, optimizers  # isort: skip
+from benchmarks.rows import per_example  # isort: skip
 from benchmarks.rows import kernels  # isort: skip
 from benchmarks.workload import ROWS
 

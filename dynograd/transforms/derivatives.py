@@ -17,8 +17,8 @@ from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.methods import public_functions
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import (
-    BatchError,
     Batched,
+    BatchError,
     active_levels,
     all_lowered,
     all_raised,
@@ -28,8 +28,8 @@ from dynograd.transforms.batching.batched import (
 from dynograd.transforms.duals import Dual, is_moving, make_dual
 from dynograd.transforms.jvp import jvp
 from dynograd.transforms.rules import fresh
-from dynograd.transforms.vmap import vmap
 from dynograd.transforms.trees import flatten, map_tree, rebuild, same_structure
+from dynograd.transforms.vmap import vmap
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vjp"]
 
@@ -198,13 +198,17 @@ def jacfwd(
             output, aux = of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None)
         else:
             output = aux = None
-        columns = [_by_units("jacfwd", push, leaves, number, shapes, [], None, randomness) for number in range(len(leaves))]
+        columns = [
+            _by_units("jacfwd", push, leaves, number, shapes, [], None, randomness) for number in range(len(leaves))
+        ]
         if output is None:
             output, aux = seen if seen else (of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None))
         results = []
         for number, one in enumerate(flatten(output)):
             parts = [
-                _last(columns[leaf][number], one, inner) if columns[leaf] else _stacked([], (*one.shape, *inner.shape), -1, one)
+                _last(columns[leaf][number], one, inner)
+                if columns[leaf]
+                else _stacked([], (*one.shape, *inner.shape), -1, one)
                 for leaf, inner in enumerate(leaves)
             ]
             tree = rebuild(chosen, parts)
@@ -262,9 +266,13 @@ def _by_units(
         step = min(count, chunk_size or max(_FEW, _AT_ONCE // max(1, count)))
         try:
             pieces = [
-                vmap(run, randomness=randomness)(unit(start, min(step, count - start))) for start in range(0, count, step)
+                vmap(run, randomness=randomness)(unit(start, min(step, count - start)))
+                for start in range(0, count, step)
             ]
-            parts = [one[0] if len(one) == 1 else public_functions()["cat"](list(one), 0) for one in zip(*pieces, strict=True)]
+            parts = [
+                one[0] if len(one) == 1 else public_functions()["cat"](list(one), 0)
+                for one in zip(*pieces, strict=True)
+            ]
         except BatchError:
             parts = None
     if parts is None:

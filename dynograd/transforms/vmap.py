@@ -210,9 +210,7 @@ def _spread(who: str, dim: Any, one: Any, where: str) -> list[Any]:
         ]
     if isinstance(dim, (dict, tuple, list)):
         raise _structure_error(who, dim, one, where)
-    raise ValueError(
-        f"{who}: Got in_dim={dim!r} for {where} but in_dim must be either an integer dimension or None."
-    )
+    raise ValueError(f"{who}: Got in_dim={dim!r} for {where} but in_dim must be either an integer dimension or None.")
 
 
 def _structure_error(who: str, dim: Any, one: Any, where: str) -> ValueError:

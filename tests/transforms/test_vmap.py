@@ -115,7 +115,10 @@ def test_composed_functions_of_one_example():
     x, y = double(3, 4, 5), double(3, 5, 2)
     close(vmap(lambda a, b: dynograd.einsum("ij,jk->ik", a, b))(x, y), x @ y)
     close(vmap(lambda a: a.var(0) + a.amax(0) - a[1] + a.t()[:, 0])(x), x.var(1) + x.amax(1) - x[:, 1] + x[:, 0])
-    close(vmap(lambda a: dynograd.cat([a, a.flip(0)]).cumsum(1)[::2])(x), dynograd.cat([x, x.flip(1)], 1).cumsum(2)[:, ::2])
+    close(
+        vmap(lambda a: dynograd.cat([a, a.flip(0)]).cumsum(1)[::2])(x),
+        dynograd.cat([x, x.flip(1)], 1).cumsum(2)[:, ::2],
+    )
     close(vmap(lambda a: sum(row * 2 for row in a))(x), (x * 2).sum(1))
     assert vmap_fallbacks() == {}
 
@@ -257,6 +260,30 @@ def test_shared_convolutions_of_higher_order():
     close(vmap(twice)(both, x), looped(twice, both, x))
 
 
+def test_shared_weights_in_nested_batches():
+    x, weight, bias = double(3, 2, 4), double(5, 4), double(5)
+
+    def loss(w, b, a):
+        return dynograd.nn.functional.linear(a, w, b).tanh().sum()
+
+    slope = grad(loss, (0, 1))
+    found = vmap(vmap(slope, (None, None, 0)), (None, None, 0))(weight, bias, x)
+    for number in range(3):
+        for place, one in enumerate(looped(slope, weight, bias, x[number], dims=(None, None, 0))):
+            close(found[place][number], one)
+    close(vmap(vmap(dynograd.dot, (None, 0)), (0, None))(x[0], weight), x[0] @ weight.t())
+    images, filters = double(2, 3, 1, 2, 4, 4), double(2, 2, 3, 3)
+
+    def of_image(f, a):
+        return grad(lambda f: dynograd.nn.functional.conv2d(a, f).pow(2).sum())(f)
+
+    found = vmap(vmap(of_image, (None, 0)), (None, 0))(filters, images)
+    for number in range(2):
+        close(found[number], looped(of_image, filters, images[number], dims=(None, 0)))
+    rows = vmap(jacrev(lambda w, a: dynograd.nn.functional.linear(a, w).sin()), (None, 0))(weight, x[:, 0])
+    close(rows, looped(jacrev(lambda w, a: dynograd.nn.functional.linear(a, w).sin()), weight, x[:, 0], dims=(None, 0)))
+
+
 def function(x):
     return dynograd.cat([x.sin() * x.sum(), x[:2].exp() * x[1:3]])
 
@@ -389,7 +416,9 @@ DRAWS = {
 def test_randomness(name):
     x = dynograd.ones(4, 40)
     draw = DRAWS[name]
-    with pytest.raises(RuntimeError, match=r"random operation \w+ while in randomness error mode.*randomness='different'"):
+    with pytest.raises(
+        RuntimeError, match=r"random operation \w+ while in randomness error mode.*randomness='different'"
+    ):
         vmap(draw)(x)
     same = vmap(lambda x: x[0] * 0 + draw(x), randomness="same")(x)
     assert all(one.tolist() == same[0].tolist() for one in same)
@@ -452,7 +481,9 @@ def test_a_shared_value_written_into_a_batched_one():
 
 def test_a_batched_value_written_into_a_shared_one():
     shared = dynograd.zeros(4, dtype=dtypes.float64)
-    with pytest.raises(InplaceError, match=r"add_: inside vmap, a batched value .* shape \(4,\) that all examples share"):
+    with pytest.raises(
+        InplaceError, match=r"add_: inside vmap, a batched value .* shape \(4,\) that all examples share"
+    ):
         vmap(lambda a: shared.add_(a))(double(3, 4))
     with pytest.raises(InplaceError, match="that all examples share"):
         vmap(lambda a: shared.__setitem__(0, a[0]))(double(3, 4))
@@ -509,7 +540,9 @@ def test_functions_of_the_user():
     close(vmap(grad(lambda a: Cube.apply(a).sum()))(x), 3 * x**2)
     close(vmap(lambda a: Scale.apply(a, 5.0))(x), x * 5)
     close(vmap(grad(lambda a: Scale.apply(a, 5.0).sum()))(x), x * 0 + 5)
-    with pytest.raises(RuntimeError, match="Plain: vmap of this autograd.Function needs a rule. Set generate_vmap_rule"):
+    with pytest.raises(
+        RuntimeError, match="Plain: vmap of this autograd.Function needs a rule. Set generate_vmap_rule"
+    ):
         vmap(Plain.apply)(x)
 
 
@@ -571,7 +604,11 @@ X = dynograd.ones(3, 4)
         (lambda: vmap(dynograd.mul, in_dims="0")(X, X), ValueError, ["expected `in_dims` to be int", "str"]),
         (lambda: vmap(dynograd.mul, in_dims=None)(X, X), ValueError, ["expected `in_dims`", "NoneType"]),
         (lambda: vmap(dynograd.mul, in_dims=(None, None))(X, X), ValueError, ["at least one input must be mapped"]),
-        (lambda: vmap(dynograd.mul, in_dims=(0, 2))(X, X), ValueError, ["in_dim=2", "dimensionality 2", "in_dims=None"]),
+        (
+            lambda: vmap(dynograd.mul, in_dims=(0, 2))(X, X),
+            ValueError,
+            ["in_dim=2", "dimensionality 2", "in_dims=None"],
+        ),
         (lambda: vmap(dynograd.mul)(X, 2.0), ValueError, ["non-Tensor", "float", "None"]),
         (lambda: vmap(dynograd.mul)(X, X.t()), ValueError, ["same size", "[3, 4]", "(4, 3)"]),
         (lambda: vmap(dynograd.mul)(X, dynograd.ones(())), ValueError, ["dimensionality 0"]),

@@ -121,15 +121,15 @@ def check(subject, arguments, leaves, wide, way):
         ]
 
     def run(*values):
-        return tuple(
-            one for one in as_tuple(subject.run(arguments.with_leaves(values))) if isinstance(one, Tensor)
-        )
+        return tuple(one for one in as_tuple(subject.run(arguments.with_leaves(values))) if isinstance(one, Tensor))
 
     try:
         expected = [run(*given(number)) for number in range(SIZE)]
     except (ValueError, IndexError, RuntimeError, TypeError):
         return False  # examples outside the op's domain
-    inputs = [wrap(many.copy()) if batched else wrap(one.copy()) for one, many, batched in zip(leaves, wide, way, strict=True)]
+    inputs = [
+        wrap(many.copy()) if batched else wrap(one.copy()) for one, many, batched in zip(leaves, wide, way, strict=True)
+    ]
     dims = tuple(0 if batched else None for batched in way)
     func.vmap_fallbacks(clear=True)
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy
@@ -131,7 +131,15 @@ class _Shown(numpy.ndarray):
 
 
 _ABOUT_SHAPES = {"attends_in_tiles", "causal_mask", "in_one_pass", "pays"}
-_SHAPES_ONLY = {numpy.zeros_like, numpy.ones_like, numpy.empty_like, numpy.full_like, numpy.shape, numpy.ndim, numpy.size}
+_SHAPES_ONLY = {
+    numpy.zeros_like,
+    numpy.ones_like,
+    numpy.empty_like,
+    numpy.full_like,
+    numpy.shape,
+    numpy.ndim,
+    numpy.size,
+}
 
 
 def _no_value(what: str) -> BatchError:
@@ -541,10 +549,8 @@ def _write(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
     else:
         inner = value
     if tuple(inner.shape) != tuple(target.inner.shape):
-        try:
+        with suppress(ValueError):  # `write` says what is wrong
             inner = run("expand", inner, tuple(target.inner.shape))
-        except ValueError:
-            pass  # `write` says what is wrong
     write(target.inner, inner, who)
     return target
 

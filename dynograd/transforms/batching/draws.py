@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.transforms.batching.batched import (
-    BatchError,
     Batched,
+    BatchError,
     active_levels,
     example,
     make_batched,
@@ -53,7 +53,9 @@ def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
             return make_batched(level, _called(again, (level.size, *size), kwargs))
         if name in _BY_ELEMENT and batched and len(args) == 1 and not kwargs:
             return make_batched(level, _called(again, (first.inner,), kwargs))
-        return make_batched(level, run("stack", [_of_example(level, again, args, kwargs, k) for k in range(level.size)], 0))
+        return make_batched(
+            level, run("stack", [_of_example(level, again, args, kwargs, k) for k in range(level.size)], 0)
+        )
 
 
 def _of_example(level: Any, function: Any, args: tuple, kwargs: dict, number: int) -> Any:
@@ -79,7 +81,9 @@ def _fill(level: Any, function: Any, name: str, target: Any, args: tuple, kwargs
         _called(function, args, kwargs)
         return target
     if any(type(one) is Batched for one in args[1:]):
-        raise BatchError(f"vmap: {name} takes numbers inside vmap, not one value per example. Use bernoulli(p) or normal(mean, std).")
+        raise BatchError(
+            f"vmap: {name} takes numbers inside vmap, not one value per example. Use bernoulli(p) or normal(mean, std)."
+        )
     if level.randomness == "same":
         drawn = run("clone", example(target.inner.detach(), 0))
         _called(function, (drawn, *args[1:]), kwargs)

@@ -54,7 +54,21 @@ def _settle_dtypes(call: Call, values: dict[str, Any]) -> None:
             values[name] = run("to_copy", values[name], kind)
 
 
-@rule("absolute_power", "signed_power", "zero_nan", "not_nan", "to_copy", "ones_of", "scaled", "whole_places", "to_device", "angle", "modulus", "view_as_real", "view_as_complex")
+@rule(
+    "absolute_power",
+    "signed_power",
+    "zero_nan",
+    "not_nan",
+    "to_copy",
+    "ones_of",
+    "scaled",
+    "whole_places",
+    "to_device",
+    "angle",
+    "modulus",
+    "view_as_real",
+    "view_as_complex",
+)
 def one_operand(call: Call) -> Any:
     return call.with_()
 
@@ -101,5 +115,3 @@ def random_error(who: str) -> RuntimeError:
         f"vmap: called random operation {who} while in randomness error mode. Pass randomness='different' to vmap for one draw per "
         f"example, or randomness='same' for one draw that all examples share."
     )
-
-

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from dynograd.tensor import Tensor
 from dynograd.transforms.batching.batched import (
-    BatchError,
     Batched,
+    BatchError,
     Level,
     example,
     highest_level,
@@ -44,7 +44,9 @@ def run_function(function: Any, args: tuple, kwargs: dict) -> Any:
             f"and backward are then run per example), or write a static vmap(info, in_dims, *args) that returns (output, out_dims)."
         )
     results = [
-        function.apply(*[example(one, number) if dim == 0 else one for one, dim in zip(inner, dims, strict=True)], **kwargs)
+        function.apply(
+            *[example(one, number) if dim == 0 else one for one, dim in zip(inner, dims, strict=True)], **kwargs
+        )
         for number in range(level.size)
     ]
     if isinstance(results[0], (tuple, list)):

@@ -243,7 +243,11 @@ def isin(call: Call) -> Any:
     count = tests.ndim - 1
     lead = elements.ndim - ("elements" in call.batched)
     size = call.size
-    flat = run("view", tests, (size, *(1,) * lead, -1 if tests.numel() else 0)) if count else run("view", tests, (size, *(1,) * lead, 1))
+    flat = (
+        run("view", tests, (size, *(1,) * lead, -1 if tests.numel() else 0))
+        if count
+        else run("view", tests, (size, *(1,) * lead, 1))
+    )
     wide = run("view", elements, (*elements.shape, 1))
     hits = run("any", run("eq", wide, flat), flat.ndim - 1, False)
     return run("logical_not", hits) if call["invert"] else hits

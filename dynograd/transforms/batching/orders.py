@@ -10,7 +10,17 @@ __all__: list[str] = []
 
 
 @rule(
-    "softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "reversed_along", "sort", "argsort", "topk"
+    "softmax",
+    "log_softmax",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+    "logcumsumexp",
+    "reversed_along",
+    "sort",
+    "argsort",
+    "topk",
 )
 def along_dim(call: Call) -> Any:
     """The result has the example's dims; examples of no dims are rows of one element."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.custom_function import Function
-from dynograd.transforms.batching.batched import Call, rule, run, stretched
+from dynograd.transforms.batching.batched import Batched, Call, rule, run, stretched
 
 __all__: list[str] = []
 
@@ -56,6 +56,8 @@ class SharedProduct(Function):
 
 def product(x: Any, w: Any) -> Any:
     """(examples, n, k) @ (examples, k, m)."""
+    if type(x) is Batched or type(w) is Batched:  # of another level, whose rule for matmul is asked next
+        return run("matmul", x, w)
     if is_one(w) and not is_one(x):
         return SharedProduct.apply(x, w)
     if is_one(x) and not is_one(w):
@@ -178,7 +180,7 @@ class SharedConvolution(Function):
         x, weight = ctx.saved_tensors
         back = grad_weight = None
         if ctx.needs_input_grad[0]:
-            back = SharedBack.apply(g, weight, tuple(x.shape[1:]), *ctx.window)
+            back = back_of_each(g, weight, tuple(x.shape[1:]), *ctx.window)
         if ctx.needs_input_grad[1]:
             grad_weight = weight_gradients(x, g, tuple(weight.shape[1:]), *ctx.window)
         return back, grad_weight, None, None, None, None
@@ -200,12 +202,31 @@ class SharedBack(Function):
         g, weight = ctx.saved_tensors
         back = grad_weight = None
         if ctx.needs_input_grad[0]:
-            back = SharedConvolution.apply(outer, weight, *ctx.window)
+            back = convolution_of_each(outer, weight, *ctx.window)
             if tuple(back.shape) != tuple(g.shape):
                 back = run("basic_index", back, tuple([slice(0, size) for size in g.shape]))
         if ctx.needs_input_grad[1]:
             grad_weight = weight_gradients(outer, g, tuple(weight.shape[1:]), *ctx.window)
         return back, grad_weight, None, None, None, None, None
+
+
+def convolution_of_each(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """x (examples, N, C, ...) with the weights (examples, CO, C / groups, ...): as groups of one convolution unless they are one."""
+    if type(x) is not Batched and type(weight) is not Batched and is_one(weight):
+        return SharedConvolution.apply(x, weight, stride, padding, dilation, groups)
+    size = x.shape[0]
+    made = run("convolution", as_channels(x), merged(weight), None, stride, padding, dilation, size * groups)
+    return from_channels(made, size)
+
+
+def back_of_each(g: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """What g (examples, N, CO, ...) sends back to inputs of `shape`, by the weights (examples, CO, C / groups, ...)."""
+    if type(g) is not Batched and type(weight) is not Batched and is_one(weight):
+        return SharedBack.apply(g, weight, shape, stride, padding, dilation, groups)
+    size = g.shape[0]
+    wanted, window = (shape[0], size * shape[1], *shape[2:]), (stride, padding, dilation, size * groups)
+    made = run("convolution_input_gradient", as_channels(g), merged(weight), None, wanted, *window)
+    return from_channels(made, size)
 
 
 def weight_gradients(x: Any, g: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
@@ -221,7 +242,9 @@ def weight_gradients(x: Any, g: Any, shape: Any, stride: Any, padding: Any, dila
             return run("view", run("matmul", rows, swapped(columns)), (size, *shape))
     wide = (size * shape[0], *shape[1:])
     window = stride, padding, dilation, size * groups
-    return run("view", run("convolution_weight_gradient", as_channels(x), as_channels(g), wide, *window), (size, *shape))
+    return run(
+        "view", run("convolution_weight_gradient", as_channels(x), as_channels(g), wide, *window), (size, *shape)
+    )
 
 
 @rule("convolution")
@@ -236,11 +259,7 @@ def convolution(call: Call) -> Any:
         return found if own is bias else run("add", found, _bias(call, rank))
     weight = call["weight"]
     x = call.front("input")
-    if is_one(weight):
-        found = SharedConvolution.apply(x, weight, *window, groups)
-    else:
-        made = run("convolution", as_channels(x), merged(weight), None, *window, call.size * groups)
-        found = from_channels(made, call.size)
+    found = convolution_of_each(x, weight, *window, groups)
     return found if bias is None else run("add", found, _bias(call, rank))
 
 
@@ -257,15 +276,7 @@ def convolution_input_gradient(call: Call) -> Any:
         made = run("convolution_input_gradient", merged(g), call["weight"], own, wanted, *window, groups)
         found = parted(made, call.size)
         return found if own is bias else run("add", found, _bias(call, rank))
-    weight = call["weight"]
-    if is_one(weight):
-        found = SharedBack.apply(g, weight, shape, *window, groups)
-    else:
-        wanted = (shape[0], call.size * shape[1], *shape[2:])
-        made = run(
-            "convolution_input_gradient", as_channels(g), merged(weight), None, wanted, *window, call.size * groups
-        )
-        found = from_channels(made, call.size)
+    found = back_of_each(g, call["weight"], shape, *window, groups)
     return found if bias is None else run("add", found, _bias(call, rank))
 
 
@@ -282,3 +293,30 @@ def convolution_weight_gradient(call: Call) -> Any:
         return NotImplemented
     window = call["stride"], call["padding"], call["dilation"], call["groups"]
     return weight_gradients(call.front("input"), call.front("g"), tuple(call["shape"]), *window)
+
+
+# --- linear algebra on matrices with leading dims ------------------------------------------------------------------------------
+
+
+@rule(
+    "linalg_inv_ex",
+    "linalg_cholesky_ex",
+    "linalg_lu_factor_ex",
+    "lu_permutation",
+    "linalg_det",
+    "linalg_slogdet",
+    "linalg_qr",
+    "linalg_svd",
+    "linalg_svdvals",
+    "linalg_eigh",
+    "linalg_eig",
+)
+def of_a_matrix(call: Call) -> Any:
+    return call.with_()
+
+
+@rule("linalg_solve_ex", "linalg_solve_triangular")
+def of_two_matrices(call: Call) -> Any:
+    if call.rank("A") != call.rank("B"):
+        return NotImplemented
+    return call.with_(A=call.front("A"), B=call.front("B"))

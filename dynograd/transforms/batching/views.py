@@ -72,7 +72,13 @@ def join(call: Call) -> Any:
 
 
 @rule(
-    "unbind", "split_with_sizes", "repeat_interleave", "repeat_interleave_backward", "resample", "resample_back", "behind_one"
+    "unbind",
+    "split_with_sizes",
+    "repeat_interleave",
+    "repeat_interleave_backward",
+    "resample",
+    "resample_back",
+    "behind_one",
 )
 def along_dim(call: Call) -> Any:
     dim = call["dim"]
