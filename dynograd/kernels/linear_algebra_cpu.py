@@ -27,6 +27,7 @@ __all__ = [
     "pseudoinverse",
     "qr",
     "rank",
+    "reflectors",
     "sign_and_logarithm",
     "singular_values",
     "solve",
@@ -233,6 +234,12 @@ def qr(x, complete):
     """(Q, R)."""
     q, r = np.linalg.qr(x, "complete" if complete else "reduced")
     return np.ascontiguousarray(q), np.ascontiguousarray(r)
+
+
+def reflectors(x):
+    """(R above and the vectors of reflections below the diagonal, their factors)."""
+    turned, tau = np.linalg.qr(x, "raw")
+    return np.ascontiguousarray(np.swapaxes(turned, -1, -2)), tau
 
 
 def _tried(function, x, *options):

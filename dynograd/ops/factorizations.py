@@ -121,6 +121,25 @@ def qr(input: Any, some: bool = True) -> Any:
     return qr_result(*linalg_qr(input, "reduced" if some else "complete"))
 
 
+@op(name="geqrf", outputs="a tau", differentiable=False)
+def reflectors(input: Array) -> Any:
+    """(R and the vectors of reflections, their factors)."""
+    return kernel("linear_algebra", "reflectors", input)(input)
+
+
+@composed(covers="geqrf", method=True)
+def geqrf(input: Any) -> Any:
+    """(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.
+
+    >>> a, tau = dynograd.geqrf(tensor([[3.0], [4.0]]))
+    >>> dynograd.orgqr(a, tau) @ a[:1]
+    tensor([[3.],
+            [4.]])
+    """
+    check_matrices("geqrf", input)
+    return reflectors(input)
+
+
 # --- singular values -----------------------------------------------------------------------------------------------------
 
 

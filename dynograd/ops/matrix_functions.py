@@ -145,7 +145,7 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
     return found
 
 
-@composed()
+@composed(method=True)
 def orgqr(input: Any, input2: Any) -> Any:
     """Another name of `linalg.householder_product`."""
     return linalg_householder_product(input, input2)

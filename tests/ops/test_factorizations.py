@@ -57,6 +57,7 @@ def by_parts(a):
 
 
 ROWS = [
+    row("geqrf", lambda a: numpy.triu(numpy.linalg.qr(a, "r")), function=lambda a: dynograd.geqrf(a)[0].triu(), grad=False),
     *[row("linalg_qr", lambda a: tuple(numpy.linalg.qr(a)), shapes=[shape], id=f"{shape}", dtypes=NUMBERS) for shape in SHAPES],
     *[complex_row("linalg_qr", linalg.qr, lambda a: tuple(numpy.linalg.qr(a)), shape) for shape in SHAPES],
     row("linalg_qr", lambda a, mode: tuple(numpy.linalg.qr(a, mode)), kwargs={"mode": "complete"}, shapes=[(2, 3)], id="complete", errors=[
@@ -117,3 +118,9 @@ def test_eigenvalues():
     assert numpy.isnan(linalg.eigh(tensor([[NAN, NAN], [NAN, NAN]])).eigenvalues.numpy()).all()
     assert linalg.eig(eye(2)).eigenvalues.dtype is dynograd.complex64
     assert linalg.eigvals(tensor([[0.0, 1.0], [-1.0, 0.0]])).tolist() == [1j, -1j]
+
+
+def test_reflections_give_the_matrix_back():
+    x = tensor(numpy.random.default_rng(0).normal(size=(2, 4, 3)))
+    a, tau = dynograd.geqrf(x)
+    numpy.testing.assert_allclose((dynograd.orgqr(a, tau) @ a[:, :3].triu()).numpy(), x.numpy(), atol=1e-12)

@@ -39,7 +39,7 @@ LINALG = [
     "T.norm(tall, 'nuc')", *[f"L.matrix_norm(A, {p!r})" for p in ("fro", "nuc", 1, -1, 2, -2)], "L.matrix_norm(A, float('inf'), (0, 1), True)",
     *[f"L.cond(A, {p!r})" for p in (None, "fro", "nuc", 1, -1, 2, -2)], "L.vector_norm(A, 3, (0, 1))", "L.matrix_exp(A)", "T.matrix_exp(A * 5)", "L.matrix_power(A, -2)",
     "L.matrix_power(A, 0)", "L.multi_dot([b, A[0], A[1], b])", "L.multi_dot([tall, A[0], B[1]])", "L.vander(tall)", "L.vander(tall, N=2)", "T.vander(b, 2)", "T.vander(b, increasing=True)",
-    "L.vecdot(x, y)", "L.vecdot(x, y, dim=0)", "L.cross(A, A[:1])", "L.diagonal(A)", "L.householder_product(tall, b)", "L.tensorinv(t)", "L.tensorsolve(t, t[:, :, 0])",
+    "L.vecdot(x, y)", "L.vecdot(x, y, dim=0)", "L.cross(A, A[:1])", "T.geqrf(tall.detach())[0]", "T.geqrf(A.detach())[1]", "T.orgqr(tall, b)", "L.diagonal(A)", "L.householder_product(tall, b)", "L.tensorinv(t)", "L.tensorsolve(t, t[:, :, 0])",
     "A.det()", "A.inverse()", "A.slogdet()[0]", "A.logdet().nan_to_num()", "A.matrix_power(3)", "B.cholesky_solve(A.triu(), True)", "A.qr()[1]", "A.svd()[1]", "A.matrix_exp()", "T.det(A)",
     "T.svd(tall, compute_uv=False)[0]", "T.triangular_solve(B, A)[0]", "T.triangular_solve(B, A, upper=False, transpose=True)[0]", "T.lu_unpack(*T.lu(A))[1]", "T.lu_solve(B, *T.lu(A))",
 ]  # fmt: skip
