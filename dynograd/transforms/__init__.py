@@ -1,6 +1,6 @@
 """Other readers of the table of ops: forward mode, batches, and the functions built on them and on the tape (`grad`, `jacrev`, ...)."""
 
-from dynograd.transforms.batching.batched import vmap_fallbacks
+from dynograd.transforms.batching.calls import vmap_fallbacks
 from dynograd.transforms.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, vjp
 from dynograd.transforms.jvp import jvp, linearize
 from dynograd.transforms.vmap import vmap

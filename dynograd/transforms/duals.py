@@ -17,7 +17,6 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, link_view, wrap
 from dynograd.transforms import rules
-from dynograd.transforms.batching import batched
 from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 
 __all__ = ["Dual", "Level"]
@@ -163,7 +162,7 @@ def _run_op(op: Op, given: dict[str, Any]) -> Any:
         value = given[name]
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
     if any([type(value) is Batched for value in values]):
-        return batched.run_op(op, given)
+        return Batched.__dynograd_op__(op, given)
     level = highest_level(values)
     primals, tangents = dict(given), {}
     for name in op.array_names:

@@ -1,5 +1,16 @@
 """Batched tensors and, by family of ops, the rules by which they are computed all at once."""
 
-from dynograd.transforms.batching import elementwise, indexing, networks, orders, products, reductions, views
+from dynograd.transforms.batching import (
+    draws,
+    elementwise,
+    functions,
+    indexing,
+    networks,
+    orders,
+    products,
+    reductions,
+    views,
+)
 
 rules = (elementwise, indexing, networks, orders, products, reductions, views)
+others = (draws, functions)

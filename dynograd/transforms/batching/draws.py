@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.transforms.batching.batched import (
     Batched,
     BatchError,
+    Level,
     active_levels,
     example,
     make_batched,
@@ -31,7 +32,7 @@ def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
     name = function.__name__
     if level.randomness == "error":
         raise random_error(name)
-    first = args[0] if args else kwargs.get("input")
+    first: Any = args[0] if args else kwargs.get("input")
     batched = [one for one in (*args, *kwargs.values()) if type(one) is Batched and one.level is level]
     again = getattr(function, "__wrapped__", function)
     with without_last_level():
@@ -91,3 +92,6 @@ def _fill(level: Any, function: Any, name: str, target: Any, args: tuple, kwargs
     else:
         _called(function, (target.inner, *args[1:]), kwargs)
     return target
+
+
+Level.draw = staticmethod(draw_inside)

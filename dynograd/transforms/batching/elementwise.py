@@ -9,7 +9,8 @@ from dynograd import dtypes
 from dynograd.kernels import kernel
 from dynograd.random_streams import default_generator
 from dynograd.tensor import Tensor
-from dynograd.transforms.batching.batched import Call, make_batched, rule, run
+from dynograd.transforms.batching.batched import make_batched, run
+from dynograd.transforms.batching.calls import Call, rule
 
 __all__ = ["aligned"]
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dynograd.tensor import Tensor
-from dynograd.transforms.batching.batched import (
-    Batched,
-    BatchError,
-    Level,
-    example,
-    highest_level,
-    make_batched,
-    run,
-)
+from dynograd.transforms.batching.batched import Batched, BatchError, Level, example, highest_level, make_batched, run
 
 __all__ = ["run_function"]
 
@@ -75,3 +67,6 @@ def _placed(function: Any, level: Level, found: Any, out_dims: Any) -> Any:
         moved = one if dim == 0 else run("permute", one, (dim, *[place for place in range(one.ndim) if place != dim]))
         made.append(make_batched(level, moved))
     return tuple(made) if many else made[0]
+
+
+Batched.__dynograd_function__ = staticmethod(run_function)

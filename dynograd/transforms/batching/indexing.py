@@ -6,7 +6,8 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.creation import arange
-from dynograd.transforms.batching.batched import Batched, BatchError, Call, as_tensor, rule, run
+from dynograd.transforms.batching.batched import Batched, BatchError, run
+from dynograd.transforms.batching.calls import Call, as_tensor, rule
 
 __all__: list[str] = []
 

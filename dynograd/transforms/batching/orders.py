@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.transforms.batching.batched import Call, rule, run
+from dynograd.transforms.batching.batched import run
+from dynograd.transforms.batching.calls import Call, rule
 
 __all__: list[str] = []
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.custom_function import Function
-from dynograd.transforms.batching.batched import Batched, Call, rule, run, stretched
+from dynograd.transforms.batching.batched import Batched, run, stretched
+from dynograd.transforms.batching.calls import Call, rule
 
 __all__: list[str] = []
 
@@ -22,7 +23,7 @@ def is_one(value: Any) -> bool:
 
 
 def _is_one_there(array: Any) -> bool:
-    strides = getattr(array, "strides", None)
+    strides: Any = getattr(array, "strides", None)
     return bool(strides) and array.shape[0] > 1 and strides[0] == 0
 
 
@@ -310,8 +311,16 @@ def convolution_weight_gradient(call: Call) -> Any:
     "linalg_svdvals",
     "linalg_eigh",
     "linalg_eig",
+    "matrix_exp",
 )
 def of_a_matrix(call: Call) -> Any:
+    return call.with_()
+
+
+@rule("linalg_pinv", "linalg_matrix_rank")
+def by_tolerance(call: Call) -> Any:
+    if any(hasattr(call[name], "shape") for name in ("atol", "rtol")):
+        return NotImplemented  # tolerances of each matrix
     return call.with_()
 
 
