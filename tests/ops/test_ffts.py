@@ -156,6 +156,12 @@ def test_without_elements():
     assert fft.fftn(zeros(2, 2), dim=()).tolist() == [[0, 0], [0, 0]]
 
 
+def test_minus_one_keeps_the_size_of_a_dim():
+    x = dynograd.arange(12.0).reshape(3, 4)
+    assert fft.fftn(x, s=(-1, 2), dim=(0, 1)).shape == (3, 2) and fft.rfftn(x, s=(5, -1)).shape == (5, 3)
+    assert fft.irfftn(x, s=(5, -1)).shape == (5, 6) and fft.irfftn(x, s=(-1, 7)).shape == (3, 7)
+
+
 def test_frequencies():
     for n in (1, 4, 5):
         numpy.testing.assert_allclose(fft.fftfreq(n, 0.5).numpy(), numpy.fft.fftfreq(n, 0.5), rtol=1e-6)

@@ -91,5 +91,3 @@ def test_names_of_the_module():
     assert linalg.LinAlgError is dynograd.errors.LinAlgError and issubclass(linalg.LinAlgError, RuntimeError)
     with pytest.raises(AttributeError, match=r"dynograd\.linalg.*no attribute 'nothing'"):
         linalg.nothing  # noqa: B018
-    with pytest.raises(NotImplementedError, match="no cuda kernel"):
-        dynograd.kernels.kernel("linear_algebra", "inverse", dynograd.devices.device("cuda"))
