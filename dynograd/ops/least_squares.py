@@ -141,7 +141,7 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     rank = linalg_matrix_rank(A, rtol=rcond)
     nothing = reshaped(A.detach(), (-1,))[:0]
     residuals = values = nothing
-    if shape[-2] > shape[-1] and arrays.is_array(_plain(rank)) and bool((_plain(rank) == shape[-1]).all()):
+    if shape[-2] > shape[-1] and bool((arrays.all_values(_plain(rank)) == shape[-1]).all()):
         apart = matmul(wide, found) - right
         size = apart.abs() if apart.dtype.is_complex else apart
         residuals = sum(size * size, -2)

@@ -284,7 +284,9 @@ def gaussian_nll_loss(
             if hasattr(type(var), "__dynograd_op__"):
                 values = var.detach()
             lift = choose(values < eps, eps - values, 0.0)
-            var = var + (lift if values is not getattr(var, "array", var) else arrays.cast(lift, dtypes.of_array(values)))
+            var = var + (
+                lift if values is not getattr(var, "array", var) else arrays.cast(lift, dtypes.of_array(values))
+            )
         loss = (log(var) + square(input - target) / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)

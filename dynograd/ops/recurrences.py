@@ -249,7 +249,9 @@ def _alive(lengths: Any, steps: int) -> Any:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
     if hasattr(type(lengths), "__dynograd_op__"):
-        return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape((steps, -1, 1))
+        return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape(
+            (steps, -1, 1)
+        )
     mask = kernel("masks", "length_mask", array)(steps, array)
     return reshaped(mask, (*mask.shape, 1))
 

@@ -311,6 +311,7 @@ def convolution_weight_gradient(call: Call) -> Any:
     "linalg_svdvals",
     "linalg_eigh",
     "linalg_eig",
+    "geqrf",
     "matrix_exp",
 )
 def of_a_matrix(call: Call) -> Any:
