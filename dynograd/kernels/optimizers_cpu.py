@@ -11,9 +11,19 @@ from math import sqrt
 import numpy as np
 
 from dynograd.kernels.object_fields import FIELDS
+from dynograd.kernels.optimizer_passes_cpu import (
+    adadelta_table_step,
+    adagrad_table_step,
+    adamax_table_step,
+    radam_table_step,
+    rmsprop_table_step,
+    rprop_table_step,
+)
 from dynograd.kernels.tables_cpu import StepTable
 
 __all__ = ["adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
+__all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step"]
+__all__ += ["radam_table_step", "rmsprop_table_step", "rprop_table_step"]
 
 # Below this many elements a NumPy step costs 10 to 15 us, not worth loading Numba for.
 COMPILED_SIZE = 256

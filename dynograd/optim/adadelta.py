@@ -35,6 +35,8 @@ class Adadelta(Elementwise):
     tensor([ 0.9684, -1.9684], requires_grad=True)
     """
 
+    table_step = "adadelta_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -67,6 +69,9 @@ class Adadelta(Elementwise):
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("square_avg", "acc_delta")
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return float(group["lr"]), group["rho"], group["eps"], group["weight_decay"], group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)

@@ -39,6 +39,8 @@ class Adagrad(Elementwise):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
+    table_step = "adagrad_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -88,6 +90,9 @@ class Adagrad(Elementwise):
         if start:
             arrays.write(total, complex(start, start) if p.is_complex() else start)
         return {"step": new_step(group, p), "sum": wrap(total)}
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return float(group["lr"]), group["lr_decay"], group["eps"], group["weight_decay"], group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         size = rate(group) / (1 + (counted(state) - 1) * group["lr_decay"])

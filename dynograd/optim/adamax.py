@@ -35,6 +35,8 @@ class Adamax(Elementwise):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
+    table_step = "adamax_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -65,6 +67,10 @@ class Adamax(Elementwise):
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        (beta1, beta2), numbers = group["betas"], (group["eps"], group["weight_decay"])
+        return float(group["lr"]), beta1, beta2, *numbers, group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), step = group["betas"], counted(state)

@@ -9,6 +9,7 @@ from dynograd.ops.complexes import view_as_real
 from dynograd.optim.optimizer import Optimizer
 from dynograd.optim.options import check_range, check_single, scalar
 from dynograd.optim.states import new_step
+from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -45,6 +46,9 @@ class Elementwise(Optimizer):
 
     elementwise = True
 
+    table_step: str | None = None
+    """The kernel that updates all plain parameters of a group together, on a CPU."""
+
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The states beside the counters: tensors like the parameter, zero before the first step."""
         raise NotImplementedError
@@ -60,6 +64,15 @@ class Elementwise(Optimizer):
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": new_step(group, p)} | {name: wrap(arrays.zeros_like(p.array)) for name in self.names(group)}
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        """The options as `table_step` takes them."""
+        raise NotImplementedError
+
+    def rule(self, group: dict[str, Any]) -> Rule | None:
+        if self.table_step is None or any([type(p.array) is arrays.CudaArray for p in group["params"]]):
+            return None
+        return Rule(self.table_step, ("step", *self.names(group)), self.numbers(group))
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if p.is_complex():

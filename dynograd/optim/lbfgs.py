@@ -104,7 +104,7 @@ class LBFGS(Optimizer):
         g = _flat_gradient(params)
         if _largest(g) <= group["tolerance_grad"]:
             return first_loss
-        kept = {name: state.get(name) for name in _KEPT}
+        kept: dict[str, Any] = {name: state.get(name) for name in _KEPT}
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             if state["n_iter"] == 1:

@@ -79,7 +79,7 @@ def strong_wolfe(
     reach, stuck = float(d.abs().max().item()), False
     while tries < most and abs(ends[1].length - ends[0].length) * reach >= tolerance_change:
         left, right = sorted((ends[0].length, ends[1].length))
-        trial = _cubic(*ends, left, right)
+        trial = _cubic(ends[0], ends[1], left, right)
         margin = 0.1 * (right - left)
         if min(right - trial, trial - left) < margin:
             if stuck or trial >= right or trial <= left:

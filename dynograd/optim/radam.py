@@ -38,6 +38,8 @@ class RAdam(Elementwise):
     tensor([ 0.8000, -1.6000], requires_grad=True)
     """
 
+    table_step = "radam_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -70,6 +72,10 @@ class RAdam(Elementwise):
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        (beta1, beta2), numbers = group["betas"], (group["eps"], group["weight_decay"])
+        return float(group["lr"]), beta1, beta2, *numbers, group["decoupled_weight_decay"], group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), step = group["betas"], counted(state)

@@ -39,6 +39,8 @@ class RMSprop(Elementwise):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
+    table_step = "rmsprop_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -75,6 +77,10 @@ class RMSprop(Elementwise):
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
         return ("square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        numbers = float(group["lr"]), group["alpha"], group["eps"], group["momentum"]
+        return *numbers, group["centered"], group["weight_decay"], group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)

@@ -37,6 +37,8 @@ class Rprop(Elementwise):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
+    table_step = "rprop_table_step"
+
     def __init__(
         self,
         params: ParamsT,
@@ -65,10 +67,16 @@ class Rprop(Elementwise):
             },
         )
 
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("prev", "step_size")
+
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         sizes, lr = arrays.zeros_like(p.array), float(group["lr"])
         arrays.write(sizes, complex(lr, lr) if p.is_complex() else lr)
         return {"step": new_step(group, p), "prev": wrap(arrays.zeros_like(p.array)), "step_size": wrap(sizes)}
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return *group["etas"], *group["step_sizes"], group["maximize"]
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)
