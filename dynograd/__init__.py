@@ -33,8 +33,7 @@ from dynograd.kernels import precision as _precision  # noqa: E402
 from dynograd.kernels import threads as _threads  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
 from dynograd.tensor import Tensor, is_tensor  # noqa: E402
-
-__version__ = "0.1.0"
+from dynograd.version import __version__  # noqa: E402
 
 _methods.install_methods()
 _inplace.install_inplace(_registry)
@@ -100,7 +99,6 @@ _LAZY = (
     "amp",
     "backends",
     "data",
-    "distributions",
     "fft",
     "func",
     "jit",
@@ -111,6 +109,7 @@ _LAZY = (
     "utils",
     "gradcheck",
     "serialization",
+    *"_utils accelerator compiler cpu distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")

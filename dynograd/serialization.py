@@ -20,7 +20,7 @@ from dynograd.errors import CheckpointError
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _FORMAT = 1
 _KEY = "dynograd"
@@ -357,3 +357,39 @@ def _read_header(raw: bytes) -> Any:
     size = int.from_bytes(raw[:8], "little")
     metadata = json.loads(raw[8 : 8 + size]).get("__metadata__") or {}
     return json.loads(metadata[_KEY]) if _KEY in metadata else None
+
+
+# --- PyTorch's list of classes that unpickling may make; nothing is unpickled here, so it is only remembered --------------------
+
+_safe_globals: list[Any] = []
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Remembers the classes; `load` makes none whatever is in the list."""
+    _safe_globals.extend(one for one in safe_globals if one not in _safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` was given."""
+    return list(_safe_globals)
+
+
+def clear_safe_globals() -> None:
+    """Forgets the classes."""
+    _safe_globals.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Any:
+    """Remembers the classes inside the block.
+
+    >>> with dynograd.serialization.safe_globals([set]):
+    ...     dynograd.serialization.get_safe_globals()
+    [<class 'set'>]
+    """
+    before = list(_safe_globals)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe_globals[:] = before

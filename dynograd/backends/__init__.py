@@ -5,6 +5,10 @@ Those for TF32 decide how GPUs multiply float32; the others are remembered and c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from dynograd.kernels import precision
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
@@ -61,8 +65,45 @@ class _WithTF32(_Backend):
         precision.set_allow_tf32(self._what, word == "tf32")
 
 
-cudnn = _WithTF32("cudnn", enabled=True, benchmark=False, deterministic=False, benchmark_limit=10)
-cuda = _Backend(matmul=_WithTF32("matmul", allow_fp16_reduced_precision_reduction=True))
+class _CuDNN(_WithTF32):
+    """cuDNN's switches."""
+
+    @contextmanager
+    def flags(self, **switches: Any) -> Iterator[None]:
+        """Sets switches (`enabled=`, `benchmark=`, `deterministic=`, `allow_tf32=`, ...) inside the block."""
+        before = {name: getattr(self, name) for name in switches}
+        for name, value in switches.items():
+            setattr(self, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+class _Cuda(_Backend):
+    """CUDA's switches. Those of attention are remembered; there is one implementation."""
+
+    @contextmanager
+    def sdp_kernel(self, **switches: bool) -> Iterator[None]:
+        """Accepts `enable_flash=`, `enable_math=`, `enable_mem_efficient=`, `enable_cudnn=` inside the block."""
+        known = ("enable_flash", "enable_math", "enable_mem_efficient", "enable_cudnn")
+        for name in switches:
+            if name not in known:
+                raise TypeError(f"sdp_kernel: no argument {name!r}; known are {', '.join(known)}.")
+        yield
+
+    def __getattr__(self, name: str) -> Any:
+        what, _, kind = name.partition("_sdp")
+        if kind == "_enabled" and what in ("flash", "math", "mem_efficient", "cudnn"):
+            return lambda: self.__dict__.get(f"_{what}_sdp", True)
+        if what.startswith("enable_") and name.endswith("_sdp"):
+            return lambda enabled: self.__dict__.__setitem__(f"_{what[len('enable_') :]}_sdp", bool(enabled))
+        return super().__getattr__(name)
+
+
+cudnn = _CuDNN("cudnn", enabled=True, benchmark=False, deterministic=False, benchmark_limit=10)
+cuda = _Cuda(matmul=_WithTF32("matmul", allow_fp16_reduced_precision_reduction=True))
 mps = _Backend()
 mkl = _Backend()
 mkldnn = _Backend(enabled=False)

@@ -1,7 +1,10 @@
-"""MultiheadAttention."""
+"""MultiheadAttention, and `sdpa_kernel`, which PyTorch programs choose an implementation with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 from dynograd.creation import empty
@@ -11,7 +14,7 @@ from dynograd.nn.module import Module
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.nn.parameter import Parameter
 
-__all__ = ["MultiheadAttention"]
+__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
 
 class MultiheadAttention(Module):
@@ -126,3 +129,29 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (output.transpose(0, 1) if turned else output), weights
+
+
+class SDPBackend(Enum):
+    """PyTorch's implementations of attention. Here there is one, which never holds all scores at once."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+    """Accepts a choice of implementations; the results are the same whatever it is.
+
+    >>> from dynograd.nn.attention import SDPBackend, sdpa_kernel
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     x = dynograd.nn.functional.scaled_dot_product_attention(*[dynograd.ones(1, 2, 4)] * 3)
+    """
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    for one in chosen:
+        if not isinstance(one, SDPBackend):
+            raise AssertionError(f"sdpa_kernel: expected SDPBackend or a list of it, got {one!r}.")
+    yield

@@ -1,5 +1,5 @@
 """`torch.utils` as PyTorch programs import it."""
 
-from dynograd.utils import data
+from dynograd.utils import benchmark, data, hooks
 
-__all__ = ["data"]
+__all__ = ["benchmark", "data", "hooks"]

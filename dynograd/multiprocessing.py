@@ -1,0 +1,130 @@
+"""Python's `multiprocessing` under PyTorch's name, with `spawn` of several processes and sharing strategies that are accepted.
+
+Tensors are sent to other processes as copies.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_python = importlib.import_module("multiprocessing")
+globals().update({name: getattr(_python, name) for name in _python.__all__})
+
+__all__ = [
+    *_python.__all__,
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
+
+_strategy = ["file_descriptor"]
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """The names that `set_sharing_strategy` takes."""
+    return {"file_descriptor", "file_system"}
+
+
+def get_sharing_strategy() -> str:
+    """What was last set."""
+    return _strategy[0]
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Remembers the name; tensors are copied whatever it is.
+
+    >>> dynograd.multiprocessing.set_sharing_strategy("file_system")
+    >>> dynograd.multiprocessing.get_sharing_strategy()
+    'file_system'
+    """
+    if new_strategy not in get_all_sharing_strategies():
+        raise ValueError(
+            f"set_sharing_strategy: expected one of {sorted(get_all_sharing_strategies())}, got {new_strategy!r}."
+        )
+    _strategy[0] = new_strategy
+
+
+class ProcessExitedException(Exception):
+    """A process of `spawn` ended with another exit code than 0."""
+
+
+class ProcessRaisedException(Exception):
+    """A process of `spawn` raised; the message has its traceback."""
+
+
+class _Context:
+    def __init__(self, processes: list[Any], failures: Any) -> None:
+        self.processes, self._failures = processes, failures
+
+    def pids(self) -> list[int]:
+        """Numbers of the processes."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits for all; one that fails ends the others and raises. False when time is up first."""
+        connection = importlib.import_module("multiprocessing.connection")
+        waiting = {process.sentinel: place for place, process in enumerate(self.processes)}
+        while waiting:
+            ended = connection.wait(list(waiting), timeout)
+            if not ended:
+                return False
+            for sentinel in ended:
+                place = waiting.pop(sentinel)
+                self.processes[place].join()
+                if self.processes[place].exitcode:
+                    self._fail(place)
+        return True
+
+    def _fail(self, place: int) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+            process.join()
+        try:
+            text = self._failures[place].recv()
+        except EOFError:  # it ended without a word
+            code = self.processes[place].exitcode
+            raise ProcessExitedException(f"process {place} terminated with exit code {code}") from None
+        raise ProcessRaisedException(f"-- Process {place} terminated with the following error:\n{text}")
+
+
+def _run(fn: Any, place: int, args: tuple, failures: Any) -> None:
+    try:
+        fn(place, *args)
+    except Exception:
+        failures.send(importlib.import_module("traceback").format_exc())
+        raise SystemExit(1) from None
+
+
+def start_processes(
+    fn: Any, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+) -> Any:
+    """As `spawn`, with another start method."""
+    context = _python.get_context(start_method)
+    processes, failures = [], []
+    for place in range(nprocs):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_run, args=(fn, place, args, sender), daemon=daemon)
+        process.start()
+        sender.close()
+        processes.append(process)
+        failures.append(receiver)
+    started = _Context(processes, failures)
+    return started.join() and None if join else started
+
+
+def spawn(
+    fn: Any, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+) -> Any:
+    """Runs `fn(i, *args)` in `nprocs` processes; None after all have ended, or with `join=False` their context.
+
+    Raises:
+        ProcessRaisedException: one raised; the others are ended.
+        ProcessExitedException: one ended otherwise.
+    """
+    return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -1,0 +1,12 @@
+"""Seeds and states of the default generator (`torch.random`).
+
+>>> with dynograd.random.fork_rng():
+...     _ = dynograd.random.manual_seed(3)
+>>> dynograd.random.initial_seed() == 3
+False
+"""
+
+from dynograd.random_streams import default_generator
+from dynograd.randomness import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

@@ -1,0 +1,136 @@
+"""`assert_close`, with PyTorch's tolerances for each dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.creation import as_tensor
+from dynograd.ops.comparisons import isclose
+from dynograd.tensor import Tensor
+
+__all__ = ["assert_allclose", "assert_close"]
+
+_TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
+_TOLERANCES |= {"complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: Any = None,
+) -> None:
+    """Passes when |actual - expected| <= atol + rtol |expected| everywhere; lists, tuples and dicts are compared by parts.
+
+    Raises:
+        AssertionError: they differ; the message says how many elements and where most.
+
+    >>> dynograd.testing.assert_close(tensor([1.0, 2.0]), tensor([1.0, 2.0 + 1e-7]))
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError(
+            f"rtol and atol must both be specified or both be unspecified, but got rtol={rtol} and atol={atol}."
+        )
+    if not isinstance(actual, type(expected)) and not isinstance(expected, type(actual)):
+        numbers = (int, float, complex)
+        if not (isinstance(actual, numbers) and isinstance(expected, numbers)):
+            raise AssertionError(
+                f"assert_close: no comparison of {type(actual).__name__} and {type(expected).__name__}: expected equal types."
+            )
+    options = (rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+    wrong = _difference(actual, expected, "", options)
+    if wrong is None:
+        return
+    raise AssertionError(msg(wrong) if callable(msg) else msg if msg is not None else wrong)
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: Any = "",
+) -> None:
+    """`assert_close` that looks neither at dtypes nor at devices (old name)."""
+    options = {"check_device": False, "check_dtype": False, "check_stride": False}
+    actual, expected = (one if isinstance(one, Tensor) else as_tensor(one) for one in (actual, expected))
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None, **options)
+
+
+def _difference(actual: Any, expected: Any, place: str, options: tuple) -> str | None:
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if set(actual) != set(expected):
+            return f"The keys of the mappings do not match{place}: {sorted(map(str, actual))} != {sorted(map(str, expected))}"
+        parts = [(actual[key], expected[key], f"[{key!r}]") for key in actual]
+    elif isinstance(actual, Sequence) and isinstance(expected, Sequence) and not isinstance(actual, str):
+        if len(actual) != len(expected):
+            return f"The length of the sequences mismatch{place}: {len(actual)} != {len(expected)}"
+        parts = [(one, two, f"[{number}]") for number, (one, two) in enumerate(zip(actual, expected))]
+    elif actual is None or expected is None or isinstance(actual, (str, bool)):
+        return None if actual == expected else f"Expected {expected!r} but got {actual!r}{place}."
+    else:
+        return _of_tensors(actual, expected, place, *options)
+    for one, two, where in parts:
+        wrong = _difference(one, two, f"{place}{where}" if place else f" at item {where}", options)
+        if wrong:
+            return wrong
+    return None
+
+
+def _of_tensors(
+    actual: Any,
+    expected: Any,
+    place: str,
+    rtol: Any,
+    atol: Any,
+    equal_nan: bool,
+    device: bool,
+    dtype: bool,
+    stride: bool,
+) -> str | None:
+    scalar = not isinstance(actual, Tensor)
+    if scalar:
+        wide = dtypes.complex128 if isinstance(actual, complex) or isinstance(expected, complex) else dtypes.float64
+        actual, expected = (as_tensor(one, dtype=wide) for one in (actual, expected))
+    a, b = actual.detach(), expected.detach()
+    if a.shape != b.shape:
+        return f"The values for attribute 'shape' do not match{place}: {a.shape} != {b.shape}."
+    for name, wanted in (("device", device), ("dtype", dtype)):
+        if wanted and getattr(a, name) != getattr(b, name):
+            return f"The values for attribute '{name}' do not match{place}: {getattr(a, name)} != {getattr(b, name)}."
+    if stride and a.stride() != b.stride():
+        return f"The values for attribute 'stride()' do not match{place}: {a.stride()} != {b.stride()}."
+    if rtol is None:
+        found = [_TOLERANCES.get(one.dtype.name, (0.0, 0.0)) for one in (a, b)]
+        rtol, atol = (max(pair) for pair in zip(*found))
+    kind = dtypes.promote_types(a.dtype, b.dtype)
+    kind = dtypes.int64 if kind is dtypes.bool else kind
+    a, b = a.cpu().to(kind), b.cpu().to(kind)
+    close = isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if bool(close.all()):
+        return None
+    away = (a - b).abs().to(dtypes.float64).masked_fill(close, -1.0)
+    worst = int(away.argmax())
+    index, rest = [], worst
+    for size in reversed(a.shape):
+        rest, place_in_dim = divmod(rest, size)
+        index.insert(0, place_in_dim)
+    count, bad = a.numel(), int((~close).sum())
+    if scalar:
+        return f"Scalars are not close{place}!\n\nExpected {b.item()} but got {a.item()} (allowed: {atol} absolute, {rtol} relative)."
+    return (
+        f"Tensor-likes are not close{place}!\n\nMismatched elements: {bad} / {count} ({100 * bad / count:.1f}%)\n"
+        f"Greatest absolute difference: {float(away.max())} at index {tuple(index)}: got {a.flatten()[worst].item()}, "
+        f"expected {b.flatten()[worst].item()} (allowed: {atol} absolute, {rtol} relative)"
+    )

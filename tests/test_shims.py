@@ -1,0 +1,250 @@
+"""Modules that programs import: what they answer, and how they refuse."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dynograd as torch
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_version():
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert torch.__version__ == torch.version.__version__ == wanted
+    assert torch.version.cuda is None and torch.version.hip is None
+
+
+def test_jit_gives_back_what_it_gets():
+    layer = torch.nn.Linear(2, 2)
+    for wrap in (torch.jit.script, torch.jit.freeze, torch.jit.export, torch.jit.unused, torch.jit.ignore,
+                 torch.jit.interface, torch.jit.script_if_tracing, torch.jit.optimize_for_inference):  # fmt: skip
+        assert wrap(layer) is layer
+    assert torch.jit.trace(layer, torch.zeros(1, 2)) is layer
+    assert torch.jit.trace_module(layer, {}) is layer
+    assert torch.jit.ignore(drop=True)(layer) is layer
+    assert torch.jit.annotate(list[int], layer) is layer
+    assert not torch.jit.is_scripting() and not torch.jit.is_tracing()
+    assert torch.jit.wait(torch.jit.fork(max, 1, 2)) == 2
+    assert torch.jit.isinstance([1], list[int]) and not torch.jit.isinstance(1, (list[int], str))
+    assert torch.jit.Final[int] is not None
+    with torch.jit.optimized_execution(False):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.jit.save(None, "f"), "jit.save: .*state_dict"),
+        (lambda: torch.jit.load("model.pt"), "jit.load: model.pt .*safetensors"),
+        (lambda: torch.hub.load("a/b", "c"), "hub.load: nothing is downloaded .asked for 'a/b'.*Clone"),
+        (lambda: torch.hub.load_state_dict_from_url("u"), "hub.load_state_dict_from_url.*Download the file yourself"),
+        (lambda: torch.hub.get_dir(), "hub.get_dir"),
+        (lambda: torch.library.custom_op("a::b"), "library.custom_op.*asked for 'a::b'.*autograd.Function"),
+        (lambda: torch.library.Library("a", "DEF"), "library.Library"),
+    ],
+)
+def test_refusals_name_the_way_out(call, words):
+    with pytest.raises(NotImplementedError, match=words):
+        call()
+
+
+def test_random():
+    torch.random.manual_seed(3)
+    state = torch.random.get_rng_state()
+    with torch.random.fork_rng():
+        first = torch.rand(3)
+    assert torch.rand(3).equal(first)
+    torch.random.set_rng_state(state)
+    assert torch.rand(3).equal(first) and torch.random.initial_seed() == 3
+
+
+def work(place, base):
+    if base + place > 10:
+        raise ValueError(f"place {place}")
+
+
+def leave(place):
+    if place:
+        sys.exit(7)
+
+
+@pytest.mark.slow
+def test_spawn():
+    mp = torch.multiprocessing
+    assert mp.start_processes(work, (1,), nprocs=2, start_method="fork") is None
+    context = mp.start_processes(work, (1,), nprocs=2, join=False, start_method="fork")
+    assert len(context.pids()) == 2 and context.join()
+    with pytest.raises(mp.ProcessRaisedException, match=r"(?s)Process 1 terminated.*ValueError: place 1"):
+        mp.start_processes(work, (10,), nprocs=2, start_method="fork")
+    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 7"):
+        mp.start_processes(leave, nprocs=2, start_method="fork")
+
+
+def test_multiprocessing():
+    import multiprocessing
+
+    mp = torch.multiprocessing
+    assert mp.Process is multiprocessing.Process and mp.get_sharing_strategy() in mp.get_all_sharing_strategies()
+    with pytest.raises(ValueError, match=r"expected one of \['file_descriptor', 'file_system'\], got 'x'"):
+        mp.set_sharing_strategy("x")
+
+
+def test_compiler():
+    assert not (torch.compiler.is_compiling() or torch.compiler.is_dynamo_compiling() or torch.compiler.is_exporting())
+    for wrap in (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph,
+                 torch.compiler.assume_constant_result, torch.compiler.set_stance("default")):  # fmt: skip
+        assert wrap(max) is max
+    assert torch.compiler.cudagraph_mark_step_begin() is None and torch.compiler.reset() is None
+    with torch.compiler.set_stance("force_eager"):
+        pass
+
+
+def test_devices():
+    assert torch.accelerator.is_available() == torch.cuda.is_available()
+    assert torch.accelerator.device_count() == torch.cuda.device_count()
+    if not torch.cuda.is_available():
+        assert torch.accelerator.current_accelerator() is None and torch.accelerator.synchronize() is None
+    assert not torch.xpu.is_available() and torch.xpu.device_count() == 0
+    assert torch.cpu.is_available() and torch.cpu.device_count() == 1 and torch.cpu.synchronize() is None
+    with torch.cpu.amp.autocast(dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+    with torch.cpu.amp.autocast(False):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_flat_tensors():
+    from dynograd._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+
+    given = [torch.randn(2, 3), torch.randn(4), torch.tensor(1.0)]
+    flat = _flatten_dense_tensors(given)
+    assert flat.shape == (11,)
+    for one, two in zip(given, _unflatten_dense_tensors(flat, given)):
+        assert one.equal(two) and one.shape == two.shape
+    with pytest.raises(ValueError, match="flat has 3 elements but the tensors have 11"):
+        _unflatten_dense_tensors(flat[:3], given)
+
+
+def test_backends():
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    with cudnn.flags(benchmark=not before, deterministic=True):
+        assert cudnn.benchmark is not before and cudnn.deterministic
+    assert cudnn.benchmark is before and not cudnn.deterministic
+    with torch.backends.cuda.sdp_kernel(enable_flash=False):
+        pass
+    with (
+        pytest.raises(TypeError, match="no argument 'flash'; known are enable_flash"),
+        torch.backends.cuda.sdp_kernel(flash=False),
+    ):
+        pass
+    assert torch.backends.cuda.flash_sdp_enabled()
+    torch.backends.cuda.enable_flash_sdp(False)
+    assert not torch.backends.cuda.flash_sdp_enabled()
+    torch.backends.cuda.enable_flash_sdp(True)
+    with pytest.raises(AttributeError, match="no switch 'nothing'"):
+        torch.backends.cuda.nothing  # noqa: B018
+
+
+def test_sdpa_kernel():
+    from dynograd.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        pass
+    with pytest.raises(AssertionError, match="expected SDPBackend or a list of it, got 'math'"), sdpa_kernel(["math"]):
+        pass
+
+
+def test_safe_globals():
+    from dynograd.serialization import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+
+    with safe_globals([set]):
+        assert get_safe_globals() == [set]
+    add_safe_globals([dict, dict])
+    assert get_safe_globals() == [dict]
+    clear_safe_globals()
+    assert get_safe_globals() == []
+
+
+def test_pytree():
+    from collections import OrderedDict, namedtuple
+
+    from dynograd.utils import _pytree as tree
+
+    Pair = namedtuple("Pair", "a b")
+    given = {"x": [1, (2, None)], "y": Pair(3, OrderedDict(z=4))}
+    leaves, spec = tree.tree_flatten(given)
+    assert leaves == [1, 2, None, 3, 4] and spec.num_leaves == 5
+    again = tree.tree_unflatten(leaves, spec)
+    assert again == given and type(again["y"]) is Pair
+    assert tree.tree_map_only(int, lambda x: -x, given)["x"] == [-1, (-2, None)]
+    assert tree.tree_map(lambda a, b: a + b, [1, 2], [3, 4]) == [4, 6]
+    assert tree.tree_leaves([[1], 2], is_leaf=lambda x: x == [1]) == [[1], 2]
+    assert tree.tree_any(lambda x: x == 2, [1, 2]) and not tree.tree_all(lambda x: x == 2, [1, 2])
+    with pytest.raises(ValueError, match="expected 5 leaves, got 1"):
+        tree.tree_unflatten([1], spec)
+
+
+def test_hooks_and_timer():
+    from dynograd.utils.benchmark import Timer
+    from dynograd.utils.hooks import RemovableHandle
+
+    x = torch.ones(1, requires_grad=True)
+    assert isinstance(x.register_hook(print), RemovableHandle)
+    calls = []
+    found = Timer(lambda: calls.append(1), label="appending").blocked_autorange(min_run_time=0.001)
+    assert (
+        found.median > 0 and found.mean > 0 and found.iqr >= 0 and len(found.times) * found.number_per_run <= len(calls)
+    )
+    assert repr(found).startswith("appending\n  median")
+
+
+t = torch.tensor
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "options"),
+    [
+        (t([1.0, 2.0]), t([1.0, 2.0]), {}),
+        (t([1.0, float("nan")]), t([1.0, float("nan")]), dict(equal_nan=True)),
+        (t([1.0]), t([1.1]), dict(rtol=0, atol=0.2)),
+        ([t(1), (t(True), None)], [t(1), (t(True), None)], {}),
+        ({"a": t(1.0), "b": 2}, {"a": t(1.0), "b": 2}, {}),
+        (1.0, 1.0, {}),
+        (t([1.0]), t([1.0], dtype=torch.float64), dict(check_dtype=False)),
+    ],
+)
+def test_close(actual, expected, options):
+    torch.testing.assert_close(actual, expected, **options)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "options", "words"),
+    [
+        (t([[1.0, 2.0], [3.0, 4.0]]), t([[1.0, 2.0], [3.5, 4.1]]), {},
+         r"(?s)Mismatched elements: 2 / 4 \(50.0%\).*difference: 0.5 at index \(1, 0\): got 3.0, expected 3.5"),
+        (t([1.0]), t([1.0, 2.0]), {}, "'shape' do not match"),
+        (t([1.0]), t([1]), {}, "'dtype' do not match: dynograd.float32 != dynograd.int64"),
+        (t([1.0, float("nan")]), t([1.0, float("nan")]), {}, "Mismatched elements: 1 / 2"),
+        ([t(1.0)], [t(2.0)], {}, r"not close at item \[0\]"),
+        ([t(1.0)], [], {}, "length of the sequences mismatch: 1 != 0"),
+        ({"a": 1}, {"b": 1}, {}, "keys of the mappings"),
+        (1.0, 2.0, {}, "(?s)Scalars are not close.*Expected 2.0 but got 1.0"),
+        (t([1.0]), [1.0], {}, "no comparison of Tensor and list"),
+        (t([1]), t([2]), dict(msg="mine"), "^mine$"),
+        (t([1]), t([2]), dict(msg=lambda text: "so: " + text), "^so: Tensor"),
+        ("a", "b", {}, "Expected 'b' but got 'a'"),
+        (t([[1.0, 2.0], [3.0, 4.0]]).t(), t([[1.0, 3.0], [2.0, 4.0]]), dict(check_stride=True), "stride"),
+    ],
+)  # fmt: skip
+def test_not_close(actual, expected, options, words):
+    with pytest.raises(AssertionError, match=words):
+        torch.testing.assert_close(actual, expected, **options)
+
+
+def test_assert_allclose():
+    torch.testing.assert_allclose(t([1.0]), [1.0])
+    with pytest.raises(ValueError, match="rtol and atol must both be specified"):
+        torch.testing.assert_close(1.0, 1.0, rtol=0.1)
