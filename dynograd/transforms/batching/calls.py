@@ -108,6 +108,10 @@ def as_tensor(value: Any) -> Any:
 
 
 def run_op(op: Op, given: dict[str, Any]) -> Any:
+    if op.kind == "elementwise":
+        found = _of_equal_ranks(op, given)
+        if found is not None:
+            return found
     values: list[Any] = []
     for name in op.array_names:
         value = given[name]
@@ -126,6 +130,26 @@ def run_op(op: Op, given: dict[str, Any]) -> Any:
         return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
     _fallbacks[op.name] = _fallbacks.get(op.name, 0) + 1
     return _dressed(level, one_by_one(Call(op, given, level)))
+
+
+def _of_equal_ranks(op: Op, given: dict[str, Any]) -> Any:
+    """An elementwise op on Batcheds of one level and rank, and numbers: nothing has to be aligned. None: it is not so easy."""
+    level: Any = None
+    rank, ready = 0, dict(given)
+    for name in op.array_names:
+        value = given[name]
+        if type(value) is Batched:
+            inner = value.inner
+            if level is None:
+                level, rank = value.level, inner.ndim
+                if not level.number:
+                    return None
+            elif value.level is not level or inner.ndim != rank:
+                return None
+            ready[name] = inner
+        elif type(value) is not float and type(value) is not int:
+            return None
+    return make_batched(level, op.function(**ready))
 
 
 def _dressed(level: Level, found: Any) -> Any:
