@@ -41,6 +41,12 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
 
 
 def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..., Any]:
+    if backend == "cuda":
+        from dynograd.kernels.through_host_cuda import FAMILIES, through_host
+
+        if family in FAMILIES:
+            found = _found[family, name, array_type] = through_host(name, kernel(family, name, 0))
+            return found
     try:
         module = import_module(f"dynograd.kernels.{family}_{backend}")
         found = getattr(module, name)
@@ -53,13 +59,16 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         "optimizers",
         "recurrent",
     ):  # these take arrays of the CPU too
-        found = _on_one_device(name, found)
+        found = _on_one_device(family, name, found)
     _found[family, name, array_type] = found
     return found
 
 
-def _on_one_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel of a GPU, which is told when it gets an array of the CPU."""
+def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a GPU: arrays of the CPU beside others are an error, complex numbers go to the CPU's kernel."""
+    from dynograd.kernels.through_host_cuda import NoComplexKernelError, through_host
+
+    of_complex: list[Callable[..., Any]] = []
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         for one in args:
@@ -67,7 +76,12 @@ def _on_one_device(name: str, function: Callable[..., Any]) -> Callable[..., Any
                 raise cuda_arrays.mixed_devices(name, *args)
             if type(one) is list and any([type(each) is cuda_arrays.ndarray for each in one]):
                 raise cuda_arrays.mixed_devices(name, *one)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except NoComplexKernelError:
+            if not of_complex:
+                of_complex.append(through_host(name, kernel(family, name, 0)))
+            return of_complex[0](*args, **kwargs)
 
     checked.__name__, checked.__doc__ = name, function.__doc__
     return checked

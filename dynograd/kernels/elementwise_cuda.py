@@ -14,8 +14,10 @@ import numpy
 from dynograd import dtypes, kernels
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
 from dynograd.errors import DtypeError
-from dynograd.kernels import formulas
+from dynograd.kernels import complexes_cuda, formulas
 from dynograd.kernels.loops_cuda import CudaLoop, compute_type
+from dynograd.kernels.through_host_cuda import through_host
+from dynograd.shapes import broadcast_shapes
 
 __all__ = ["Entry", "compute", "into"]
 
@@ -93,6 +95,8 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
     loop, promote, count = entry_of(name)
     operands, statics = arguments[:count], arguments[count:]
     kind, inner = _kinds(name, promote, operands)
+    if kind.kind == "c":
+        return _complex(name, kind, operands, statics)
     if kind is _BOOL and name == "bitwise_not":
         return compute("logical_not", arguments)
     ready = _ready(name, operands)
@@ -102,6 +106,36 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
             calls.clear()
         calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call.run
     return call.run(*ready, *statics)
+
+
+def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> Any:
+    """The op on complex numbers: arithmetic on their parts, functions by the CPU's kernel."""
+    arithmetic = complexes_cuda.ARITHMETIC.get(name)
+    arrays = [one for one in operands if type(one) is CudaArray]
+    if arithmetic is not None:
+        shape = broadcast_shapes(name, *[one.shape for one in arrays])
+        parts = [part for one in operands for part in _parts(one, kind)]
+        return complexes_cuda.from_parts(*[part.broadcast_to(shape) for part in arithmetic(*parts)])
+    ready = [one.astype(kind, copy=False) if type(one) is CudaArray else kind.type(one) for one in operands]
+    call = _on_host.get(name)
+    if call is None:
+        call = _on_host[name] = through_host(name, kernels.kernel("elementwise", name, 0))
+    return call(*ready, *statics, device=arrays[0].device)
+
+
+_on_host: dict[str, Any] = {}
+
+
+def _parts(operand: Any, kind: Any) -> tuple[Any, Any]:
+    """(real, imaginary) in the precision of `kind`; numbers stay numbers."""
+    if type(operand) is not CudaArray:
+        number = complex(operand)
+        return number.real, number.imag
+    if operand.dtype.kind == "c":
+        operand = operand.astype(kind, copy=False)
+        return operand.real, operand.imag
+    part = _FLOAT32 if kind.itemsize == 8 else numpy.dtype(numpy.float64)
+    return operand.astype(part, copy=False), 0.0
 
 
 def into(name: str, operands: list[Any], statics: tuple[Any, ...]) -> bool:
@@ -127,10 +161,6 @@ def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any
             f"{name}: expected integer or bool tensors, got {found}. Convert with .long() or .bool() first."
         )
     kind = found.numpy
-    if kind.kind == "c":
-        raise DtypeError(
-            f"{name}: not defined for {found} on a GPU. Compute on the CPU (x.cpu()), or on real and imaginary parts."
-        )
     return kind, _FLOAT32 if kind.name in _HALVES else _BYTE if kind.kind == "b" else kind
 
 

@@ -19,6 +19,7 @@ from dynograd.kernels import formulas, launching_cuda
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_triton import assignments_and_results
 from dynograd.kernels.launching_cuda import Double
+from dynograd.kernels.through_host_cuda import NoComplexKernelError
 from dynograd.shapes import broadcast_shapes
 
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
@@ -40,13 +41,13 @@ def triton_type(dtype: Any) -> Any:
     """Triton's type of a NumPy dtype.
 
     Raises:
-        TypeError: there is none (complex numbers).
+        NoComplexKernelError: there is none (complex numbers).
     """
     import triton.language as tl
 
     name = _TRITON.get(dtype.name)
     if name is None:
-        raise TypeError(f"no GPU kernel computes in {dtype}; x.cpu() works")
+        raise NoComplexKernelError(f"no GPU kernel computes in {dtype}; x.cpu() works")
     return getattr(tl, name)
 
 

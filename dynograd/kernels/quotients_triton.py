@@ -19,7 +19,10 @@ def fmod(x, y):
         rest = tl.where(tl.abs(x) < tl.abs(y), x, rest)
         return tl.where((tl.abs(x) == float("inf")) | (y == 0) | (x != x) | (y != y), float("nan"), copysign(rest, x))
     else:
-        safe = tl.where((y == 0) | (y == -1), 1, y).to(y.dtype)
+        if y.dtype.is_int_signed():
+            safe = tl.where((y == 0) | (y == -1), 1, y).to(y.dtype)
+        else:
+            safe = tl.where(y == 0, 1, y).to(y.dtype)
         return tl.where(y == 0, 0, x % safe).to(x.dtype)
 
 
@@ -86,7 +89,10 @@ def floor_divide(x, y):
         whole = tl.where(quotient == 0, copysign(quotient, x / y), whole)
         return tl.where(y == 0, x / y, whole)
     else:
-        safe = tl.where((y == 0) | (y == -1), 1, y).to(y.dtype)
+        if y.dtype.is_int_signed():
+            safe = tl.where((y == 0) | (y == -1), 1, y).to(y.dtype)
+        else:
+            safe = tl.where(y == 0, 1, y).to(y.dtype)
         quotient = tl.where(y < 0, tl.where(y + 1 == 0, 0 - x, x // safe), x // safe)
         return tl.where(y == 0, 0, quotient - other.to(x.dtype)).to(x.dtype)
 

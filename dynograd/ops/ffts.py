@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
@@ -65,7 +65,7 @@ def from_half(input: Array, n: int, dims: tuple[int, ...], norm: str) -> Array:
 def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Any:
     last, shape = dims[-1], saved.input_shape
     raw = getattr(g, "array", g)
-    weights = kernel("ffts", "half_weights", raw)(shape[last], n, raw.dtype)
+    weights = kernel("ffts", "half_weights", arrays.place_of(raw))(shape[last], n, raw.dtype)
     weights = weights.reshape((-1,) + (1,) * (len(shape) - 1 - last))
     return (half_transform(g, dims, _OTHER[norm]) * weights,)
 

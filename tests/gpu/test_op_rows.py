@@ -14,6 +14,8 @@ import dynograd
 from dynograd.arrays import CudaArray, cuda_arrays
 from dynograd.cuda import driver
 from dynograd.differentiation import grad
+from dynograd.kernels import kernel
+from dynograd.kernels.through_host_cuda import through_host
 from dynograd.tensor import Tensor, wrap
 from tests.ops.arguments import (
     FLOATS,
@@ -32,19 +34,15 @@ OPS = Path(__file__).parent.parent / "ops"
 TRIED = ("float32", "bfloat16", "int64", "bool") if driver.is_emulated() else None
 
 
-# Families of ops without kernels for a GPU; they raise an error that says so.
-ON_THE_CPU_ONLY = (
-    "test_complexes", "test_ffts", "test_spectra", "test_factorizations", "test_least_squares", "test_linear_systems",
-    "test_matrix_functions", "test_matrix_norms",
-)  # fmt: skip
-ELSEWHERE = ("to_device", "to", "type", "cpu")  # rows that name the CPU
+# Rows that name the CPU, or add NumPy's arrays to what they are given.
+ELSEWHERE = ("to_device", "to", "type", "cpu", "linalg_cholesky", "linalg_cholesky_ex", "cholesky")
 
 
 @cache
 def rows():
     found = []
     for path in sorted(OPS.glob("test_*.py")):
-        if path.stem in ("test_registry", "test_harness", *ON_THE_CPU_ONLY):
+        if path.stem in ("test_registry", "test_harness"):
             continue
         for value in vars(importlib.import_module(f"tests.ops.{path.stem}")).values():
             found += [(path.stem, row) for row in getattr(value, "rows", ()) if callable(value)]
@@ -60,7 +58,7 @@ def checks():
         names = [name for name in row.dtypes if TRIED is None or name in TRIED]
         if not names:
             names = list(row.dtypes[:1])
-        names = [name for name in names if not name.startswith("complex")]
+        names = [name for name in names if not name.startswith("complex")]  # mostly on the CPU only
         base = f"{family[5:]}-{row.name}" + ("" if row.id is None else f"-{row.id}")
         for name in names:
             titles[f"{base}-{name}"] = partial(check_forward, subject, name)
@@ -145,7 +143,13 @@ def test_on_the_device(check):
     check()
 
 
-@pytest.mark.parametrize("call", [lambda x: dynograd.fft.fft(x), lambda x: dynograd.linalg.qr(x)])
-def test_what_has_no_kernel_says_so(call):
-    with pytest.raises(NotImplementedError, match=r"has no cuda kernel; x\.cpu\(\) works"):
-        call(dynograd.ones(2, 2, device="cuda"))
+def test_what_has_no_kernel_is_computed_on_the_host_and_says_so():
+    x = dynograd.randn(4, 8).cuda()
+    computed = through_host("half_transform", kernel("ffts", "half_transform", 0))
+    with pytest.warns(UserWarning, match="half_transform: has no kernel for GPUs. It is computed on the CPU"):
+        found = computed(x.array, (1,), "backward")
+    assert type(found) is CudaArray and found.shape == (4, 5)
+    computed(x.array, (1,), "backward")  # once is enough
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no kernel for GPUs:UserWarning")
