@@ -15,6 +15,15 @@ MAKERS = {
     "SGD with momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.4, maximize=True),
     "Adam": lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1),
     "AdamW with amsgrad": lambda p: optim.AdamW(p, lr=0.1, amsgrad=True),
+    "RAdam": lambda p: optim.RAdam(p, lr=0.1, betas=(0.5, 0.7), weight_decay=0.1),
+    "Adamax": lambda p: optim.Adamax(p, lr=0.1, weight_decay=0.1),
+    "Adagrad": lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1, maximize=True),
+    "Adadelta": lambda p: optim.Adadelta(p, weight_decay=0.1),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.1, weight_decay=0.1),
+    "RMSprop with momentum": lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9),
+    "centered RMSprop": lambda p: optim.RMSprop(p, lr=0.1, alpha=0.5, centered=True),
+    "centered RMSprop with momentum": lambda p: optim.RMSprop(p, lr=0.1, alpha=0.5, centered=True, momentum=0.9),
+    "Rprop": lambda p: optim.Rprop(p, lr=0.1, maximize=True),
 }
 SHAPES = [(30, 40), (40,), (), (5, 4, 3), (0,), (7000,)]
 
@@ -67,8 +76,9 @@ def replace_state(step, optimizer, parameters):
 def replace_states_data(step, optimizer, parameters):
     if step == 2:
         for state in optimizer.state.values():
-            for value in state.values():
-                value.data = value.detach().clone() + 1
+            for name, value in state.items():
+                if name != "grad_avg":  # its square stays below square_avg
+                    value.data = value.detach().clone() + 1
 
 
 def drop_state(step, optimizer, parameters):
