@@ -96,6 +96,7 @@ class NAdam(Elementwise):
         product = float(state["mu_product"].mul_(now).item())
         mean.lerp_(g, 1 - beta1)
         square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-        root = added((square / (1 - beta2**step)).sqrt(), group["eps"], group)
-        move(p, g, root, lr * (1 - now) / (1 - product))
-        move(p, mean, root, lr * ahead / (1 - product * ahead))
+        scale = (1 - beta2**step) ** 0.5
+        root = added(square.sqrt(), group["eps"] * scale, group)  # times `scale`
+        move(p, g, root, lr * scale * (1 - now) / (1 - product))
+        move(p, mean, root, lr * scale * ahead / (1 - product * ahead))

@@ -147,12 +147,26 @@ def test_adagrad_has_states_from_the_start():
     assert optimizer.state[w]["sum"].tolist() == [0.5, 0.5]
 
 
-def test_a_nan_does_not_move_rprop():
-    w = dynograd.ones(2, requires_grad=True)
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_nan_does_not_move_rprop(count):
+    w = dynograd.ones(2 * count, requires_grad=True)
     optimizer = optim.Rprop([w], lr=0.1)
-    train(optimizer, [w], [[np.array([np.nan, 1.0])] * 2], range(2))
-    np.testing.assert_allclose(numpy_of(w), [1, 0.78], rtol=1e-6)
-    np.testing.assert_allclose(optimizer.state[w]["step_size"].numpy(), [0.1, 0.12], rtol=1e-6)
+    train(optimizer, [w], [[np.array([np.nan, 1.0] * count)] * 2], range(2))
+    np.testing.assert_allclose(numpy_of(w), [1, 0.78] * count, rtol=1e-6)
+    np.testing.assert_allclose(optimizer.state[w]["step_size"].numpy(), [0.1, 0.12] * count, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_nan_and_infinite_gradients(name):
+    """The same in one compiled call as by operations."""
+    mine = np.array([1.0, np.nan, np.inf, -np.inf, 0.0] * 100)
+    found = []
+    for count in (1, 5):  # five parameters are enough for the compiled call
+        parameters = [dynograd.ones(5 if count == 1 else 500, requires_grad=True) for _ in range(count)]
+        gradient = mine[: parameters[0].numel()]
+        train(getattr(optim, name)(parameters, lr=0.1), parameters, [[gradient] * 3] * count, range(3))
+        found.append(numpy_of(parameters[0])[:5])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
 
 # --- Muon --------------------------------------------------------------------------------------------------------------------

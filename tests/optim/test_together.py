@@ -277,3 +277,18 @@ def test_without_readable_objects_training_goes_one_by_one(make, monkeypatch):
 
     monkeypatch.setattr(optimizers_cpu, "FIELDS", None)
     check_twice(make, drop_gradients, monkeypatch, together_first=False)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(make):
+    values, gradients = values_and_gradients([(300, 400), (40,), (70_001,)])
+    found, before = [], dynograd.get_num_threads()
+    try:
+        for count in (1, 2):
+            dynograd.set_num_threads(count)
+            parameters = parameters_of(values, dynograd.float32)
+            train(make(parameters), parameters, gradients, range(3))
+            found.append([numpy_of(p) for p in parameters])
+    finally:
+        dynograd.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
