@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.methods import public_functions
+from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.tensor import Tensor
 
@@ -29,6 +30,7 @@ _names = (
 _inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ sigmoid_ tanh_ threshold_").split()
 
 _ops = {**public_functions(), "multi_head_attention_forward": multi_head_attention_forward}
+_ops |= {"gumbel_softmax": gumbel_softmax}
 __all__ = [name for name in _names if name in _ops]
 globals().update({name: _ops[name] for name in __all__})
 unfold = _ops["im2col"]  # Tensor.unfold is another op

@@ -1,0 +1,29 @@
+"""`gumbel_softmax`: samples of a categorical distribution that gradients flow through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.creation import empty_like, zeros_like
+from dynograd.ops.softmaxes import softmax
+
+__all__ = ["gumbel_softmax"]
+
+
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+    """softmax((logits + Gumbel noise) / tau): near a one-hot sample for small `tau`.
+
+    Args:
+        hard: give the one-hot vector itself, with the gradient of the soft one.
+        eps: ignored, as in PyTorch.
+
+    >>> y = dynograd.nn.functional.gumbel_softmax(tensor([0.0, 50.0]), hard=True)
+    >>> y.argmax().item()
+    1
+    """
+    noise = -empty_like(logits.detach()).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim=dim)
+    if not hard:
+        return soft
+    chosen = zeros_like(soft.detach()).scatter_(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft
