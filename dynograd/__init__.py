@@ -19,6 +19,7 @@ from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, sh
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
+from dynograd import foreach as _foreach  # noqa: E402
 from dynograd import inplace as _inplace  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
@@ -71,6 +72,7 @@ _public |= {
     **{name: getattr(_memory_formats, name) for name in _memory_formats.__all__ if name != "wanted"},
 }
 globals().update(_public)
+globals().update(_foreach.foreach_functions())
 
 # `autograd` is a low layer; these of its public names are made higher up.
 for _name, _value in {

@@ -19,6 +19,8 @@ __all__ = [
     "LongTensor",
     "ShortTensor",
     "Variable",
+    "numel",
+    "set_default_tensor_type",
 ]
 
 
@@ -91,3 +93,31 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
             if name == wanted:
                 return self.to(kind)  # type: ignore[attr-defined]
     return self.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]
+
+
+def numel(input: Tensor) -> int:
+    """How many elements there are.
+
+    >>> dynograd.numel(dynograd.zeros(2, 3))
+    6
+    """
+    return input.numel()
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Sets the default dtype by a floating type such as `DoubleTensor` or its name (old; use `set_default_dtype`).
+
+    Raises:
+        TypeError: not a type of floating tensors on the CPU.
+    """
+    kind = getattr(t, "dtype", None)
+    name = t.split(".")[-1] if isinstance(t, str) and ".cuda." not in t else None
+    for each, known in TYPE_NAMES.items():
+        if known == name:
+            kind = each
+    if kind is None or not kind.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}. "
+            f"Use set_default_dtype, and set_default_device for the device."
+        )
+    dtypes.set_default_dtype(kind)

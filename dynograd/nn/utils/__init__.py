@@ -9,6 +9,7 @@ from dynograd.nn.utils.clip_grad import (
     get_total_norm,
 )
 from dynograd.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from dynograd.nn.utils.init import skip_init
 from dynograd.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from dynograd.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
@@ -22,6 +23,7 @@ __all__ = [
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
+    "skip_init",
     "spectral_norm",
     "vector_to_parameters",
     "weight_norm",
