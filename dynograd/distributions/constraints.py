@@ -104,7 +104,7 @@ class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value == 0) | (value == 1)
+        return (value == 0) | (value == 1)  # type: ignore[return-value]
 
 
 class _OneHot(Constraint):
@@ -142,7 +142,7 @@ class _IntegerGreaterThan(Constraint):
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        return value == value
+        return value == value  # type: ignore[return-value]
 
 
 class _GreaterThan(Constraint):

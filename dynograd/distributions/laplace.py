@@ -42,7 +42,7 @@ class Laplace(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return 2**0.5 * self.scale
+        return 2**0.5 * self.scale  # type: ignore[return-value]
 
     @property
     def variance(self) -> Tensor:
