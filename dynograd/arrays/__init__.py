@@ -119,7 +119,7 @@ def to_device(array: Any, device: devices.device, non_blocking: bool = False) ->
     return (
         array
         if device.type == "cpu"
-        else cuda_arrays.from_numpy(numpy.asarray(array), device.index, non_blocking, constant=False)
+        else cuda_arrays.from_numpy(numpy.asarray(array), device.index or 0, non_blocking, constant=False)
     )
 
 

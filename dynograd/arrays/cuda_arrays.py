@@ -149,7 +149,7 @@ class CudaArray:
     def reshape(self, *shape: Any) -> CudaArray:
         """A view where the strides allow it, a copy otherwise. One size may be -1."""
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = shape[0]
+            (shape,) = shape
         shape = tuple(shape)
         layout = self.layout
         try:
@@ -162,7 +162,7 @@ class CudaArray:
 
     def transpose(self, *axes: Any) -> CudaArray:
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-            axes = axes[0]
+            (axes,) = axes
         layout = self.layout
         key = ("transposed", axes and tuple(axes))
         wanted = layout.derived.get(key)

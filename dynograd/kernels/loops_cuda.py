@@ -368,8 +368,8 @@ def _static(kind: type, bound: float, wide: bool, compute: Any) -> Any:
         value = int(bound > 0) if limits is None else int(limits.max if bound > 0 else limits.min)
         return lambda _: value
     if kind is type(None):
-        value = Double(bound) if wide else bound
-        return lambda _: value
+        number = Double(bound) if wide else bound
+        return lambda _: number
     return _converter(kind, wide, False)
 
 

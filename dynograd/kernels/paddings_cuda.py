@@ -65,7 +65,14 @@ def _merged(x: CudaArray, shape: tuple[int, ...], sides: Any) -> list[tuple[int,
         step = stride // x.itemsize
         if n == m == 1 and not before:
             continue
-        if dims and n == m and not before and dims[-1][0] == dims[-1][1] and dims[-1][2] == 0 and dims[-1][3] == step * m:
+        if (
+            dims
+            and n == m
+            and not before
+            and dims[-1][0] == dims[-1][1]
+            and dims[-1][2] == 0
+            and dims[-1][3] == step * m
+        ):
             dims[-1] = (dims[-1][0] * n, dims[-1][1] * m, 0, step)
         else:
             dims.append((n, m, before, step))

@@ -90,7 +90,18 @@ def test_convolution(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["3x3", "few channels", "stride 2", "groups", "depthwise", "depthwise, stride 2", "depthwise, 8 channels", "1x1", "3d"]
+    "name",
+    [
+        "3x3",
+        "few channels",
+        "stride 2",
+        "groups",
+        "depthwise",
+        "depthwise, stride 2",
+        "depthwise, 8 channels",
+        "1x1",
+        "3d",
+    ],
 )
 def test_channels_last(name):
     check(**ROWS[name], last=True)

@@ -69,7 +69,9 @@ def test_creation_on_the_device_is_that_of_the_cpu(make):
     here = make()
     assert there.device == CUDA and there.dtype is here.dtype and there.shape == here.shape
     if not numpy.isnan(here.numpy()).any():
-        numpy.testing.assert_allclose(there.cpu().numpy(), here.numpy(), rtol=2e-7) if here.is_floating_point() else None
+        numpy.testing.assert_allclose(
+            there.cpu().numpy(), here.numpy(), rtol=2e-7
+        ) if here.is_floating_point() else None
     if not here.is_floating_point():
         assert there.tolist() == here.tolist()
 

@@ -1,5 +1,7 @@
 """Every elementwise op on arrays large enough for its generated kernels: against the same op on small ones and in float64."""
 
+import sys
+
 import numpy
 import pytest
 
@@ -34,7 +36,7 @@ def large_ops():
 
 def differentiable_ops():
     for name, op in registry.items():
-        if op.kind == "elementwise" and op.differentiable and fusion.backward_of(op)[0] is not None:
+        if op.kind == "elementwise" and op.differentiable and fusion.backward_of(op)[1] < sys.maxsize:
             yield name
 
 

@@ -15,7 +15,9 @@ import dynograd
 from dynograd import cuda
 from dynograd.errors import DeviceError
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")  # Triton 3.9 says so of kernels it compiles itself
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:TRITON_DEFAULT_FP_FUSION"
+)  # Triton 3.9 says so of kernels it compiles itself
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 
 
