@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from dynograd import ops  # noqa: E402
+from dynograd.kernels.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
+from dynograd.transforms import batching  # noqa: E402
+from dynograd.transforms.batching.calls import RULES  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
 
@@ -19,7 +24,7 @@ HEAD = """\
 
 This page is written by `make docs` from the table of ops; do not edit it. A test keeps it up to date.
 
-Every op below computes on the CPU, and every row of this page is held by tests against NumPy, against differences of the function's
+Every op below computes on the CPU and on a GPU, and every row of this page is held by tests against NumPy, against differences of the function's
 values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 
 - **gradient**: `rule` is a backward written for the op; `derivative` is generated from its formula; `parts` means that the op is made
@@ -27,18 +32,19 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 - **second order**: whether `create_graph=True` works through it, and with it gradients of any order.
 - **jvp**: forward mode (`func.jvp`): by a rule of its own, `linear` (the op applied to the tangents), from its `derivative`, through
   its `parts`, or by two `backwards`.
+- **vmap** (`func.vmap`): a `rule` computes all examples at once; `parts`, through what the op is made of; `loop`, one after another.
+- **GPU**: a `kernel` of its own, or made of the op's formula; `parts` means views, or other ops' kernels; `host` means that the tensor
+  is copied to the CPU and back, with a warning. GPU kernels are tested in emulation against the CPU's.
 - **method**, **in place**: the names on `Tensor`.
 
 {absent}
 """
 # Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
 READERS = {
-    "vmap": "transforms/vmap.py",
     "ragged tensors": "ragged",
     "automatic batching": "transforms/autobatch.py",
     "compile": "transforms/compile.py",
     "ONNX export": "onnx",
-    "GPU kernels": "kernels/elementwise_triton.py",
 }
 
 
@@ -59,8 +65,8 @@ def _sections() -> Iterator[str]:
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""
-        yield "| op | gradient | second order | jvp | method | in place |"
-        yield "| --- | --- | --- | --- | --- | --- |"
+        yield "| op | gradient | second order | jvp | vmap | GPU | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
         for name in sorted(by_family[family]):
             yield _row(name)
 
@@ -73,7 +79,8 @@ def _row(name: str) -> str:
     named = next((one.method for one in (face, inner) if one is not None and one.method), False)
     method = f"`{named if isinstance(named, str) else name}`" if named else ""
     inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else ""
-    return f"| `{name}` | {gradient(entry)} | {second(entry)} | {forward_mode(entry)} | {method} | {inplace} |"
+    cells = [gradient(entry), second(entry), forward_mode(entry), vmap(entry), on_gpu(entry), method, inplace]
+    return f"| `{name}` | {' | '.join(cells)} |"
 
 
 def gradient(entry: Op) -> str:
@@ -106,6 +113,24 @@ def forward_mode(entry: Op) -> str:
     if entry.linear:
         return "linear"
     return "derivative" if entry.kind == "elementwise" else "backwards"
+
+
+def vmap(entry: Op) -> str:
+    assert batching.rules  # importing them fills the table
+    if entry.kind == "elementwise" or entry.name in RULES:
+        return "rule"
+    return "parts" if entry.kind == "composed" or entry.decomposition else "loop"
+
+
+def on_gpu(entry: Op) -> str:
+    if entry.kind == "elementwise":
+        return "kernel"
+    if entry.kind == "composed":
+        return "parts"
+    families = set(re.findall(r'kernel\(\s*"(\w+)"', inspect.getsource(entry.forward)))
+    if families & ON_THE_HOST:
+        return "host"
+    return "kernel" if families else "parts"
 
 
 def main() -> None:
