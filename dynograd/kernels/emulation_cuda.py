@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import itertools
 import threading
 from collections.abc import Callable
@@ -178,7 +179,7 @@ _repaired = False
 def _repair() -> None:
     """Mends Triton's interpreter where it differs from the compiler: see the functions."""
     global _repaired
-    if _repaired:
+    if _repaired or os.environ.get("TRITON_INTERPRET") != "1":  # else the language is the compiler's in this process
         return
     _repaired = True
     import inspect
