@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import itertools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
