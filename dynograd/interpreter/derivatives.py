@@ -47,7 +47,7 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
         lines = [f"def {title}(node, g):"]
         if title == "apply":
             lines += [
-                f"    if g.size >= {least} or type(g) is CudaArray:",
+                f"    if type(g) is CudaArray or g.size >= {least}:",
                 "        parts = fused(node, g)",
                 "        if parts is not None:",
                 "            adapt = node.adapt",

@@ -168,7 +168,9 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
     lines += _call_lines(call, passed, least, "            ")
     lines += _failure_lines(call)
-    lines += ["            adapt = None", "        else:", f"            {slow}", "            adapt = True"]
+    alike = f"type({values[0]}_array) is CudaArray and {same} and kind.kind == 'f'"
+    lines += ["            adapt = None", "        else:", f"            {slow}"]
+    lines += [f"            adapt = None if {alike} else True"]
     lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
 
     # One number among tensors: as a 0-d array of their dtype.

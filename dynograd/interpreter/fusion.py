@@ -182,9 +182,9 @@ def backward_of(op: Op) -> Any:
     on_gpu: dict[Any, Any] = {}
 
     def fused(node: Any, g: Any) -> Any:
-        kind = g.dtype
         if type(g) is CudaArray:
             return _fused_on_gpu(op, on_gpu, node, g)
+        kind = g.dtype
         if kind is not F32 and kind is not F64:
             return None
         edges = node.edges
