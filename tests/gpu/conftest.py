@@ -72,3 +72,13 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(
             f"GPU kernels that no test runs: {len(never)}{': ' if never else ''}{', '.join(never)}"
         )
+
+
+@pytest.fixture(autouse=True)
+def precision_of_products():
+    """As before the test: rows of the GPU benchmarks change it."""
+    from dynograd.kernels import precision
+
+    before = precision.get_float32_matmul_precision()
+    yield
+    precision.set_float32_matmul_precision(before)
