@@ -37,6 +37,7 @@ __all__ = [
     "TritonKernel",
     "exercised",
     "parameter_block",
+    "parameter_blocks",
     "simt_kernel",
     "triton_kernel",
     "triton_source",
@@ -77,12 +78,12 @@ class _Block(threading.local):
         self.block = (words, ctypes.addressof(addresses), addresses)
 
 
-_local = _Block()
+parameter_blocks = _Block()  # `.block`: (words, address of the array with the words' addresses, that array)
 
 
 def parameter_block() -> tuple[bytearray, int, Any]:
     """This thread's (words, address of the array with the words' addresses, that array)."""
-    return _local.block
+    return parameter_blocks.block
 
 
 class _Kernel:
@@ -153,6 +154,16 @@ class _Kernel:
                     self.entry.__globals__.update(launcher.names_used)
                     self.entry.__code__ = launcher.code
         launcher.launch(grid, *arguments, *constants)
+
+    def settled(self, arguments: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, ...] | None:
+        """(packer, function, threads, shared bytes, the driver's launch) of a launch with such arguments that has been done.
+
+        It holds for arrays of the same layouts at addresses that are multiples of 16, the same ints in `divisible` arguments
+        and numbers that the packer takes. None in emulation, and where the launch needs more than that.
+        """
+        values = tuple([constants.get(name, self.defaults.get(name)) for name in self.constants])
+        launcher = self.launchers.get((*map(type, arguments), *map(type, values)))
+        return None if launcher is None else launcher.settled(arguments, values)
 
     def _plain(self, one: Any, place: int) -> Any:
         """A number of NumPy's as Python's.
@@ -295,7 +306,7 @@ class _Launcher:
         self.kept: list[Any] = []
         self.driver = driver.get(kernel.title)
         self.names_used = {
-            "_active": thread_state.current, "_local": _local, "_variants": self.found, "_variant": self._variant,
+            "_active": thread_state.current, "_local": parameter_blocks, "_variants": self.found, "_variant": self._variant,
             "_wide": self._wide, "_rare": self._rare, "_put": self.driver.launch, "_too_wide": (struct.error, OverflowError),
             "_current_handle": streams.current_handle, "_current_device": streams.current_device,
             "_mixed": self._mixed, "_mask": _mask, "_call": kernel.call,
@@ -377,6 +388,19 @@ class _Launcher:
         ]
         return "\n".join(lines) + "\n"
 
+    def settled(self, arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """See `_Kernel.settled`."""
+        arrays = [one for one in arguments if type(one) is CudaArray]
+        if not arrays or any([one.pointer & 15 for one in arrays]):
+            return None
+        named = zip(self.kernel.names, arguments, strict=True)
+        special = [not one & 15 for name, one in named if type(one) is int and name in self.kernel.divisible]
+        marks = [one if type(one) in _PLAIN else id(one) for one in constants if one is not None]
+        found = self.found.get((arrays[0].layout.device, 0, *[one.dtype for one in arrays], *special, *marks))
+        if found is None or found[4] is not None:
+            return None
+        return (*found[:4], self.driver.launch)
+
     def _mixed(self, *arguments: Any) -> DeviceError:
         return cuda_arrays.mixed_devices(self.kernel.title, *arguments)
 
@@ -451,7 +475,7 @@ class _Launcher:
         pack, function, threads, shared, rare = self.found.get(key) or self._variant(
             key, tuple(given), constants, device, wide=True
         )
-        block = _local.block
+        block = parameter_blocks.block
         words: list[Any] = []
         for name, value in zip(self.kernel.names, given, strict=True):
             if name in self.kernel.arrays:

@@ -7,6 +7,7 @@ values are computed in one dtype (`compute`; float32 for half types) and rounded
 from __future__ import annotations
 
 import math
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.cuda import allocator, driver
+from dynograd.cuda import allocator, driver, thread_state
 from dynograd.kernels import formulas, launching_cuda
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_triton import assignments_and_results
@@ -149,6 +150,8 @@ class CudaLoop:
             (-(-plan.size // block),),
             (plan.size, *plan.numbers),
             {"ACC": triton_type(compute), "BLOCK": block},
+            [number for number, x in enumerate(operands) if type(x) is CudaArray],
+            device,
         )
 
     def to_check(self, stored: Any, compute: Any, rank: int = 0) -> tuple[Any, dict[str, Any]]:
@@ -229,7 +232,8 @@ class Call:
     """A loop on operands of certain layouts: everything but the addresses and the numbers is settled.
 
     `run(operands..., statics...)` gives the results in new arrays (one array where there is one result); `into(results,
-    arguments)` writes into given ones.
+    arguments)` writes into given ones. The first launch goes through the kernel and finds the machine code; from then on the
+    arguments are packed here, unless an address is no multiple of 16 or a number does not fit.
     """
 
     __slots__ = ("into", "run")
@@ -242,17 +246,20 @@ class Call:
         grid: tuple[int, ...],
         rest: tuple,
         constants: dict[str, Any],
+        arrays: list[int],
+        device: int,
     ) -> None:
         results = [f"out{number}" for number in range(len(layouts))]
         given = [f"a{number}" for number in range(len(convert))]
-        values = [f"c{number}(a{number})" if change else f"a{number}" for number, change in enumerate(convert)]
+        making, pointers = [], []
         space = dict(
-            new=object.__new__, CudaArray=CudaArray, allocate=allocator.allocate, kernel=kernel, grid=grid,
-            ACC=constants["ACC"], BLOCK=constants["BLOCK"],
-            **{f"c{number}": change for number, change in enumerate(convert) if change},
-            **{f"r{number}": value for number, value in enumerate(rest)},
+            new=object.__new__, CudaArray=CudaArray, allocate=allocator.allocate, device=device, grid=(*grid, 1, 1),
+            active=thread_state.current, local=launching_cuda.parameter_blocks, too_wide=(struct.error, OverflowError),
+            put=None, pack=None, function=None, threads=None, shared=0,
         )  # fmt: skip
-        making = []
+        for number, change in enumerate(convert):
+            if change:
+                space[f"c{number}"] = change
         for number, layout in enumerate(layouts):
             if layout is not None:
                 space[f"layout{number}"] = layout
@@ -262,18 +269,46 @@ class Call:
                     f"    out{number}.pointer = block.pointer",
                     f"    out{number}.layout = layout{number}",
                 ]
-        others = [f"r{number}" for number in range(len(rest))]
-        launch = (
-            f"    kernel(grid, {', '.join([*results, *values, *others])}, ACC=ACC, BLOCK=BLOCK)"
-            if kernel
-            else "    pass"
-        )
         back = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-        text = [f"def run({', '.join(given)}):", *making, launch, f"    return {back}"]
+        launch = ["    pass"]
+        if kernel is not None:
+            converted = [f"    a{number} = c{number}(a{number})" for number, change in enumerate(convert) if change]
+            walked = [*results, *[f"a{number}" for number in arrays]]
+            pointers = [f"    p_{name} = {name}.pointer" for name in walked]
+            words = [f"p_{name}" if name in walked else name for name in [*results, *given]]
+            everything = f"({', '.join([*results, *given])},)"
+            space["first"] = _first_launch(kernel, grid, rest, constants, space)
+            launch = [
+                *converted,
+                *pointers,
+                f"    if put is None or ({' | '.join(f'p_{name}' for name in walked)}) & 15:",
+                f"        first({everything})",
+                f"        return {back}",
+                "    stream = active.active.get(device)",
+                "    block = local.block",
+                f"    try: pack(block[0], 0, {', '.join([*words, *map(str, rest)])}, 0, 0)",
+                "    except too_wide: stream = None",
+                f"    if stream is None: first({everything})",
+                "    else: put(function, grid, threads, shared, stream, block[1])",
+            ]
+        text = [f"def run({', '.join(given)}):", *making, *launch, f"    return {back}"]
         text += ["def into(results, arguments):", f"    {', '.join(results)}, = results"]
-        text += ([f"    {', '.join(given)}, = arguments"] if given else []) + [launch]
+        text += ([f"    {', '.join(given)}, = arguments"] if given else []) + [*launch, f"    return {back}"]
         exec("\n".join(text), space)
         self.run, self.into = space["run"], space["into"]
+
+
+def _first_launch(kernel: Any, grid: Any, rest: tuple, constants: dict[str, Any], space: dict[str, Any]) -> Any:
+    """A launch through the kernel, which compiles where that has to be done; what it found is then in `space`."""
+
+    def first(arguments: tuple) -> None:
+        arguments = (*arguments, *rest)
+        kernel(grid, *arguments, **constants)
+        found = kernel.kernel.settled(arguments, constants)
+        if found is not None:
+            space["pack"], space["function"], space["threads"], space["shared"], space["put"] = found
+
+    return first
 
 
 class _Plan:

@@ -231,3 +231,37 @@ def test_a_forked_child_can_use_cpu_tensors_and_drop_what_it_inherited(block):
         return dynograd.ones(3).sum().item()
 
     assert in_a_fork(work) == "3.0"
+
+
+def last_launch(lib, count):
+    import ctypes
+
+    seen = (ctypes.c_uint64 * 24)()
+    lib.standin_last(seen)
+    return list(seen[: 8 + count])
+
+
+def test_later_launches_of_an_op_hand_over_what_the_first_did(lib):
+    import dynograd
+
+    memory = dynograd.empty(4, 40, device="cuda")
+    x, odd = memory[0, :32], memory[1, 1:33]
+    dynograd.add(x, x), dynograd.mul(x, 2.0)
+    lib.standin_want(4)
+    try:
+        grids = []
+        for operand in (x, x, odd, x):
+            dynograd.add(operand, x)
+            seen = last_launch(lib, 4)
+            grids.append(seen[:8])
+            assert seen[9:] == [operand.data_ptr(), x.data_ptr(), 32]
+        assert grids.count(grids[0]) == 4
+        side = cuda.Stream()
+        with cuda.stream(side):
+            dynograd.add(x, x)
+        assert last_launch(lib, 0)[7] == side.cuda_stream
+        for number, word in ((3.0, 0x40400000), (1e300, 0x7F800000), (-0.0, 0x80000000)):
+            dynograd.mul(x, number)
+            assert last_launch(lib, 4)[10] & 0xFFFFFFFF == word
+    finally:
+        lib.standin_want(0)
