@@ -68,14 +68,9 @@ def triton_runner(function: Any, constants: dict[str, Any]) -> Callable[..., Non
     return run
 
 
-def simt_runner(function: Any, threads: int) -> Callable[..., None]:
+def simt_runner(function: Any, threads: int, shared: int) -> Callable[..., None]:
     """A function (grid, *arguments) that runs a kernel of numba-cuda, block by block."""
-    import numba
-
-    numba.config.ENABLE_CUDASIM = True
-    from numba import cuda
-
-    kernel = cuda.jit(function)
+    from dynograd.kernels.simt_emulation_cuda import run_blocks
 
     def run(grid: tuple[int, ...], *arguments: Any) -> None:
         if 0 in grid:
@@ -83,7 +78,7 @@ def simt_runner(function: Any, threads: int) -> Callable[..., None]:
         cuda_arrays.same_device(function.__name__, *arguments)
         given = [_memory_of(one) if isinstance(one, CudaArray) else one for one in arguments]
         with _running, numpy.errstate(all="ignore"):
-            kernel[grid, threads](*given)
+            run_blocks(function, grid, threads, shared, tuple(given))
 
     return run
 

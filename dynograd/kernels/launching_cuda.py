@@ -256,12 +256,15 @@ class TritonKernel(_Kernel):
 
 
 class SimtKernel(_Kernel):
-    """A kernel in numba-cuda's language on pointers; called with its grid and the threads of a block: `k((n,), 128, x, y)`."""
+    """A kernel in numba-cuda's language on pointers; called with its grid and the threads of a block: `k((n,), 128, x, y)`.
+
+    `shared=` gives the bytes that `cuda.shared.array(0, ...)` has; it is no matter of the machine code.
+    """
 
     def __init__(self, function: Callable[..., Any], variants: list[dict[str, Any]], arrays: tuple[str, ...]) -> None:
         super().__init__(function, variants, ())
         self.function, self.arrays = function, frozenset(arrays)
-        self.constants = ["threads"]
+        self.constants, self.defaults = ["threads", "shared"], {"shared": 0}
 
     def compiled(
         self, types: dict[str, str], aligned: frozenset[str], constants: Any, capability: tuple[int, int]
@@ -282,12 +285,12 @@ class SimtKernel(_Kernel):
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
         from dynograd.kernels import emulation_cuda
 
-        return emulation_cuda.simt_runner(self.function, constants["threads"])
+        return emulation_cuda.simt_runner(self.function, constants["threads"], constants["shared"])
 
     def heading(self, keywords: bool = True) -> str:
-        return (
-            super().heading() if not keywords else f"def {self.name}({', '.join(['_grid', 'threads', *self.names])}):"
-        )
+        if not keywords:
+            return super().heading()
+        return f"def {self.name}({', '.join(['_grid', 'threads', *self.names])}, *, shared=0):"
 
 
 def _is_constexpr(annotation: Any) -> bool:
@@ -424,18 +427,19 @@ class _Launcher:
             named = dict(zip(kernel.constants, constants, strict=True))
             binary = kernel.compiled(types, aligned, named, self.driver.capability(device))
             most = self.driver.attribute(device, "max_shared_memory_per_block_optin")
-            if binary.shared > most:
+            shared = binary.shared + named.get("shared", 0)
+            if shared > most:
                 raise DeviceError(
-                    f"{kernel.title}: needs {binary.shared:,} bytes of shared memory; a block on cuda:{device} has {most:,}."
+                    f"{kernel.title}: needs {shared:,} bytes of shared memory; a block on cuda:{device} has {most:,}."
                 )
             module = self.driver.load_module(device, binary.cubin)
             function = self.driver.get_function(module, binary.entry)
-            if binary.shared > 48 << 10:
-                self.driver.set_max_shared(function, binary.shared)
+            if shared > 48 << 10:
+                self.driver.set_max_shared(function, shared)
             pack = struct.Struct("<" + "".join(map(_format, types.values())) + "QQ").pack_into
             threads = (binary.threads or named["threads"], 1, 1)
             rare = binary if binary.scratch or binary.cluster > 1 else None
-            found = self.found[key] = (pack, function, threads, binary.shared, rare)
+            found = self.found[key] = (pack, function, threads, shared, rare)
             self.kept.append(constants)
             return found
 

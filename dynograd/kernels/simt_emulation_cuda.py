@@ -1,0 +1,236 @@
+"""Runs kernels of numba-cuda on host memory: each thread of a block is a Python generator that stops where threads wait for each other.
+
+numba-cuda's own simulator gives every thread of a block a thread of Python's, polls them (5 ms a barrier) and knows no warps. Here a
+barrier costs a microsecond a thread, runs are the same each time, and mistakes are found: the order in which threads run between
+barriers turns round at each of them, so that what needs a barrier and has none sees memory as it was before; shared memory starts as
+garbage; a block whose threads wait in different places is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+__all__ = ["generated", "run_blocks"]
+
+_OF_BLOCKS = {"syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or"}
+_OF_WARPS = {
+    "all_sync", "any_sync", "ballot_sync", "match_any_sync", "shfl_down_sync", "shfl_sync", "shfl_up_sync",
+    "shfl_xor_sync", "syncwarp",
+}  # fmt: skip
+_WARP = 32
+_GARBAGE = 0xA5
+
+
+# --- kernels as generators ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def generated(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool, dict[str, Any]]:
+    """(the function with `cuda` for a name that can be set, whether it is a generator, its global names).
+
+    It is one where it, or a device function that it calls, waits: `cuda.syncthreads()` becomes `(yield place, "syncthreads")`.
+    """
+    from numba.cuda import types
+    from numba.cuda.np import numpy_support
+
+    lines, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(tree, first - 1)
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    definition.returns = None
+    space = dict(function.__globals__)
+    code = function.__code__
+    space |= {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    for name, value in space.items():
+        if isinstance(value, types.Number):  # a cast, and the dtype of memory
+            space[name] = numpy_support.as_dtype(value).type
+    waits = _Waits(space)
+    waits.visit(tree)
+    ast.fix_missing_locations(tree)
+    exec(compile(tree, code.co_filename, "exec"), space)
+    return space[definition.name], waits.found, space
+
+
+class _Waits(ast.NodeTransformer):
+    """Makes places where threads wait into `yield`, and calls of device functions with such into `yield from`."""
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space, self.found = space, False
+        self.spaces = space.setdefault("_spaces", [space])
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function = node.func
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "cuda":
+            if function.attr in _OF_BLOCKS | _OF_WARPS:
+                self.found = True
+                parts = [ast.Constant(f"line {node.lineno}"), ast.Constant(function.attr), *node.args]
+                return ast.copy_location(ast.Yield(ast.Tuple(parts, ast.Load())), node)
+        if (
+            isinstance(function, ast.Attribute)
+            and function.attr == "array"
+            and ast.unparse(function) == "cuda.shared.array"
+        ):
+            place = ast.Constant(f"{self.space['__name__']} {node.lineno} {node.col_offset}")
+            node.keywords.append(ast.keyword("place", place))
+        if isinstance(function, ast.Name):
+            device = self.space.get(function.id)
+            plain = getattr(device, "fn", getattr(device, "py_func", None))
+            if plain is not None and inspect.isfunction(plain):
+                made, generates, space = generated(plain)
+                self.space[function.id] = made
+                self.spaces += space["_spaces"]
+            else:
+                generates = inspect.isgeneratorfunction(device)
+            if generates:
+                self.found = True
+                return ast.copy_location(ast.YieldFrom(node), node)
+        return node
+
+
+# --- blocks ------------------------------------------------------------------------------------------------------------------
+
+
+def run_blocks(
+    function: Callable[..., Any], grid: tuple[int, ...], threads: int, shared: int, arguments: tuple[Any, ...]
+) -> None:
+    """Runs a kernel block by block; `shared`: bytes of the memory that `cuda.shared.array(0, ...)` is."""
+    made, generates, space = generated(function)
+    module = _module((*grid, 1, 1)[:3], threads)
+    for one in space["_spaces"]:
+        one["cuda"] = module
+    for number, block in enumerate(numpy.ndindex(*(*grid, 1, 1)[2::-1])):
+        module.start(block[::-1], shared)
+        if not generates:
+            for thread in range(threads):
+                module.thread(thread)
+                made(*arguments)
+            continue
+        _run_block([made(*arguments) for _ in range(threads)], module, number & 1, function.__name__)
+
+
+def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) -> None:
+    """Each thread runs to where it waits; who waits with all others of its warp or block goes on."""
+    waiting: dict[int, Any] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(running)))
+    while answers:
+        for thread in sorted(answers, reverse=bool(turn)):
+            module.thread(thread)
+            try:
+                waiting[thread] = running[thread].send(answers[thread])
+            except StopIteration:
+                waiting.pop(thread, None)
+        turn ^= 1
+        answers = {}
+        for first in range(0, len(running), _WARP):
+            lanes = [thread for thread in range(first, min(first + _WARP, len(running))) if thread in waiting]
+            _meet_in_warp({thread: waiting[thread] for thread in lanes}, answers, name)
+        if not answers and waiting:
+            places = {one[:2] for one in waiting.values()}
+            if len(places) > 1:
+                raise RuntimeError(
+                    f"{name}: threads of a block wait for each other in different places: {sorted(places)}"
+                )
+            values = [one[2] for one in waiting.values() if len(one) > 2]
+            (_, operation), found = places.pop(), None
+            if operation == "syncthreads_count":
+                found = sum(map(bool, values))
+            elif operation != "syncthreads":
+                found = int(all(values) if operation == "syncthreads_and" else any(values))
+            answers = dict.fromkeys(waiting, found)
+
+
+def _meet_in_warp(waiting: dict[int, Any], answers: dict[int, Any], name: str) -> None:
+    """Answers lanes when all of their mask that have not returned wait in the same place. A short block is a part of a warp."""
+    for thread, (place, operation, *given) in waiting.items():
+        if operation not in _OF_WARPS:
+            continue
+        lane = thread % _WARP
+        mask = int(given[0]) & 0xFFFFFFFF if given else 0xFFFFFFFF
+        if not mask >> lane & 1:
+            raise RuntimeError(f"{name}, {place}: lane {lane} is not in the mask {mask:#x} of its {operation}")
+        others = {one: other for one, other in waiting.items() if mask >> one % _WARP & 1}
+        if all(other[:2] == (place, operation) for other in others.values()):
+            values = {one: other[3] for one, other in others.items() if len(other) > 3}
+            answers[thread] = _ANSWERS[operation](thread, values, *given[1:])
+
+
+def _shuffled(thread: int, values: dict[int, Any], value: Any, other: int) -> Any:
+    """The value of the lane `other`, if that is one of those that take part; else one's own."""
+    return values.get(other, value) if other // _WARP == thread // _WARP else value
+
+
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "syncwarp": lambda thread, values: None,
+    "all_sync": lambda thread, values, value: all(values.values()),
+    "any_sync": lambda thread, values, value: any(values.values()),
+    "ballot_sync": lambda thread, values, value: sum(1 << one % _WARP for one, other in values.items() if other),
+    "match_any_sync": lambda thread, values, value: sum(
+        1 << one % _WARP for one, other in values.items() if other == value
+    ),
+    "shfl_sync": lambda thread, values, value, lane: _shuffled(
+        thread, values, value, thread - thread % _WARP + int(lane) % _WARP
+    ),
+    "shfl_up_sync": lambda thread, values, value, delta: _shuffled(thread, values, value, thread - int(delta)),
+    "shfl_down_sync": lambda thread, values, value, delta: _shuffled(thread, values, value, thread + int(delta)),
+    "shfl_xor_sync": lambda thread, values, value, mask: _shuffled(thread, values, value, thread ^ int(mask)),
+}
+
+
+@functools.cache
+def _module_type() -> type:
+    from numba.cuda.simulator.kernelapi import Dim3, FakeCUDAModule
+
+    class Module(FakeCUDAModule):
+        """What a kernel sees as `cuda`. One thread runs at a time, so that its indices are the module's."""
+
+        threadIdx = blockIdx = None  # type: ignore[assignment]
+        laneid = 0  # type: ignore[assignment]
+
+        def __init__(self, grid: tuple[int, ...], threads: int) -> None:
+            super().__init__(grid, (threads, 1, 1), 0)
+            self.places = [Dim3(thread, 0, 0) for thread in range(threads)]
+
+        def start(self, block: tuple[int, ...], shared: int) -> None:
+            self.blockIdx = Dim3(*block)
+            self._shared = _Shared(shared)  # type: ignore[assignment]
+
+        def thread(self, number: int) -> None:
+            self.threadIdx, self.laneid = self.places[number], number % _WARP
+
+    return Module
+
+
+def _module(grid: tuple[int, ...], threads: int) -> Any:
+    return _module_type()(grid, threads)
+
+
+class _Shared:
+    """The shared memory of a block."""
+
+    def __init__(self, size: int) -> None:
+        self.memory, self.found = numpy.full(size, _GARBAGE, numpy.uint8), {}  # type: tuple[Any, dict[str, Any]]
+
+    def array(self, shape: Any, dtype: Any, alignment: Any = None, place: str = "") -> Any:
+        from numba.cuda import types
+        from numba.cuda.np import numpy_support
+
+        found = self.found.get(place)
+        if found is None:
+            kind = numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else numpy.dtype(dtype)
+            if shape == 0:
+                found = self.memory[: len(self.memory) // kind.itemsize * kind.itemsize].view(kind)
+            else:
+                found = numpy.empty(shape, kind)
+                found.reshape(-1).view(numpy.uint8)[:] = _GARBAGE
+            self.found[place] = found
+        return found
