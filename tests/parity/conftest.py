@@ -16,3 +16,15 @@ def pytest_pycollect_makemodule(module_path, parent):
     if importlib.util.find_spec("torch") is None:
         return WithoutTorch.from_parent(parent, path=module_path)
     return None
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How much of PyTorch's op database passes, check by check."""
+    counts = {}
+    for outcome in ("passed", "xfailed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            name, _, kind = report.nodeid.partition("::test_entry[")[2].rstrip("]").rpartition("-")
+            if name and "test_op_database" in report.nodeid:
+                counts.setdefault(kind, dict.fromkeys(("passed", "xfailed", "failed"), 0))[outcome] += 1
+    for kind, found in counts.items():
+        terminalreporter.write_line(f"op database, {kind}: {found['passed']} of {sum(found.values())} entries pass")

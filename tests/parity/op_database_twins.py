@@ -1,0 +1,212 @@
+"""torch's functions and values, and their twins in dynograd.
+
+A function's twin is found by its name; a wrapper that PyTorch's tests wrote (`lambda x: torch.polygamma(2, x)`) is run with dynograd
+in the place of `torch`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import torch
+from torch.testing._internal.common_device_type import toleranceOverride
+
+import dynograd
+
+__all__ = ["Missing", "converted", "differences", "of_torch", "seedless", "tolerance_of", "twin"]
+
+
+class Missing(Exception):
+    """dynograd has no function of this name."""
+
+
+@functools.cache
+def _names_of_torch() -> dict[int, str]:
+    """Where the public functions of torch are found: id -> dotted name."""
+    places = ["nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "Tensor", ""]
+    found: dict[int, str] = {}
+    for place in places:
+        home = _at(torch, place)
+        for name in dir(home):
+            with contextlib.suppress(Exception):
+                value = getattr(home, name)
+                if callable(value) and not isinstance(value, type):
+                    found[id(value)] = f"{place}.{name}".strip(".")
+    return found
+
+
+def _at(library: Any, path: str) -> Any:
+    for part in path.split(".") if path else ():
+        library = getattr(library, part)
+    return library
+
+
+def twin(value: Any, hint: str = "") -> Any:
+    """What stands in dynograd for a function, module, dtype or constant of torch; wrappers are rebuilt around twins."""
+    with contextlib.suppress(AttributeError):
+        if hint and _at(torch, hint) == value:
+            return _in_dynograd(hint)
+    if isinstance(value, types.ModuleType):
+        return _in_dynograd(value.__name__.partition(".")[2]) if value.__name__.split(".")[0] == "torch" else value
+    if isinstance(value, functools.partial):
+        return functools.partial(
+            twin(value.func), *map(twin, value.args), **{k: twin(v) for k, v in value.keywords.items()}
+        )
+    if id(value) in _names_of_torch():
+        return _in_dynograd(_names_of_torch()[id(value)])
+    if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
+        return rebound(value, twin)
+    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format, type(torch.ops.aten.add))):
+        return converted(value, {})
+    return dynograd.Tensor if value is torch.Tensor else value
+
+
+def _in_dynograd(path: str) -> Any:
+    try:
+        return _at(dynograd, path)
+    except (AttributeError, ImportError):
+        raise Missing(f"dynograd.{path} is missing") from None
+
+
+class _Library:
+    """`torch` in a wrapper's code: names that dynograd lacks are missing, not errors."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _in_dynograd(name)
+
+
+def rebound(function: Any, translated: Callable[[Any], Any]) -> Any:
+    """A Python function of PyTorch's tests whose globals and closure are translated."""
+    names = set(_global_names(function.__code__))
+    space = {name: translated(function.__globals__[name]) for name in names & set(function.__globals__)}
+    if "torch" in space and translated is twin:
+        space["torch"] = _Library()
+    if "wrapper_set_seed" in space:
+        space["wrapper_set_seed"] = lambda function, *args, **kwargs: function(*args, **kwargs)
+    cells = tuple(types.CellType(translated(cell.cell_contents)) for cell in function.__closure__ or ())
+    made = types.FunctionType(
+        function.__code__, {"__builtins__": builtins} | space, function.__name__, function.__defaults__, cells
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def seedless(value: Any) -> Any:
+    """The torch function of an entry, without the fixed seed that some have."""
+    if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
+        return rebound(value, seedless)
+    return value
+
+
+def converted(value: Any, met: dict[int, Any]) -> Any:
+    """A value of torch in dynograd: equal strides, dtype, requires_grad; a tensor met twice stays one."""
+    if isinstance(value, torch.Tensor):
+        if id(value) not in met:
+            met[id(value)] = _tensor(value)
+        return met[id(value)]
+    if isinstance(value, torch.Size):
+        return tuple(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return tuple(converted(one, met) for one in value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(converted(one, met) for one in value)
+    if isinstance(value, dict):
+        return {key: converted(one, met) for key, one in value.items()}
+    if isinstance(value, slice):
+        return slice(*(converted(one, met) for one in (value.start, value.stop, value.step)))
+    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+        return _in_dynograd(str(value).removeprefix("torch."))
+    if isinstance(value, torch.device):
+        return str(value)
+    if callable(value) and (
+        id(value) in _names_of_torch() or getattr(value, "__module__", "").startswith("torch.testing")
+    ):
+        return twin(value)
+    return value
+
+
+def _tensor(value: torch.Tensor) -> Any:
+    if value.layout is not torch.strided:
+        raise Missing(f"tensors of layout {value.layout} are missing")
+    plain = value.detach().resolve_conj().resolve_neg()
+    if plain.dtype in (torch.bfloat16, torch.complex32) or "float8" in str(plain.dtype):
+        made = dynograd.tensor(plain.to(torch.float32).numpy()).to(
+            _in_dynograd(str(plain.dtype).removeprefix("torch."))
+        )
+    elif plain.is_contiguous() or not plain.numel() or plain.device.type == "meta":
+        made = dynograd.from_numpy(numpy.array(plain.numpy()))
+    else:
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(plain.shape, plain.stride(), strict=True))
+        held = torch.as_strided(plain, (extent,), (1,)).clone()
+        made = dynograd.from_numpy(held.numpy()).as_strided(tuple(plain.shape), plain.stride())
+    return made.requires_grad_(value.requires_grad) if value.requires_grad else made
+
+
+def of_torch(value: Any) -> torch.Tensor:
+    array = value.detach().resolve_conj().array if hasattr(value, "resolve_conj") else value.detach().array
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
+        return torch.from_numpy(numpy.array(array).view(numpy.int16)).view(torch.bfloat16)
+    return torch.from_numpy(numpy.array(array))
+
+
+def differences(got: Any, wanted: Any, tolerance: dict[str, float], values: bool = True) -> str:
+    """What distinguishes a result from torch's, or nothing."""
+    if isinstance(wanted, torch.Tensor):
+        if not isinstance(got, dynograd.Tensor):
+            return f"{type(got).__name__} instead of a tensor"
+        if tuple(got.shape) != tuple(wanted.shape):
+            return f"shape {tuple(got.shape)} instead of {tuple(wanted.shape)}"
+        if str(got.dtype).split(".")[-1] != str(wanted.dtype).split(".")[-1]:
+            return f"dtype {got.dtype} instead of {wanted.dtype}"
+        if not values:
+            return ""
+        try:
+            torch.testing.assert_close(
+                of_torch(got),
+                wanted.detach().resolve_conj().resolve_neg(),
+                equal_nan=True,
+                check_stride=False,
+                **tolerance,
+            )
+        except AssertionError as error:
+            return "values: " + " ".join(str(error).split())[:300]
+        return ""
+    if isinstance(wanted, (list, tuple)):
+        if not isinstance(got, (list, tuple)) or len(got) != len(wanted):
+            return (
+                f"{type(got).__name__} {len(got) if hasattr(got, '__len__') else ''} instead of {len(wanted)} results"
+            )
+        return next(filter(None, (differences(*pair, tolerance, values) for pair in zip(got, wanted, strict=True))), "")
+    if isinstance(wanted, (torch.dtype, torch.device)):
+        return "" if str(got).split(".")[-1] == str(wanted).split(".")[-1] else f"{got} instead of {wanted}"
+    if isinstance(wanted, (float, complex)) and isinstance(got, (int, float, complex)):
+        return (
+            ""
+            if not values or numpy.allclose(got, wanted, 1e-5, 1e-6, equal_nan=True)
+            else f"{got} instead of {wanted}"
+        )
+    return "" if not values or got == wanted else f"{got!r} instead of {wanted!r}"
+
+
+def tolerance_of(entry: Any, dtype: torch.dtype) -> dict[str, float]:
+    """The widest tolerance that PyTorch's own tests give an entry."""
+    rtol, atol = {torch.float32: (1e-5, 2e-5), torch.complex64: (1e-5, 2e-5)}.get(dtype, (1e-7, 1e-7))
+    rtol, atol = {torch.float16: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3)}.get(dtype, (rtol, atol))
+    for decorator in entry.decorators or ():
+        for one in getattr(decorator, "decorators", [decorator]):
+            if isinstance(one, toleranceOverride) and dtype in one.d:
+                rtol, atol = max(rtol, one.d[dtype].rtol), max(atol, one.d[dtype].atol)
+    return dict(rtol=rtol, atol=atol)
