@@ -11,6 +11,7 @@ from dynograd.nn.module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -152,6 +153,26 @@ class CrossEntropyLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+
+class CTCLoss(_Loss):
+    """-log of the probability of a target, over all its alignments with the sequence; see `nn.functional.ctc_loss`.
+
+    Args:
+        blank: the class that means no label.
+        reduction: "mean" (each loss divided by its target's length first), "sum" or "none".
+        zero_infinity: targets without any alignment lose 0, not inf.
+
+    >>> log_probs = dynograd.zeros(2, 1, 2).log_softmax(2)
+    >>> dynograd.nn.CTCLoss()(log_probs, tensor([[1]]), (2,), (1,)).exp()
+    tensor(1.3333)
+    """
+
+    function, options = "ctc_loss", ("blank", "reduction", "zero_infinity")
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
 
 
 class BCELoss(_WeightedLoss):

@@ -65,6 +65,12 @@ def with_signs(*shapes):
     return lambda rng: [*[rng.normal(size=shape) for shape in shapes], SIGNS]
 
 
+def np_ctc_of_one_label(p, x, targets, steps, lengths):
+    """Two steps and one label: it stands in the first, in the second, or in both."""
+    x, label = numpy.exp(x), targets[0, 0]
+    return -numpy.log(x[0, 0, label] * x[1, 0, 0] + x[0, 0, 0] * x[1, 0, label] + x[0, 0, label] * x[1, 0, label])
+
+
 def smooth_l1(d, beta):
     return numpy.where(abs(d) < beta, 0.5 * d**2 / beta, abs(d) - 0.5 * beta)
 
@@ -103,6 +109,9 @@ ROWS = [
         reference=lambda p, x, y: -(
             p.weight * (p.pos_weight * y * numpy.log(sigmoid(x)) + (1 - y) * numpy.log(1 - sigmoid(x)))
         ).sum()),
+    # smooth=False: its gradient takes the input for a result of log_softmax, as PyTorch's; tests/ops/test_ctc.py tries it
+    Row("CTCLoss", inputs=lambda rng: [rng.normal(size=(2, 1, 3)), numpy.array([[2]]), numpy.array([2]), numpy.array([1])],
+        reference=np_ctc_of_one_label, text="CTCLoss()", out=(), smooth=False),
     Row("KLDivLoss", (), {"reduction": "batchmean"}, inputs=lambda rng: [rng.normal(size=(N, C)), rng.dirichlet(numpy.ones(C), N)],
         reference=lambda p, x, y: (y * (numpy.log(y) - x)).sum() / N),
     Row("KLDivLoss", (), {"reduction": "sum", "log_target": True}, PAIR, id="log",

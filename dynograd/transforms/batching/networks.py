@@ -126,3 +126,14 @@ def _leading_of_all(call: Call) -> Any:
     if isinstance(found, tuple):
         return type(found)(*[parted(one, call.size) for one in found])
     return parted(found, call.size)
+
+
+@rule("ctc_losses")
+def ctc_losses(call: Call) -> Any:
+    """All examples' sequences as one batch."""
+    if not call.size:
+        return NotImplemented
+    sequences = run("permute", call.front("log_probs"), (1, 0, 2, 3))
+    steps, _, _, classes = sequences.shape
+    given = {name: merged(call.front(name)) for name in ("targets", "input_lengths", "target_lengths")}
+    return parted(call.with_(log_probs=run("reshape", sequences, (steps, -1, classes)), **given), call.size)
