@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.autograd.modes import MODES, no_grad
-from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq, remember_line
+from dynograd.autograd.modes import MODES, no_grad, show
+from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
+from dynograd.autograd.packing import Packed
 from dynograd.errors import GradientError, ShapeError
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
@@ -66,6 +67,8 @@ class FunctionNode(Node):
             )
         found = []
         for array, edge in self.kept_pairs:
+            if type(array) is Packed:
+                array = array.array()
             if array is None:
                 found.append(None)
             elif isinstance(edge, int):
@@ -83,6 +86,11 @@ class FunctionNode(Node):
             self.kept = ()
             self.to_save = ()
             self.attrs = FREED
+
+    def pack_saved(self, pack: Any) -> None:
+        """For hooks of saved tensors: what `save_for_backward` kept is packed."""
+        self.to_save = tuple((None if one is None else pack(one), edge) for one, edge in self.to_save)
+        self.kept = tuple(one for one, _ in self.to_save if one is not None)
 
     def op_name(self) -> str:
         return self.function.__name__
@@ -226,10 +234,11 @@ class Function:
         node.edge_positions = positions
         node.__dict__["input_shapes"] = {place: args[place].array.shape for place in positions}
         node.seq = next_seq()
-        if MODES.anomaly:
-            remember_line(node)
         inputs = {id(one): one for one in args if isinstance(one, Tensor)}
-        return _attach(node, outputs, inputs, many)
+        found = _attach(node, outputs, inputs, many)
+        if MODES.grad > 1:
+            show(node)
+        return found
 
 
 def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,13 +38,13 @@ def backward(
     if inputs is None:
         run_backward(roots, retain_graph=keep, create_graph=create_graph)
         return
-    chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    chosen = _listed(inputs)
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
     edges = [_target("backward", one) for one in chosen]
     found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
     for one, g in zip(chosen, found, strict=True):
-        if g is not None:
+        if g is not None and isinstance(one, Tensor):
             given = g if isinstance(g, Tensor) else wrap(_copied(g))
             one._grad = given if one._grad is None else one._grad + given
 
@@ -62,9 +63,11 @@ def grad(
     """Gradients of the sum of `outputs` with respect to `inputs`; leaves' `.grad` stay as they are.
 
     Args:
+        outputs, inputs: tensors, or gradient edges (`autograd.graph.get_gradient_edge`) that stand for them.
         grad_outputs: what to multiply with, one per output; may be left out for one-element outputs.
         create_graph: record the computation, so that the results can be differentiated.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        is_grads_batched: each of `grad_outputs` has one more dim in front, and so have the results: one backward of all rows.
         materialize_grads: give zeros instead of None.
 
     >>> x = tensor(3.0, requires_grad=True)
@@ -72,9 +75,9 @@ def grad(
     >>> dynograd.autograd.grad(slope, x)
     (tensor(18.),)
     """
+    chosen = _listed(inputs)
     if is_grads_batched:
-        raise GradientError("grad: is_grads_batched=True is not supported. Call grad once per row of grad_outputs.")
-    chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
         raise ValueError("grad: grad requires non-empty inputs.")
     create_graph = create_graph or _others(outputs, grad_outputs)
@@ -86,12 +89,12 @@ def grad(
     for position, (one, g) in enumerate(zip(chosen, found, strict=True)):
         if g is None:
             if materialize_grads:
-                results.append(wrap(arrays.zeros_like(one.array)))
+                results.append(wrap(arrays.zeros_like(_like(one).array)))
                 continue
             if not allow_unused:
                 raise GradientError(
                     f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
-                    f"{tuple(one.array.shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                    f"{tuple(_like(one).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
                 )
             results.append(None)
         else:
@@ -99,11 +102,50 @@ def grad(
     return tuple(results)
 
 
+def _batched_grad(
+    outputs: Any,
+    inputs: list[Any],
+    seeds: Any,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Any, ...]:
+    """Gradients for each row of the seeds, all in one backward."""
+    given = [seeds] if isinstance(seeds, Tensor) else list(seeds or ())
+    if len(given) != len(_listed(outputs)) or not all(isinstance(one, Tensor) for one in given):
+        raise GradientError(
+            "grad: with is_grads_batched=True, grad_outputs must be one Tensor per output, with the rows along dim 0."
+        )
+    unused: list[int] = []
+
+    def rows(*parts: Any) -> Any:
+        found = grad(outputs, inputs, parts, True, create_graph, True, allow_unused, False, materialize_grads)
+        unused[:] = [place for place, one in enumerate(found) if one is None]
+        kept = [one for one in found if one is not None]
+        return tuple(kept if create_graph else [one.detach() for one in kept])
+
+    vmap = sys.modules["dynograd"].func.vmap  # it lies above this layer, so it is looked up and not imported
+    found = list(vmap(rows)(*given))
+    for place in unused:
+        found.insert(place, None)
+    return tuple(found)
+
+
+def _listed(given: Any) -> list[Any]:
+    """Tensors and gradient edges in a list; a single one too."""
+    return [given] if isinstance(given, Tensor) or hasattr(given, "ownership_token") else list(given)
+
+
+def _like(one: Any) -> Any:
+    """A tensor with the shape and dtype of a tensor or gradient edge."""
+    return one.ownership_token[1] if hasattr(one, "ownership_token") else one
+
+
 def _others(outputs: Any, seeds: Any) -> bool:
     """Whether a type that takes over ops is among the tensors: backward then has to run on tensors, so that it sees it."""
     if seeds is None and type(outputs) in TENSORS:
         return False
-    groups = [(group,) if isinstance(group, Tensor) else group for group in (outputs, seeds) if group is not None]
+    groups = [_listed(group) for group in (outputs, seeds) if group is not None]
     return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
 
 
@@ -119,6 +161,8 @@ def _copied(g: Any) -> Any:
 
 
 def _target(who: str, one: Any) -> Any:
+    if hasattr(one, "ownership_token"):
+        return one.ownership_token[0]
     if not isinstance(one, Tensor):
         raise TypeError(f"{who}: expected inputs to be Tensors, got {type(one).__name__}.")
     if not one._requires_grad:
@@ -130,7 +174,7 @@ def _target(who: str, one: Any) -> Any:
 
 
 def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
-    tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else _listed(outputs)
     given: Sequence[Any] = (
         (None,) * len(tensors) if seeds is None else (seeds,) if isinstance(seeds, Tensor) else tuple(seeds)
     )
@@ -138,6 +182,9 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
         raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
     roots = []
     for tensor, seed in zip(tensors, given, strict=True):
+        if hasattr(tensor, "ownership_token"):
+            roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
+            continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")
         if not tensor._requires_grad:

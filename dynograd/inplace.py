@@ -16,6 +16,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
+from dynograd.autograd.packing import Packed, map_saved
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS, with_history
@@ -100,10 +101,21 @@ def _keep_old_values(target: Tensor, result: Tensor) -> None:
     node = result.node
     if node is None:
         return
+    owner = arrays.base_of(target.array)
+
+    def kept(value: Any) -> Any:
+        if type(value) is Packed:  # a hook of saved tensors has handed back the memory itself
+            if isinstance(value.held, Tensor) and arrays.base_of(value.held.array) is owner:
+                value.held = wrap(arrays.copy(value.held.array))
+        elif arrays.is_array(value) and arrays.base_of(value) is owner:
+            return arrays.copy(value)
+        return value
+
     for name in node.saved_names:
         value = getattr(node, name)
-        if arrays.is_array(value) and arrays.base_of(value) is arrays.base_of(target.array):
-            setattr(node, name, arrays.copy(value))
+        made = map_saved(value, kept)
+        if made is not value:
+            setattr(node, name, made)
 
 
 def _stamp(target: Tensor) -> None:
@@ -449,7 +461,7 @@ def _direct_form(op: Op | None, face: Op) -> Any:
     if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float"):
         return None
     statics = _STATICS.get(op.name, ())
-    if len(statics) != len(op.static_names) or (op is not face and op.name not in _FACES):
+    if len(statics) != len(op.static_names) or (op is not face and op.name not in FACES):
         return None
     count = len(op.array_names) - 1
     fast: Any = None
@@ -548,7 +560,7 @@ def reshaping_form(function: Any, who: str) -> Any:
 
 _RESHAPING = ("squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
-_FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
+FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
 # Their static arguments, with the public function's defaults.
 _STATICS = {"addcmul": (("value", 1),), "addcdiv": (("value", 1),), "clamp": (("min", None), ("max", None))}
 _AUGMENTED = {

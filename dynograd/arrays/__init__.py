@@ -377,6 +377,15 @@ def has_nan(array: Any) -> bool:
     return array.dtype.kind in "fcV" and bool(numpy.isnan(array).any())
 
 
+def is_finite(array: Any) -> bool:
+    """Whether all elements are neither infinite nor NaN."""
+    if array.dtype.kind not in "fcV":
+        return True
+    if type(array) is CudaArray:
+        return bool(cuda_arrays.operations.elementwise("isfinite", array).all())
+    return bool(numpy.isfinite(array).all())
+
+
 def to_numpy(array: Any) -> Any:
     """The values as a NumPy array, sharing memory where that is possible."""
     return array.numpy() if type(array) is CudaArray else array

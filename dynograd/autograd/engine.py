@@ -11,7 +11,7 @@ from sys import getrefcount
 from typing import Any
 
 from dynograd import arrays
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import FREED, Node, Partial, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import GradientError, InplaceError
@@ -55,11 +55,13 @@ def run_backward(
                 seen.add(edge)
                 (order if edge.seq else leaves).append(edge)
     order.sort(key=_by_time, reverse=True)
-    mode = MODES.grad
-    MODES.grad = (2 if MODES.anomaly else 1) if create_graph else 0
+    mode, outer = MODES.grad, MODES.task
+    MODES.grad = recording() if create_graph else 0
+    task = MODES.task = Task(seen, targets is not None)
     try:
         if targets is None:
             _visit(order, grads, retain_graph, create_graph)
+            task.edges = frozenset(leaves)
             del seen, order, roots
             for leaf in leaves:
                 g = grads.pop(leaf, None)
@@ -68,13 +70,24 @@ def run_backward(
                     g = None
             return None
         results: dict[Any, Any] = {}
-        _visit(order, grads, retain_graph, create_graph, set(targets), _leading_to(order, targets), results)
-        for leaf in leaves:
-            if leaf in grads:
+        wanted = _leading_to(order, targets)
+        task.edges = wanted.union(targets)
+        _visit(order, grads, retain_graph, create_graph, set(targets), wanted, results)
+        for leaf in dict.fromkeys(targets):
+            if not leaf.seq and leaf in grads:
                 results[leaf] = leaf.run_hooks(grads.pop(leaf))
         return [results.get(target) for target in targets]
     finally:
-        MODES.grad = mode
+        MODES.grad, MODES.task = mode, outer
+
+
+class Task:
+    """One running backward pass: the edges that it comes to, and whether it gives gradients back instead of accumulating them."""
+
+    __slots__ = ("edges", "gives")
+
+    def __init__(self, edges: Any, gives: bool) -> None:
+        self.edges, self.gives = edges, gives
 
 
 def _visit(
@@ -88,7 +101,7 @@ def _visit(
 ) -> None:
     """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
     pop, get = grads.pop, grads.get
-    anomaly = MODES.anomaly
+    observer = _Observed() if MODES.anomaly or observers else None
     for node in order:
         g = pop(node, None)
         if g is None:
@@ -107,14 +120,16 @@ def _visit(
         if last_write[0] > node.seq:
             _check_saved(node)
         try:
-            found = node.apply_graph(g) if create_graph else node.apply(g)
+            if observer is not None:
+                found = observer(node, g, create_graph)
+            else:
+                found = node.apply_graph(g) if create_graph else node.apply(g)
         except arrays.FLOATING_WARNINGS:
-            found = arrays.quietly(node.apply_graph if create_graph else node.apply, g)
+            rule = node.apply_graph if create_graph else node.apply
+            found = arrays.quietly(rule, g) if observer is None else arrays.quietly(observer, node, g, create_graph)
         except Exception as error:
             _explain(error, node)
             raise
-        if anomaly:
-            _check_finite(node, found)
         if hooks is not None:
             for hook in list(hooks.after.values()):
                 found = hook(found, g, create_graph)
@@ -132,6 +147,24 @@ def _visit(
         found = part = held = None  # what went into `.grad` need not live through the next rule
         if not retain_graph and node.release is not None:
             node.release()
+
+
+# Called as `observer(node, run)` in place of `run()`, the node's rule: profilers.
+observers: list[Any] = []
+
+
+class _Observed:
+    """Runs a node's rule while someone looks on: observers, and anomaly mode, which stops at NaN."""
+
+    def __init__(self) -> None:
+        self.anomaly = MODES.anomaly
+
+    def __call__(self, node: Node, g: Any, create_graph: bool) -> Any:
+        rule = node.apply_graph if create_graph else node.apply
+        found = observers[-1](node, lambda: rule(g)) if observers else rule(g)
+        if self.anomaly:
+            _check_finite(node, found)
+        return found
 
 
 def _sum(held: Any, part: Any) -> Any:

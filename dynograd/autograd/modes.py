@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.autograd.nodes import remember_line
+
 __all__ = [
     "detect_anomaly",
     "enable_grad",
@@ -22,12 +24,18 @@ __all__ = [
 
 
 class Modes(threading.local):
-    """`grad` is 0 (not recording), 1 (recording) or 2 (recording, with the user's lines: anomaly mode)."""
+    """`grad` is 0 (not recording), 1 (recording) or 2 (recording, and each new node is shown to `watchers`)."""
 
     grad = 1
     anomaly = False
     check_nan = True
     inference = False
+    task: Any = None
+    """The backward pass that is running on this thread."""
+    honest = False
+    """Whether `honest_where` is on."""
+    watchers: tuple[Callable[[Any], None], ...] = ()
+    """Called with each node when it is recorded: anomaly mode, hooks of saved tensors, `honest_where`."""
 
 
 MODES = Modes()
@@ -46,8 +54,34 @@ def is_anomaly_enabled() -> bool:
     return MODES.anomaly
 
 
-def _recording() -> int:
-    return 2 if MODES.anomaly else 1
+def recording() -> int:
+    """What `MODES.grad` is while ops are recorded."""
+    return 2 if MODES.watchers else 1
+
+
+def show(node: Any) -> None:
+    """Shows a new node to all who watch; called when `MODES.grad` is 2."""
+    for watcher in MODES.watchers:
+        watcher(node)
+
+
+def watch(watcher: Callable[[Any], None], first: bool = False) -> None:
+    """From now on `watcher` sees each node that is recorded on this thread, after (or before) the others."""
+    MODES.watchers = (watcher, *MODES.watchers) if first else (*MODES.watchers, watcher)
+    if MODES.grad:
+        MODES.grad = 2
+
+
+def unwatch(watcher: Callable[[Any], None]) -> None:
+    """Takes away the latest such `watcher`."""
+    found = list(MODES.watchers)
+    for place in reversed(range(len(found))):
+        if found[place] is watcher:
+            del found[place]
+            break
+    MODES.watchers = tuple(found)
+    if MODES.grad:
+        MODES.grad = recording()
 
 
 class _Mode:
@@ -127,7 +161,7 @@ class enable_grad(_Mode):
 
     def __enter__(self) -> None:
         self.previous = MODES.grad
-        MODES.grad = _recording()
+        MODES.grad = recording()
 
     def __exit__(self, *error: Any) -> None:
         MODES.grad = self.previous
@@ -139,7 +173,7 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         self.previous = MODES.grad
         self.mode = bool(mode)
-        MODES.grad = _recording() if mode else 0
+        MODES.grad = recording() if mode else 0
 
     def __call__(self, function: Callable[..., Any]) -> Any:
         MODES.grad = self.previous
@@ -171,7 +205,7 @@ class inference_mode(_Mode):
 
     def __enter__(self) -> None:
         self.previous = MODES.grad, MODES.inference
-        MODES.grad = 0 if self.mode else _recording()
+        MODES.grad = 0 if self.mode else recording()
         MODES.inference = bool(self.mode)
 
     def __exit__(self, *error: Any) -> None:
@@ -183,17 +217,19 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.previous = MODES.anomaly, MODES.check_nan
-        MODES.anomaly, MODES.check_nan = bool(mode), check_nan
-        if MODES.grad:
-            MODES.grad = _recording()
+        _set_anomaly(bool(mode), check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: Any) -> None:
-        MODES.anomaly, MODES.check_nan = self.previous
-        if MODES.grad:
-            MODES.grad = _recording()
+        _set_anomaly(*self.previous)
+
+
+def _set_anomaly(mode: bool, check_nan: bool) -> None:
+    if mode != MODES.anomaly:
+        (watch if mode else unwatch)(remember_line)
+    MODES.anomaly, MODES.check_nan = mode, check_nan
 
 
 class detect_anomaly(set_detect_anomaly):

@@ -16,6 +16,7 @@ __all__ = ["FREED", "Hooks", "Node", "OutputNode", "Partial", "next_seq"]
 next_seq = itertools.count(1).__next__
 FREED = ("freed",)
 traces: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_metadata: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 class Hooks:
@@ -69,16 +70,20 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return {"traceback": traces.get(self)}
+        """A dict of the user's own; anomaly mode has put the user's line in it, as `traceback`."""
+        found = _metadata.get(self)
+        if found is None:
+            found = _metadata[self] = {"traceback": traces.get(self)}
+        return found
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
 
 class AccumulateGrad:
-    """How a leaf appears in `next_functions`; `variable` is the leaf."""
+    """How a leaf appears in `next_functions`; `variable` is the leaf. Two of the same leaf are equal."""
 
-    __slots__ = ("variable",)
+    __slots__ = ("__weakref__", "variable")
     next_functions = ()
 
     def __init__(self, variable: Any) -> None:
@@ -87,16 +92,36 @@ class AccumulateGrad:
     def name(self) -> str:
         return "AccumulateGrad"
 
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash((AccumulateGrad, id(self.variable)))
+
     def __repr__(self) -> str:
         return "<AccumulateGrad>"
 
 
 def _as_function(edge: Any) -> tuple[Any, int]:
     if isinstance(edge, OutputNode):
-        return edge.edges[0], edge.attrs
-    if edge is None or isinstance(edge, Node):
-        return edge, 0
-    return AccumulateGrad(edge), 0
+        return inspected(edge.edges[0]), edge.attrs
+    if edge is None:
+        return None, 0
+    return inspected(edge) if isinstance(edge, Node) else AccumulateGrad(edge), 0
+
+
+# Called with each class of nodes when a user first looks at a node of it.
+inspectors: list[Any] = []
+
+
+def inspected(node: Any) -> Any:
+    """`node`, ready to be shown to a user."""
+    cls = type(node)
+    if "inspected" not in cls.__dict__:
+        cls.inspected = True
+        for inspector in inspectors:
+            inspector(cls)
+    return node
 
 
 class Partial:
@@ -129,6 +154,13 @@ class OutputNode(Node):
 
     def name(self) -> str:
         return self.edges[0].name()
+
+    def op_name(self) -> str:
+        return self.edges[0].op_name()
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        return self.edges[0].next_functions
 
     def __repr__(self) -> str:
         return repr(self.edges[0])

@@ -30,6 +30,21 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     made = type(title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "op": op})
     made.release = release_of(saves)  # type: ignore[method-assign]
+    fused, least = backward_of(op)
+    made.apply = _written(op, saves, "apply", fused, least)  # type: ignore[method-assign]
+    made.apply_graph = _written(op, saves, "apply_graph", fused, least)  # type: ignore[method-assign]
+    node_classes[op.name] = made
+    return made
+
+
+def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
+    """The node's `apply` and `apply_graph` with `masked(part, g)` in place of each gradient, before it is summed to its operand."""
+    saves = elementwise_saves(op)
+    return tuple(_written(op, saves, title, None, 0, masked) for title in ("apply", "apply_graph"))  # type: ignore[return-value]
+
+
+def _written(op: Op, saves: list[str], title: str, fused: Any, least: int, masked: Any = None) -> Any:
+    """A rule of the node as Python, written from the texts of the derivatives."""
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
     space |= dict(
         finish=_finish,
@@ -38,52 +53,47 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
         is_half=_is_half,
         widened=_widened,
         CudaArray=CudaArray,
+        fused=fused,
+        masked=masked,
     )
     space["__name__"] = op.forward.__module__
     texts = op.derivative or ()
-    fused, least = backward_of(op)
-    space["fused"] = fused
-    for title, source in (("apply", "node"), ("apply_graph", "GraphSaved(node)")):
-        lines = [f"def {title}(node, g):"]
-        if title == "apply":
-            lines += [
-                f"    if type(g) is CudaArray or g.size >= {least}:",
-                "        parts = fused(node, g)",
-                "        if parts is not None:",
-                "            adapt = node.adapt",
-                "            return parts if adapt is None else finish(parts, adapt, node.edges)",
-            ]
-        if len(texts) > 1:
-            lines.append(f"    {', '.join(f'edge{number}' for number in range(len(texts)))} = node.edges")
-        if title == "apply_graph" and saves:
-            lines.append(f"    saved = {source}")
-        holder = "saved" if title == "apply_graph" else "node"
-        lines += [f"    {name} = {holder}.{name}" for name in saves]
-        if op.static_names:
-            lines.append(f"    {tuple_text(list(op.static_names))} = node.attrs")
+    lines = [f"def {title}(node, g):"]
+    if title == "apply" and fused is not None:
         lines += [
-            "    adapt = node.adapt",
-            "    if adapt is not None:",
-            "        if is_complex(g):",
-            "            g = conj(g)",
+            f"    if type(g) is CudaArray or g.size >= {least}:",
+            "        parts = fused(node, g)",
+            "        if parts is not None:",
+            "            adapt = node.adapt",
+            "            return parts if adapt is None else finish(parts, adapt, node.edges)",
         ]
-        lines += ["        elif is_half(g):", "            g = widened(g)"]
-        lines += [f"            {name} = widened({name})" for name in saves]
-        parts = []
-        for number, text in enumerate(texts):
-            if text is None:
-                parts.append("None")
-            elif len(texts) > 1:
-                parts.append(f"({text}) if edge{number} is not None else None")
-            else:
-                parts.append(f"({text})")
-        lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
-        lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
-        filename = f"<dynograd backward {op.name}>"
-        exec(compile("\n".join(lines) + "\n", filename, "exec"), space)
-        setattr(made, title, space[title])
-    node_classes[op.name] = made
-    return made
+    if len(texts) > 1:
+        lines.append(f"    {', '.join(f'edge{number}' for number in range(len(texts)))} = node.edges")
+    if title == "apply_graph" and saves:
+        lines.append("    saved = GraphSaved(node)")
+    holder = "saved" if title == "apply_graph" else "node"
+    lines += [f"    {name} = {holder}.{name}" for name in saves]
+    if op.static_names:
+        lines.append(f"    {tuple_text(list(op.static_names))} = node.attrs")
+    lines += [
+        "    adapt = node.adapt",
+        "    if adapt is not None:",
+        "        if is_complex(g):",
+        "            g = conj(g)",
+    ]
+    lines += ["        elif is_half(g):", "            g = widened(g)"]
+    lines += [f"            {name} = widened({name})" for name in saves]
+    parts = []
+    for number, text in enumerate(texts):
+        if text is None:
+            parts.append("None")
+            continue
+        part = f"({text})" if masked is None else f"masked({text}, g)"
+        parts.append(f"{part} if edge{number} is not None else None" if len(texts) > 1 else part)
+    lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
+    lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
+    exec(compile("\n".join(lines) + "\n", f"<dynograd backward {op.name}>", "exec"), space)
+    return space[title]
 
 
 def _is_complex(g: Any) -> bool:

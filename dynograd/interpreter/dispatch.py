@@ -8,8 +8,8 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
-from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import next_seq, remember_line
+from dynograd.autograd.modes import MODES, show
+from dynograd.autograd.nodes import next_seq
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.ops.op import Op
@@ -104,7 +104,7 @@ def names_for_all() -> dict[str, Any]:
         quietly=quietly,
         FLOATING_WARNINGS=FLOATING_WARNINGS,
         next_seq=next_seq,
-        remember_line=remember_line,
+        show=show,
         other_types=other_types,
         link_view=from_tensor.link_view,
         new_tensor=object.__new__,

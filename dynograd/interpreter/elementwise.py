@@ -84,7 +84,7 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         body += [f"node.{name} = {_kept(op, name, wide)}" for name in saves]
         described = ", ".join(f"describe({name}_array)" for name in operands)
         body += [f"node.adapt = ({described},) if adapt else None"]
-        body += ["if mode > 1:", "    remember_line(node)"]
+        body += ["if mode > 1:", "    show(node)"]
         lines += ["        " + line for line in body]
         lines += ["        result.node = node", "        result._requires_grad = True"]
         names["NodeClass"] = make_elementwise_node(op, saves)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.arrays import as_result
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import Node, OutputNode, Partial, next_seq
 from dynograd.interpreter.shared import tensor_class
 
@@ -125,7 +125,7 @@ def through_decomposition(node: Any, g: Any, create_graph: bool) -> Any:
         sources += list(value) if isinstance(value, (list, tuple)) else [value]
     given |= dict(zip(op.static_names, node.attrs, strict=True))
     mode = MODES.grad
-    MODES.grad = 1
+    MODES.grad = recording()
     try:
         parts = op.decomposition(**given)
         parts = parts if isinstance(parts, (tuple, list)) else (parts,)

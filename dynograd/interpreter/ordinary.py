@@ -144,7 +144,7 @@ def _record_lines(op: Op, required: list[str], optional: list[str]) -> list[str]
         lines.append(f"node.{extra} = extra_{extra}")
     if op.outputs is not None:
         lines.append("node.outputs_like = [(one.shape, one.dtype) for one in out]")
-    lines += ["if mode > 1:", "    remember_line(node)"]
+    lines += ["if mode > 1:", "    show(node)"]
     return lines
 
 

@@ -107,6 +107,8 @@ class Op:
 
 
 registry: dict[str, Op] = {}
+# Called with an op when its function has got its code: who exchanges that code for a while (a profiler).
+when_written: list[Callable[[Op], None]] = []
 _interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
 
 
@@ -231,6 +233,8 @@ def _publish(made: Op) -> Any:
         space.update(names)
         _exchange(function, source, space, made.name)
         made.written = None
+        for told in when_written:
+            told(made)
 
     def specialise(args: Any, kwargs: Any) -> Any:
         if not _interpreter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, honest
 from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.interpreter import alias_of, named_outputs
 from dynograd.ops.broadcasting import convert, stretch
@@ -19,7 +19,7 @@ __all__ = ["by_two_backwards", "tangents_of"]
 def tangents_of(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Any) -> list[Any]:
     """The tangent of each output (None where it does not move) from those of the array arguments (None where they do not)."""
     outputs = list(out) if isinstance(out, tuple) else [out]
-    if op.jvp_rule is not None:
+    if op.jvp_rule is not None and not (MODES.honest and op.kind != "elementwise" and not op.linear):
         statics = [primals[name] for name in op.static_names]
         found = op.jvp_rule(tuple(tangents[name] for name in op.array_names), ForwardSaved(op, primals, out), *statics)
         ways = list(found) if isinstance(out, tuple) else [found]
@@ -110,6 +110,8 @@ def _by_text(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Ten
         if way is None or function is None:
             continue
         part = function(way, out, **primals)
+        if MODES.honest:
+            part = honest.masked_tangent(part, way, lambda one, move=function: move(one, out, **primals))
         total = part if total is None else total + part
     return total
 
@@ -175,7 +177,9 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
         places = [place for place, one in enumerate(outputs) if isinstance(one, Tensor) and one._requires_grad]
         seeds = []
         for place in places:
-            seed = wrap(arrays.zeros_like(outputs[place].array))
+            # any value will do; a zero would be taken for "not selected"
+            like = arrays.ones_like if MODES.honest else arrays.zeros_like
+            seed = wrap(like(outputs[place].array))
             seed._requires_grad = True
             seeds.append(seed)
         gradients = Tensor.gradients([outputs[place] for place in places], inner, seeds, True) if places else []

@@ -1,0 +1,288 @@
+"""What a profile holds: events with their times, and their averages as a table, a Chrome trace or a list of stacks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Event", "EventAverage", "EventList"]
+
+
+class Event:
+    """One range: times in microseconds since the profile began, what ran inside it, and what was asked to be noted."""
+
+    def __init__(self, kind: str, name: str, thread: int) -> None:
+        self.kind, self.name, self.key, self.thread = kind, name, name, thread
+        self.start = self.end = 0.0
+        self.cpu_parent: Event | None = None
+        self.cpu_children: list[Event] = []
+        self.input_shapes: list[Any] = []
+        self.stack: list[str] = []
+        self.memory = 0
+        self.flops = 0
+        self.device_marks: Any = None
+        self.device_time_total = 0.0
+        self.count = 1
+
+    @property
+    def is_user_annotation(self) -> bool:
+        return self.kind == "user"
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Microseconds from begin to end."""
+        return self.end - self.start
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Without the time of the ranges inside."""
+        return self.cpu_time_total - sum(one.cpu_time_total for one in self.cpu_children)
+
+    @property
+    def self_device_time_total(self) -> float:
+        return max(0.0, self.device_time_total - sum(one.device_time_total for one in self.cpu_children))
+
+    @property
+    def cpu_memory_usage(self) -> int:
+        """Bytes of the results made inside."""
+        return self.memory + sum(one.cpu_memory_usage for one in self.cpu_children)
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        return self.memory
+
+    def __repr__(self) -> str:
+        return f"<Event {self.name} {_time(self.cpu_time_total)}>"
+
+
+class EventAverage:
+    """All events of one name (and shapes, and place) together."""
+
+    def __init__(self, key: str, events: list[Event]) -> None:
+        self.key, self.count = key, len(events)
+        first = events[0]
+        self.input_shapes, self.stack, self.is_user_annotation = (
+            first.input_shapes,
+            first.stack,
+            first.is_user_annotation,
+        )
+        outermost = [one for one in events if not _inside_same(one)]
+        self.cpu_time_total = sum(one.cpu_time_total for one in outermost)
+        self.self_cpu_time_total = sum(one.self_cpu_time_total for one in events)
+        self.device_time_total = sum(one.device_time_total for one in outermost)
+        self.self_device_time_total = sum(one.self_device_time_total for one in events)
+        self.cpu_memory_usage = sum(one.cpu_memory_usage for one in outermost)
+        self.self_cpu_memory_usage = sum(one.self_cpu_memory_usage for one in events)
+        self.flops = sum(one.flops for one in events)
+
+    @property
+    def cpu_time(self) -> float:
+        """Microseconds of one call."""
+        return self.cpu_time_total / self.count
+
+    @property
+    def device_time(self) -> float:
+        return self.device_time_total / self.count
+
+    cuda_time = device_time
+    cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
+    cpu_time_str = property(lambda self: _time(self.cpu_time))
+    cpu_time_total_str = property(lambda self: _time(self.cpu_time_total))
+    self_cpu_time_total_str = property(lambda self: _time(self.self_cpu_time_total))
+
+    def __repr__(self) -> str:
+        return f"<EventAverage {self.key}: {self.count} calls, {_time(self.cpu_time_total)}>"
+
+
+def _inside_same(event: Event) -> bool:
+    parent = event.cpu_parent
+    while parent is not None:
+        if parent.key == event.key:
+            return True
+        parent = parent.cpu_parent
+    return False
+
+
+class EventList(list):
+    """Events or their averages."""
+
+    noted: frozenset[str] = frozenset()
+
+    def _like(self, listed: Iterable[Any]) -> EventList:
+        made = EventList(listed)
+        made.noted = self.noted
+        return made
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """The events of each name together; of each name and shapes, or of each name and `group_by_stack_n` lines of its stack."""
+        groups: dict[Any, list[Event]] = {}
+        for one in self:
+            key: tuple = (one.key,)
+            if group_by_input_shape:
+                key += (str(one.input_shapes),)
+            if group_by_stack_n:
+                key += tuple(one.stack[:group_by_stack_n])
+            groups.setdefault(key, []).append(one)
+        return self._like(EventAverage(key[0], listed) for key, listed in groups.items())
+
+    def total_average(self) -> EventAverage:
+        """All events as one row."""
+        return EventAverage("Total", list(self))
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        return sum(one.self_cpu_time_total for one in self)
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """The averages as a table, as PyTorch prints it.
+
+        Args:
+            sort_by: "cpu_time_total", "self_cpu_time_total", "cpu_time", "count", "cpu_memory_usage", "device_time_total" and so on.
+            row_limit: how many rows; -1 for all.
+            time_unit: "s", "ms" or "us"; what fits by default.
+        """
+        rows = [one for one in self if not top_level_events_only or getattr(one, "cpu_parent", None) is None]
+        if sort_by is not None:
+            name = sort_by.replace("cuda_", "device_")
+            if rows and not hasattr(rows[0], name):
+                raise ValueError(
+                    f"table: cannot sort by {sort_by!r}. Use one of cpu_time, cpu_time_total, self_cpu_time_total, cpu_memory_usage, "
+                    f"self_cpu_memory_usage, device_time, device_time_total, self_device_time_total, count."
+                )
+            rows.sort(key=lambda one: getattr(one, name), reverse=True)
+        whole = sum(one.self_cpu_time_total for one in self) or 1.0
+        device = sum(one.self_device_time_total for one in self)
+        columns: list[tuple[str, int, Callable[[Any], str]]] = [
+            ("Name", max_name_column_width, lambda one: one.key),
+            ("Self CPU %", 12, lambda one: f"{100 * one.self_cpu_time_total / whole:.2f}%"),
+            ("Self CPU", 12, lambda one: _time(one.self_cpu_time_total, time_unit)),
+            ("CPU total %", 12, lambda one: f"{100 * one.cpu_time_total / whole:.2f}%"),
+            ("CPU total", 12, lambda one: _time(one.cpu_time_total, time_unit)),
+            ("CPU time avg", 12, lambda one: _time(one.cpu_time_total / one.count, time_unit)),
+        ]
+        if device:
+            columns += [
+                ("Self CUDA", 12, lambda one: _time(one.self_device_time_total, time_unit)),
+                ("Self CUDA %", 12, lambda one: f"{100 * one.self_device_time_total / device:.2f}%"),
+                ("CUDA total", 12, lambda one: _time(one.device_time_total, time_unit)),
+                ("CUDA time avg", 13, lambda one: _time(one.device_time_total / one.count, time_unit)),
+            ]
+        if "memory" in self.noted:
+            columns += [
+                ("CPU Mem", 12, lambda one: _bytes(one.cpu_memory_usage)),
+                ("Self CPU Mem", 12, lambda one: _bytes(one.self_cpu_memory_usage)),
+            ]
+        columns.append(("# of Calls", 12, lambda one: str(one.count)))
+        if "shapes" in self.noted:
+            columns.append(("Input Shapes", max_shapes_column_width, lambda one: str(one.input_shapes)))
+        if "flops" in self.noted:
+            columns.append(("Total FLOPs", 12, lambda one: str(one.flops) if one.flops else "--"))
+        if "stack" in self.noted:
+            columns.append(("Source Location", max_src_column_width, lambda one: one.stack[0] if one.stack else ""))
+        shown = rows if row_limit < 0 else rows[:row_limit]
+        return (
+            _table(columns, shown, header)
+            + f"\nSelf CPU time total: {_time(whole if self else 0.0)}\n"
+            + (f"Self CUDA time total: {_time(device)}\n" if device else "")
+        )
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def export_chrome_trace(self, path: Any) -> None:
+        """Writes what chrome://tracing and Perfetto read (compressed, if `path` ends in .gz)."""
+        process = os.getpid()
+        records = [
+            {
+                "ph": "X",
+                "cat": _CATEGORIES[one.kind],
+                "name": one.name,
+                "pid": process,
+                "tid": one.thread,
+                "ts": round(one.start, 3),
+                "dur": round(one.cpu_time_total, 3),
+                "args": {
+                    key: value
+                    for key, value in (
+                        ("Input Dims", one.input_shapes),
+                        ("Call stack", ";".join(one.stack)),
+                        ("Bytes", one.memory),
+                        ("Device us", one.device_time_total),
+                    )
+                    if value
+                },
+            }
+            for one in self
+        ]
+        whole = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": records}
+        text = json.dumps(whole)
+        if str(path).endswith(".gz"):
+            with gzip.open(path, "wt") as file:
+                file.write(text)
+        else:
+            Path(path).write_text(text)
+
+    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+        """Writes one line for each stack, `frame;frame;frame microseconds`: what flame graph tools read."""
+        if metric not in ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"):
+            raise ValueError(
+                f"export_stacks: metric should be one of self_cpu_time_total, self_cuda_time_total, got {metric!r}."
+            )
+        totals: dict[str, float] = {}
+        for one in self:
+            if one.stack:
+                line = ";".join([*reversed(one.stack), one.name])
+                totals[line] = totals.get(line, 0.0) + getattr(one, metric.replace("cuda", "device"))
+        Path(path).write_text("".join(f"{line} {int(total)}\n" for line, total in totals.items() if int(total)))
+
+
+_CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation", "module": "python_function"}
+
+
+def _table(columns: list[tuple[str, int, Callable[[Any], str]]], rows: list[Any], header: str | None) -> str:
+    cells = [[text(one) for _, _, text in columns] for one in rows]
+    widths = []
+    for place, (title, most, _) in enumerate(columns):
+        longest = max([len(title), *[len(row[place]) for row in cells]])
+        widths.append(min(longest, most) if place == 0 or most > 20 else max(longest, most))
+    line = "  ".join("-" * width for width in widths)
+
+    def written(texts: list[str]) -> str:
+        return "  ".join(_short(text, width).rjust(width) for text, width in zip(texts, widths, strict=True))
+
+    parts = [line, written([title for title, _, _ in columns]), line, *[written(row) for row in cells], line]
+    return "\n".join(([header] if header else []) + parts)
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
+
+
+def _time(microseconds: float, unit: str | None = None) -> str:
+    if unit == "s" or (unit is None and microseconds >= 1e6):
+        return f"{microseconds / 1e6:.3f}s"
+    if unit == "ms" or (unit is None and microseconds >= 1e3):
+        return f"{microseconds / 1e3:.3f}ms"
+    return f"{microseconds:.3f}us"
+
+
+def _bytes(count: int) -> str:
+    for size, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {name}"
+    return f"{count} B"

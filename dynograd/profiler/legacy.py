@@ -1,0 +1,127 @@
+"""`torch.autograd.profiler`: the older interface to the same profiles, and ranges for NVIDIA's tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import cuda
+from dynograd.profiler import ProfilerActivity
+from dynograd.profiler import profile as _profile
+from dynograd.profiler.events import Event, EventAverage, EventList
+from dynograd.profiler.ranges import listen, record_function, stop_listening
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_nvtx", "profile", "record_function"]
+
+FunctionEvent, FunctionEventAvg = Event, EventAverage
+
+
+class profile:
+    """Takes a profile of what runs inside; see `dynograd.profiler.profile`.
+
+    >>> with dynograd.autograd.profiler.profile() as taken:
+    ...     _ = dynograd.ones(3).exp()
+    >>> [one.key for one in taken.key_averages()]
+    ['exp']
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        **others: Any,
+    ) -> None:
+        chosen = {ProfilerActivity.CPU}
+        if use_cuda or use_device == "cuda":
+            chosen.add(ProfilerActivity.CUDA)
+        self.enabled = enabled
+        self.inner = _profile(
+            activities=chosen,
+            record_shapes=record_shapes,
+            with_flops=with_flops,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_modules=with_modules,
+        )
+
+    def __enter__(self) -> Any:
+        if self.enabled:
+            self.inner.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.enabled:
+            self.inner.stop()
+
+    @property
+    def function_events(self) -> EventList:
+        """All events."""
+        return self.inner.events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        return self.inner.events().self_cpu_time_total
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """Events of one name together."""
+        return self.inner.key_averages(group_by_input_shape, group_by_stack_n)
+
+    def total_average(self) -> EventAverage:
+        """All events as one row."""
+        return self.inner.events().total_average()
+
+    def table(self, **options: Any) -> str:
+        """The events one by one as a table."""
+        return self.inner.events().table(**options)
+
+    def export_chrome_trace(self, path: Any) -> None:
+        """Writes a trace for chrome://tracing or Perfetto."""
+        self.inner.export_chrome_trace(path)
+
+    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+        """Writes stacks for flame graphs."""
+        self.inner.export_stacks(path, metric)
+
+    def __str__(self) -> str:
+        return self.inner.events().table()
+
+
+class emit_nvtx:
+    """Inside, each op and each node of backward is an NVTX range, which NVIDIA's tools show."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __enter__(self) -> emit_nvtx:
+        if self.enabled:
+            listen(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.enabled:
+            stop_listening(self)
+
+    def begin(self, kind: str, name: str, args: tuple) -> Any:
+        shapes = f", sizes = {[list(getattr(one, 'shape', ())) for one in args]}" if self.record_shapes else ""
+        return cuda.nvtx.range_push(name + shapes)
+
+    def end(self, mark: Any, result: Any) -> None:
+        cuda.nvtx.range_pop()
+
+
+class emit_itt(emit_nvtx):
+    """PyTorch's ranges for Intel's tools: there is no such library here, so nothing is emitted."""
+
+    def begin(self, kind: str, name: str, args: tuple) -> Any:
+        return None
+
+    def end(self, mark: Any, result: Any) -> None:
+        pass

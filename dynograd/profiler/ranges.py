@@ -1,0 +1,142 @@
+"""Who is told when an op, a node of the backward pass or a user's range begins and ends.
+
+While someone listens, each op's function has other code, which tells the listeners and calls the function's own; with nobody
+listening the functions are exactly what they were, so a profiler that is off costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from dynograd.autograd import engine
+from dynograd.ops.op import Op, registry, when_written
+
+__all__ = ["Listener", "listen", "record_function", "stop_listening"]
+
+
+class Listener(Protocol):
+    """Hears of ranges: what `begin` returns is given to `end`."""
+
+    def begin(self, kind: str, name: str, args: tuple) -> Any:
+        """A range begins: `kind` is "op", "backward", "user" or "module"."""
+
+    def end(self, mark: Any, result: Any) -> None:
+        """It ends; `result` is what the op returned."""
+
+
+_listeners: list[Any] = []
+_lock = threading.Lock()
+_exchanged: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its own code, the code that tells
+
+
+def listen(listener: Listener) -> None:
+    """From now on `listener` hears of everything, on every thread."""
+    with _lock:
+        _listeners.append(listener)
+        if len(_listeners) > 1:
+            return
+        for key, op in registry.items():
+            if op.kind == "composed" or op.written is None:
+                _exchange(key, op)
+        when_written.append(_written)
+        engine.observers.append(_observe)
+
+
+def stop_listening(listener: Listener) -> None:
+    """`listener` hears no more."""
+    with _lock:
+        _listeners.remove(listener)
+        if _listeners:
+            return
+        when_written.remove(_written)
+        engine.observers.remove(_observe)
+        for function, own, telling in _exchanged.values():
+            if (
+                function.__code__ is telling
+            ):  # else somebody else has put code over it, which will put it back and finds nobody here
+                function.__code__ = own
+        _exchanged.clear()
+
+
+def _written(op: Op) -> None:
+    _exchange(op.name, op)
+
+
+def _exchange(key: str, op: Op) -> None:
+    if key.endswith(".public"):
+        return  # the op below has the same name
+    function = inspect.unwrap(op.function)
+    if not isinstance(function, types.FunctionType) or function.__closure__:
+        return
+    own = function.__code__
+    plain = types.FunctionType(own, function.__globals__, function.__name__, function.__defaults__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    entry = f"__told_{op.name}"
+    text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, f"<dynograd op {op.name}, told>", "exec"), made)
+    function.__globals__[entry] = functools.partial(_tell, op.name, plain)
+    telling = made[function.__name__].__code__
+    _exchanged[key] = function, own, telling
+    function.__code__ = telling
+
+
+def _tell(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    listeners = _listeners
+    if not listeners:
+        return plain(*args, **kwargs)
+    marks = [(one, one.begin("op", name, args)) for one in listeners]
+    result = None
+    try:
+        result = plain(*args, **kwargs)
+        return result
+    finally:
+        for one, mark in reversed(marks):
+            one.end(mark, result)
+
+
+def _observe(node: Any, run: Callable[[], Any]) -> Any:
+    marks = [(one, one.begin("backward", node.name(), ())) for one in _listeners]
+    try:
+        return run()
+    finally:
+        for one, mark in reversed(marks):
+            one.end(mark, None)
+
+
+class record_function:
+    """A named range in the profiles that are being taken: a context manager and a decorator.
+
+    >>> with dynograd.profiler.profile() as taken:
+    ...     with dynograd.profiler.record_function("forward"):
+    ...         _ = dynograd.ones(3).sum()
+    >>> [one.key for one in taken.key_averages() if one.key == "forward"]
+    ['forward']
+    """
+
+    kind = "user"
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name, self.args = name, args
+        self.marks: list[Any] = []
+
+    def __enter__(self) -> record_function:
+        self.marks.append([(one, one.begin(self.kind, self.name, ())) for one in _listeners])
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for one, mark in reversed(self.marks.pop()):
+            one.end(mark, None)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def ranged(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self.name, self.args):
+                return function(*args, **kwargs)
+
+        return ranged

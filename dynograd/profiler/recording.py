@@ -1,0 +1,135 @@
+"""The listener that takes the time: one Event for each range, nested as they ran."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from time import perf_counter_ns
+from typing import Any
+
+from dynograd import arrays, cuda
+from dynograd.profiler.events import Event, EventList
+from dynograd.tensor import Tensor
+
+__all__ = ["Recorder"]
+
+
+class Recorder:
+    """Takes the time of ranges while `on`; notes what is asked for: "shapes", "memory", "stack", "flops", "device"."""
+
+    def __init__(self, noted: frozenset[str]) -> None:
+        self.noted = noted
+        self.on = True
+        self.begun = perf_counter_ns()
+        self.events: list[Event] = []
+        self.local = threading.local()
+
+    def begin(self, kind: str, name: str, args: tuple) -> Any:
+        if not self.on:
+            return None
+        event = Event(kind, name, threading.get_native_id())
+        noted = self.noted
+        if noted:
+            if args and ("shapes" in noted or "flops" in noted):
+                event.input_shapes = [_shape(one) for one in args]
+            if "stack" in noted:
+                event.stack = _user_stack()
+            if "device" in noted:
+                event.device_marks = [_device_mark(), None]
+        open_ones = self._open()
+        if open_ones:
+            event.cpu_parent = open_ones[-1]
+            open_ones[-1].cpu_children.append(event)
+        open_ones.append(event)
+        self.events.append(event)
+        event.start = (perf_counter_ns() - self.begun) / 1000
+        return event
+
+    def end(self, mark: Any, result: Any) -> None:
+        if mark is None:
+            return
+        now = (perf_counter_ns() - self.begun) / 1000
+        mark.end = now
+        open_ones = self._open()
+        if mark in open_ones:
+            del open_ones[open_ones.index(mark) :]
+        noted = self.noted
+        if "device" in noted and mark.device_marks is not None:
+            mark.device_marks[1] = _device_mark()
+        if mark.kind == "op" and result is not None:
+            if "memory" in noted:
+                mark.memory = max(0, _new_bytes(result) - sum(one.cpu_memory_usage for one in mark.cpu_children))
+            if "flops" in noted:
+                mark.flops = _flops(mark.name, mark.input_shapes, result)
+
+    def _open(self) -> list[Event]:
+        try:
+            return self.local.open
+        except AttributeError:
+            self.local.open = []
+            return self.local.open
+
+    def finished(self) -> EventList:
+        """The events that have ended; times on the device are read now."""
+        listed = EventList(one for one in self.events if one.end)
+        listed.noted = self.noted
+        if "device" in self.noted:
+            cuda.synchronize()
+            for one in listed:
+                if one.device_marks is not None and all(one.device_marks):
+                    one.device_time_total = 1000 * one.device_marks[0].elapsed_time(one.device_marks[1])
+        return listed
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_shape(one) for one in value if hasattr(one, "shape")]
+    return list(value.shape) if hasattr(value, "shape") else []
+
+
+def _new_bytes(result: Any) -> int:
+    if isinstance(result, (list, tuple)):
+        return sum(_new_bytes(one) for one in result)
+    array = result.array if isinstance(result, Tensor) else result
+    if not arrays.is_array(array) or getattr(array, "ndim", 0) is None:
+        return 0
+    return array.nbytes if arrays.owns_memory(array) else 0
+
+
+def _user_stack() -> list[str]:
+    """The user's frames, the nearest first."""
+    frame: Any = sys._getframe(2)
+    found = []
+    while frame is not None and len(found) < 32:
+        if not frame.f_globals.get("__name__", "").startswith("dynograd"):
+            code = frame.f_code
+            found.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
+        frame = frame.f_back
+    return found
+
+
+def _device_mark() -> Any:
+    mark = cuda.Event(enable_timing=True)
+    mark.record()
+    return mark
+
+
+_PRODUCTS = {"matmul", "mm", "bmm", "linear", "addmm", "mv", "dot", "baddbmm"}
+_CONVOLUTIONS = {"conv1d", "conv2d", "conv3d", "convolution"}
+
+
+def _flops(name: str, shapes: list[Any], result: Any) -> int:
+    """Multiplications and additions of products, convolutions and sums of two; 0 for the rest."""
+    count = getattr(result, "size", 0) if not isinstance(result, Tensor) else result.numel()
+    if callable(count) or not count:
+        return 0
+    sized = [one for one in shapes if one]
+    if name in _PRODUCTS and sized:
+        inner = sized[1] if name in ("addmm", "baddbmm") and len(sized) > 1 else sized[0]
+        return 2 * count * inner[-1]
+    if name in _CONVOLUTIONS and len(sized) > 1:
+        weight = 1
+        for size in sized[1][1:]:
+            weight *= size
+        return 2 * count * weight
+    return count if name in ("add", "mul") else 0

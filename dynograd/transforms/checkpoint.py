@@ -1,0 +1,358 @@
+"""`checkpoint`: a part of the forward whose intermediate results are not kept but computed again when backward needs them.
+
+`use_reentrant=False` goes through the hooks of saved tensors: each saved tensor of the part becomes a note, and the first note that
+is asked for runs the part again, until everything noted is there. `use_reentrant=True` is one node that runs the part, and a
+backward through it, inside the backward.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from dynograd.amp import autocasting
+from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.custom_function import Function
+from dynograd.differentiation import backward
+from dynograd.graphs import active_hooks, saved_tensors_hooks
+from dynograd.interpreter import TENSORS
+from dynograd.random_streams import default_generator
+from dynograd.tensor import Tensor, wrap
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+]
+
+
+class CheckpointError(RuntimeError):
+    """The part did something else when it was run again."""
+
+
+def noop_context_fn() -> tuple[AbstractContextManager, AbstractContextManager]:
+    """Two contexts that do nothing: the default `context_fn`."""
+    return nullcontext(), nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[AbstractContextManager, AbstractContextManager]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, whose intermediate results are not kept for backward but computed again there.
+
+    Modes are as they were in the forward when the function runs again: autocast, and random numbers too, on every device.
+
+    Args:
+        use_reentrant: False (the better one) takes keyword arguments, nests, and works with `autograd.grad`; True (what PyTorch
+            does when it is left out, with a warning) gives gradients only if a tensor among `args` requires grad.
+        context_fn: gives two context managers, for the forward and for running again. use_reentrant=False only.
+        determinism_check: "default" compares number, shapes and dtypes of what is saved in both runs; "none" does not.
+        debug: kept for compatibility; the error tells which tensor differs anyway.
+        early_stop: stop running again as soon as everything needed is there.
+        preserve_rng_state: False: random numbers may differ the second time.
+    Raises:
+        CheckpointError: the second run saved other tensors than the first.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> y = dynograd.utils.checkpoint.checkpoint(lambda x: x.exp().sin().sum(), x, use_reentrant=False)
+    >>> y.backward()
+    >>> x.grad
+    tensor([-2.4784,  3.3118])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; left out "
+            "it is True, as in PyTorch.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"checkpoint: determinism_check should be 'default' or 'none', got {determinism_check!r}.")
+    if not use_reentrant:
+        return _without_reentry(function, args, kwargs, context_fn, determinism_check, early_stop, preserve_rng_state)
+    if kwargs:
+        raise ValueError(
+            f"checkpoint: Unexpected keyword arguments: {','.join(kwargs)}. With use_reentrant=True arguments are positional; "
+            f"use_reentrant=False takes them."
+        )
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError("checkpoint: Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True
+) -> Any:
+    """Runs a list of functions (or a `Sequential`) one after the other, in `segments` parts of which all but the last are checkpointed.
+
+    >>> layers = [dynograd.sin, dynograd.exp, dynograd.cos]
+    >>> dynograd.utils.checkpoint.checkpoint_sequential(layers, 2, tensor([1.0]), use_reentrant=False)
+    tensor([-0.6684])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended; left out it is True, as in PyTorch.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    steps = list(functions)
+    if not 1 <= segments <= max(1, len(steps)):
+        raise ValueError(
+            f"checkpoint_sequential: expected 1 to {len(steps)} segments for {len(steps)} functions, got {segments}."
+        )
+    size = len(steps) // segments
+
+    def part(start: int, stop: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for step in steps[start:stop]:
+                value = step(value)
+            return value
+
+        return run
+
+    start = 0
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(
+            part(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state
+        )
+    return part(size * (segments - 1), len(steps))(input)
+
+
+# --- the state of modes ------------------------------------------------------------------------------------------------------
+
+
+class _Surroundings:
+    """Autocast and the random stream, as they were in the forward."""
+
+    def __init__(self, with_random: bool) -> None:
+        self.random = default_generator.state() if with_random else None
+        self.autocast = [
+            (kind, autocasting.is_autocast_enabled(kind), autocasting.get_autocast_dtype(kind))
+            for kind in ("cpu", "cuda")
+        ]
+        self.cache = autocasting.is_autocast_cache_enabled()
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside, they are so again."""
+        now = default_generator.state()
+        if self.random is not None:
+            default_generator.set_plain_state(self.random)
+        try:
+            with self._casting(0):
+                yield
+        finally:
+            if self.random is not None:
+                default_generator.set_plain_state(now)
+
+    @contextmanager
+    def _casting(self, place: int) -> Iterator[None]:
+        if place == len(self.autocast):
+            yield
+            return
+        kind, enabled, dtype = self.autocast[place]
+        if enabled == autocasting.is_autocast_enabled(kind):
+            with self._casting(place + 1):
+                yield
+        else:
+            with autocasting.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.cache), self._casting(place + 1):
+                yield
+
+
+# --- use_reentrant=False -----------------------------------------------------------------------------------------------------
+
+
+class _Enough(Exception):
+    """Everything needed has been computed again."""
+
+
+_early_stop: list[bool | None] = [None]
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Inside, `checkpoint` stops running again early, or does not, whatever its argument says."""
+    before = _early_stop[0]
+    _early_stop[0] = enable
+    try:
+        yield
+    finally:
+        _early_stop[0] = before
+
+
+class _Argument:
+    """A tensor argument without its history; outer hooks of saved tensors have it in their keeping."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        hooks = active_hooks()
+        self.packed = None if hooks is None else hooks.packed(tensor.array)
+        self.array = tensor.array if hooks is None else None
+        self.leaf = tensor if tensor.node is None else None  # a parameter stays what it is
+        self.requires_grad = tensor._requires_grad
+
+    def tensor(self) -> Tensor:
+        if self.leaf is not None:
+            return self.leaf
+        made = wrap(self.array if self.packed is None else self.packed.array())
+        made._requires_grad = self.requires_grad
+        return made
+
+
+class _Part:
+    """One checkpointed call: its notes, and how to compute what they stand for."""
+
+    def __init__(self, run: Callable[[], Any], check: bool, early_stop: bool) -> None:
+        self.run, self.check = run, check
+        self.early_stop = early_stop if _early_stop[0] is None else _early_stop[0]
+        self.outlines: list[tuple[Any, Any]] = []  # shape and dtype of each note
+        self.task: Any = None
+        self.found: dict[int, Any] = {}
+        self.asked: set[int] = set()
+
+    def pack(self, tensor: Tensor) -> int:
+        self.outlines.append((tensor.array.shape, tensor.array.dtype))
+        return len(self.outlines) - 1
+
+    def unpack(self, number: int) -> Tensor:
+        task = MODES.task
+        if task is not self.task or number in self.asked or number not in self.found:
+            self.task, self.asked = task, set()
+            self.compute_again()
+        self.asked.add(number)
+        return wrap(self.found.pop(number))
+
+    def compute_again(self) -> None:
+        found: dict[int, Any] = {}
+        count = 0
+
+        def keep(tensor: Tensor) -> int:
+            nonlocal count
+            number, count = count, count + 1
+            if number < len(self.outlines):
+                found[number] = tensor.array
+                self._compare(number, tensor)
+            if self.early_stop and count == len(self.outlines):
+                raise _Enough
+            return number
+
+        try:
+            with saved_tensors_hooks(keep, lambda number: wrap(found[number])), enable_grad():
+                self.run()
+        except _Enough:
+            pass
+        if self.check and count != len(self.outlines):
+            raise CheckpointError(
+                f"checkpoint: A different number of tensors was saved during the original forward and recomputation. Number of tensors "
+                f"saved during forward: {len(self.outlines)}. Number of tensors saved during recomputation: {count}. The function must "
+                f"do the same both times."
+            )
+        self.found = found
+
+    def _compare(self, number: int, tensor: Tensor) -> None:
+        shape, kind = self.outlines[number]
+        if self.check and (tensor.array.shape != shape or tensor.array.dtype != kind):
+            raise CheckpointError(
+                f"checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass. tensor "
+                f"at position {number}: saved {tuple(shape)} {kind}, recomputed {tuple(tensor.array.shape)} {tensor.array.dtype}. "
+                f"The function must do the same both times."
+            )
+
+
+def _without_reentry(
+    function: Callable[..., Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    context_fn: Callable[[], tuple[AbstractContextManager, AbstractContextManager]],
+    determinism_check: str,
+    early_stop: bool,
+    with_random: bool,
+) -> Any:
+    here, later = context_fn()
+    if not MODES.grad or any(isinstance(one, Tensor) and type(one) not in TENSORS for one in (*args, *kwargs.values())):
+        with here:
+            return function(*args, **kwargs)
+    surroundings = _Surroundings(with_random)
+    kept = [_Argument(one) if isinstance(one, Tensor) else one for one in args]
+    kept_by_name = {name: _Argument(one) if isinstance(one, Tensor) else one for name, one in kwargs.items()}
+
+    def again() -> None:
+        given = [one.tensor() if type(one) is _Argument else one for one in kept]
+        named = {name: one.tensor() if type(one) is _Argument else one for name, one in kept_by_name.items()}
+        with surroundings.again(), later:
+            function(*given, **named)
+
+    part = _Part(again, determinism_check == "default", early_stop)
+    with saved_tensors_hooks(part.pack, part.unpack), here:
+        return function(*args, **kwargs)
+
+
+# --- use_reentrant=True ------------------------------------------------------------------------------------------------------
+
+
+def detach_variable(inputs: tuple) -> tuple:
+    """The tensors among `inputs` without history, requiring grad as before.
+
+    >>> dynograd.utils.checkpoint.detach_variable((tensor(1.0, requires_grad=True) * 2, 3))
+    (tensor(2., requires_grad=True), 3)
+    """
+    made = []
+    for one in inputs:
+        if isinstance(one, Tensor):
+            alone = one.detach()
+            alone._requires_grad = one._requires_grad
+            one = alone
+        made.append(one)
+    return tuple(made)
+
+
+class CheckpointFunction(Function):
+    """The node behind `checkpoint(..., use_reentrant=True)`."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        if MODES.grad == 0 and not any(isinstance(one, Tensor) and one._requires_grad for one in args):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        ctx.run_function = run_function
+        ctx.surroundings = _Surroundings(preserve_rng_state)
+        ctx.others = [None if isinstance(one, Tensor) else one for one in args]
+        ctx.places = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
+        ctx.save_for_backward(*[args[place] for place in ctx.places])
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if MODES.task is not None and MODES.task.gives:
+            raise RuntimeError(
+                "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+                "`inputs` argument."
+            )
+        given = list(ctx.others)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            given[place] = tensor
+        inner = detach_variable(tuple(given))
+        with ctx.surroundings.again(), enable_grad():
+            outputs = ctx.run_function(*inner)
+        listed = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        pairs = [
+            (one, g) for one, g in zip(listed, grads, strict=True) if isinstance(one, Tensor) and one._requires_grad
+        ]
+        if not pairs:
+            raise RuntimeError("checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary.")
+        backward([one for one, _ in pairs], [g for _, g in pairs])
+        return (None, None, *[one.grad if isinstance(one, Tensor) else None for one in inner])

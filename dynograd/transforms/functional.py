@@ -1,0 +1,310 @@
+"""`torch.autograd.functional`: Jacobians, Hessians and their products, of functions of one tensor or of several.
+
+Older than `func`: inputs are one tensor or a tuple of them, results have the same form, and `strict=True` makes an output that does
+not depend on an input an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import enable_grad
+from dynograd.differentiation import grad
+from dynograd.methods import public_functions
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.derivatives import jacfwd
+from dynograd.transforms.jvp import jvp as forward_jvp
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(`func(inputs)`, `v` times the Jacobian of `func` there).
+
+    Args:
+        v: one tensor per output, in its shape; may be left out for a single one-element output.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> dynograd.autograd.functional.vjp(lambda x: x * x, x, dynograd.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    call = _Call("vjp", func, inputs, create_graph)
+    ways = call.directions(v, call.outputs, "output")
+    found = call.gradients(call.outputs, ways, strict)
+    return call.outside(call.outputs, call.many_outputs), call.outside(found, call.many_inputs)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(`func(inputs)`, the Jacobian of `func` there times `v`).
+
+    Args:
+        v: one tensor per input, in its shape; may be left out for a single one-element input.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> dynograd.autograd.functional.jvp(lambda x: x * x, x, dynograd.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    call = _Call("jvp", func, inputs, create_graph, run=False)
+    ways = call.directions(v, call.inputs, "input")
+    with enable_grad():
+        outputs, moved = forward_jvp(lambda *given: tuple(call.listed_outputs(*given)), tuple(call.inputs), tuple(ways))
+    if strict:
+        call.check_independent(outputs)
+    return call.outside(outputs, call.many_outputs), call.outside(moved, call.many_outputs)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of `func`: for each output and each input a tensor of the output's shape followed by the input's.
+
+    Args:
+        vectorize: all rows in one backward; otherwise one backward for each element of the output.
+        strategy: "reverse-mode", or "forward-mode" (with `vectorize=True`): a column for each element of the input.
+
+    >>> dynograd.autograd.functional.jacobian(lambda x: x * x, tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError(
+            f'jacobian: Expected strategy to be either "forward-mode" or "reverse-mode", got {strategy!r}. Hint: If your function '
+            f'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strict and vectorize:
+        raise RuntimeError(
+            "jacobian: strict=True and vectorize=True are not supported together. Please either set strict=False or vectorize=False."
+        )
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
+    call = _Call("jacobian", func, inputs, create_graph)
+    rows = [
+        [_reshaped(part, out, one) for part, one in zip(call.rows(out, vectorize, strict), call.inputs, strict=True)]
+        for out in call.outputs
+    ]
+    table = [call.outside(row, call.many_inputs) for row in rows]
+    return tuple(table) if call.many_outputs else table[0]
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The second derivatives of `func`, which must give one element.
+
+    For a tuple of inputs a tuple of tuples; each entry has the shape of the one input followed by that of the other.
+
+    >>> dynograd.autograd.functional.hessian(lambda x: (x**3).sum(), tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError('hessian: Expected strategy to be either "forward-mode" or "reverse-mode".')
+    many = isinstance(inputs, (tuple, list))
+
+    def slopes(*given: Any) -> Any:
+        out = func(*given)
+        _check_one_element("hessian", out)
+
+        def scalar(*values: Any) -> Any:
+            return func(*values).reshape(())
+
+        if outer_jacobian_strategy == "forward-mode":
+            return jacobian(scalar, given if many else given[0], create_graph=True)
+        found = jacobian(scalar, given if many else given[0], strict=strict, create_graph=True)
+        return found
+
+    return jacobian(slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(`func(inputs)`, `v` times the Hessian of `func` there): a backward through the backward.
+
+    >>> dynograd.autograd.functional.vhp(lambda x: (x**3).sum(), tensor([1.0, 2.0]), dynograd.ones(2))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    call = _Call("vhp", func, inputs, create_graph)
+    _check_one_element("vhp", call.outputs[0], len(call.outputs))
+    ways = call.directions(v, call.inputs, "input")
+    slopes = call.gradients(call.outputs, [wrap(arrays.ones_like(call.outputs[0].array))], strict, again=True)
+    found = call.gradients(slopes, ways, strict)
+    return call.outside(call.outputs, call.many_outputs), call.outside(found, call.many_inputs)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(`func(inputs)`, the Hessian of `func` there times `v`): the same as `vhp`, since second derivatives are symmetric.
+
+    >>> dynograd.autograd.functional.hvp(lambda x: (x**3).sum(), tensor([1.0, 2.0]), dynograd.ones(2))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    return vhp(func, inputs, v, create_graph, strict)
+
+
+# --- one call ----------------------------------------------------------------------------------------------------------------
+
+
+class _Call:
+    """One call of `func` on inputs with places of their own on the tape."""
+
+    def __init__(self, who: str, func: Callable[..., Any], inputs: Any, create_graph: bool, run: bool = True) -> None:
+        self.who, self.func, self.create_graph = who, func, create_graph
+        self.many_inputs = isinstance(inputs, (tuple, list))
+        given = list(inputs) if self.many_inputs else [inputs]
+        self.inputs = []
+        for place, one in enumerate(given):
+            if not isinstance(one, Tensor):
+                raise TypeError(
+                    f"The inputs given to {who} must be either a Tensor or a tuple of Tensors but the value at index {place} has type "
+                    f"{type(one).__name__}."
+                )
+            with enable_grad():
+                if create_graph:
+                    self.inputs.append(one.view(one.shape) if one._requires_grad else one.detach().requires_grad_())  # type: ignore[attr-defined]
+                else:
+                    self.inputs.append(one.detach().requires_grad_())
+        self.many_outputs = False
+        if run:
+            with enable_grad():
+                self.outputs = self.listed_outputs(*self.inputs)
+
+    def listed_outputs(self, *given: Any) -> list[Any]:
+        found = self.func(*given)
+        self.many_outputs = isinstance(found, (tuple, list))
+        outputs = list(found) if self.many_outputs else [found]
+        for place, one in enumerate(outputs):
+            if not isinstance(one, Tensor):
+                raise TypeError(
+                    f"The outputs of the user-provided function given to {self.who} must be either a Tensor or a tuple of Tensors but the "
+                    f"value at index {place} has type {type(one).__name__}."
+                )
+        return outputs
+
+    def directions(self, v: Any, like: list[Any], what: str) -> list[Any]:
+        """The user's `v`, one per tensor of `like`."""
+        if v is None:
+            if len(like) != 1 or like[0].numel() != 1:
+                raise RuntimeError(
+                    f"{self.who}: The vector v can only be None if the user-provided function "
+                    + (
+                        "returns a single Tensor with a single element."
+                        if what == "output"
+                        else "has a single one-element input."
+                    )
+                )
+            return [wrap(arrays.ones_like(like[0].array))]
+        given = list(v) if isinstance(v, (tuple, list)) else [v]
+        if len(given) != len(like):
+            raise RuntimeError(
+                f"{self.who}: v is a tuple of invalid length: should be {len(like)} but got {len(given)}."
+            )
+        for place, (one, wanted) in enumerate(zip(given, like, strict=True)):
+            if one.shape != wanted.shape:
+                raise RuntimeError(
+                    f"{self.who}: Entry {place} of v has invalid size: should be {tuple(wanted.shape)} but got {tuple(one.shape)}."
+                )
+        return given if self.create_graph else [one.detach() for one in given]
+
+    def gradients(self, outputs: list[Any], ways: list[Any], strict: bool, again: bool = False) -> list[Any]:
+        """Gradients of the inputs, zeros where nothing depends on one."""
+        if strict:
+            for place, one in enumerate(outputs):
+                if not one._requires_grad:
+                    raise RuntimeError(
+                        f"{self.who}: Output {place} of the user-provided function does not require gradients. The outputs must be "
+                        f"computed in a differentiable manner from the input when running in strict mode."
+                    )
+        pairs = [(one, way) for one, way in zip(outputs, ways, strict=True) if one._requires_grad]
+        found: Any = [None] * len(self.inputs)
+        if pairs:
+            with enable_grad():
+                found = grad(
+                    [one for one, _ in pairs],
+                    self.inputs,
+                    [way for _, way in pairs],
+                    retain_graph=True,
+                    create_graph=self.create_graph or again,
+                    allow_unused=True,
+                )
+        return [self._filled(part, one, place, strict) for place, (part, one) in enumerate(zip(found, self.inputs))]
+
+    def _filled(self, part: Any, one: Any, place: int, strict: bool) -> Any:
+        if part is not None:
+            return part
+        if strict:
+            raise RuntimeError(
+                f"{self.who}: The output of the user-provided function is independent of input {place}. This is not allowed in strict mode."
+            )
+        return wrap(arrays.zeros_like(one.array))
+
+    def rows(self, out: Any, at_once: bool, strict: bool) -> list[Any]:
+        """For each input the gradients of all elements of `out`, stacked along dim 0."""
+        count = out.numel()
+        if not count:
+            return [wrap(arrays.zeros((0, *one.shape), one.dtype, one.device)) for one in self.inputs]
+        units = wrap(arrays.zeros((count, count), out.dtype, out.device))
+        units.array.reshape(-1)[:: count + 1] = 1
+        units = units.reshape((count, *out.shape))  # type: ignore[attr-defined]
+        if at_once and out._requires_grad:
+            with enable_grad():
+                found = grad(out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True)
+            return [
+                part if part is not None else wrap(arrays.zeros((count, *one.shape), one.dtype, one.device))
+                for part, one in zip(found, self.inputs, strict=True)
+            ]
+        rows = [self.gradients([out], [units[place]], strict) for place in range(count)]  # type: ignore[index]
+        return [public_functions()["stack"](list(parts), 0) for parts in zip(*rows, strict=True)]
+
+    def check_independent(self, outputs: Any) -> None:
+        for place, one in enumerate(outputs):
+            if not one._requires_grad:
+                raise RuntimeError(
+                    f"{self.who}: Output {place} of the user-provided function is independent of the inputs. This is not allowed in "
+                    f"strict mode."
+                )
+
+    def outside(self, listed: Any, many: bool) -> Any:
+        """Results in the form that the user's tensors had, without history unless `create_graph`."""
+        made = tuple(one if self.create_graph else one.detach() for one in listed)
+        return made if many else made[0]
+
+
+def _reshaped(part: Any, out: Any, one: Any) -> Any:
+    return part.reshape((*out.shape, *one.shape))
+
+
+def _check_one_element(who: str, out: Any, count: int = 1) -> None:
+    if not isinstance(out, Tensor) or count != 1:
+        raise RuntimeError(f"{who}: The function given to {who} should return a single Tensor.")
+    if out.numel() != 1:
+        raise RuntimeError(
+            f"{who}: The Tensor returned by the function given to {who} should contain a single element, got shape {tuple(out.shape)}."
+        )
+
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    if strict:
+        raise RuntimeError('jacobian: strict=True is not supported with strategy="forward-mode". Use "reverse-mode".')
+    if not vectorize:
+        raise NotImplementedError(
+            'jacobian: Computing Jacobian using forward-AD is only implemented for vectorize=True. Use strategy="reverse-mode", '
+            "or vectorize=True."
+        )
+    call = _Call("jacobian", func, inputs, create_graph, run=False)
+    places = tuple(range(len(call.inputs)))
+    with enable_grad():
+        found = jacfwd(lambda *given: tuple(call.listed_outputs(*given)), places)(*call.inputs)
+    table = [call.outside(row, call.many_inputs) for row in found]
+    return tuple(table) if call.many_outputs else table[0]
