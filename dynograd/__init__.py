@@ -24,8 +24,10 @@ from dynograd import inplace as _inplace  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
+from dynograd import out_forms as _out_forms  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
+from dynograd import storages as _storages  # noqa: E402
 from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import determinism as _determinism  # noqa: E402
@@ -40,10 +42,11 @@ _methods.install_methods()
 _inplace.install_inplace(_registry)
 _creation.install_creation_methods()
 _randomness.install_random_methods()
+_storages.install_storages()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
-_public: dict[str, Any] = dict(_methods.public_functions())
-for _module in (_creation, _randomness, _window_functions, _legacy, shapes, devices, dtypes):
+_public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
+for _module in (_creation, _randomness, _window_functions, _legacy, _storages, shapes, devices, dtypes):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {

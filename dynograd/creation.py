@@ -11,6 +11,7 @@ from dynograd.cuda import streams
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
+from dynograd.out_forms import out_dtype, write_out
 from dynograd.shapes import as_shape, check_sizes
 from dynograd.tensor import Tensor, wrap
 
@@ -108,7 +109,7 @@ def asarray(
     """`obj` as a tensor; `copy=True` never shares memory, `copy=False` raises when it would have to copy."""
     made = as_tensor(obj, dtype, device)
     source = obj.array if isinstance(obj, Tensor) else obj
-    shares = arrays.is_array(source) and arrays.may_overlap(made.array, source)
+    shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
     if copy and shares:
         made = wrap(arrays.copy(made.array))
     if copy is False and not shares:
@@ -192,17 +193,23 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def _finish(array: Any, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
-        return out.copy_(wrap(array))  # type: ignore[attr-defined]
+        return write_out(who, out, wrap(array))
     made = wrap(array)
     if requires_grad:
         made.requires_grad = True
     return made
 
 
-def _kind(dtype: Any) -> dtypes.dtype:
+def _kind(dtype: Any, out: Any = None) -> dtypes.dtype:
+    dtype = dtype if out is None else out_dtype(dtype, out)
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _where(who: str, device: Any, out: Any) -> Any:
+    """The device: that of `out`, unless one is given."""
+    return arrays.check_device(who, out.device if device is None and isinstance(out, Tensor) else device)
 
 
 def _filled(who: str, size: tuple) -> tuple[int, ...]:
@@ -225,7 +232,10 @@ def zeros(
             [0., 0., 0.]])
     """
     return _finish(
-        arrays.zeros(_filled("zeros", size), _kind(dtype), arrays.check_device("zeros", device)), requires_grad, out
+        arrays.zeros(_filled("zeros", size), _kind(dtype, out), _where("zeros", device, out)),
+        requires_grad,
+        out,
+        "zeros",
     )
 
 
@@ -240,7 +250,10 @@ def ones(
 ) -> Tensor:
     """A tensor of ones."""
     return _finish(
-        arrays.full(_filled("ones", size), 1, _kind(dtype), arrays.check_device("ones", device)), requires_grad, out
+        arrays.full(_filled("ones", size), 1, _kind(dtype, out), _where("ones", device, out)),
+        requires_grad,
+        out,
+        "ones",
     )
 
 
@@ -255,10 +268,13 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of whatever was in memory."""
-    kind, place = _kind(dtype), arrays.check_device("empty", device)
+    kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", size)
     return _finish(
-        _in_order(lambda sizes: arrays.empty(sizes, kind, place), shape, None, memory_format), requires_grad, out
+        _in_order(lambda sizes: arrays.empty(sizes, kind, place), shape, None, memory_format),
+        requires_grad,
+        out,
+        "empty",
     )
 
 
@@ -278,12 +294,14 @@ def full(
     >>> dynograd.full((2,), 7)
     tensor([7, 7])
     """
+    dtype = out_dtype(dtype, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
-        arrays.full(_filled("full", (size,)), value, kind, arrays.check_device("full", device)),
+        arrays.full(_filled("full", (size,)), value, kind, _where("full", device, out)),
         requires_grad,
         out,
+        "full",
     )
 
 
@@ -388,7 +406,7 @@ def arange(
     >>> dynograd.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
-    place = arrays.check_device("arange", device)
+    place = _where("arange", device, out)
     if end is None:
         start, end = 0, start
     start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
@@ -399,10 +417,11 @@ def arange(
             f"arange: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
             f"Swap the bounds or change the sign of step."
         )
+    dtype = out_dtype(dtype, out)
     whole = all(isinstance(one, int) for one in (start, end, step))
     kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    return _finish(kernel("creation", "arange", place)(start, step, count, kind.numpy), requires_grad, out)
+    return _finish(kernel("creation", "arange", place)(start, step, count, kind.numpy), requires_grad, out, "arange")
 
 
 def linspace(
@@ -422,11 +441,16 @@ def linspace(
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    place = arrays.check_device("linspace", device)
+    place = _where("linspace", device, out)
     start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
-    return _finish(kernel("creation", "linspace", place)(start, end, steps, _kind(dtype).numpy), requires_grad, out)
+    return _finish(
+        kernel("creation", "linspace", place)(start, end, steps, _kind(dtype, out).numpy),
+        requires_grad,
+        out,
+        "linspace",
+    )
 
 
 def logspace(
@@ -438,10 +462,17 @@ def logspace(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    """`base` to the power of evenly spaced exponents from `start` to `end`."""
-    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=device)
-    return _finish(arrays.cast(exponents.array.__rpow__(base), _kind(dtype)), requires_grad)
+    """`base` to the power of evenly spaced exponents from `start` to `end`.
+
+    >>> dynograd.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
+    return _finish(arrays.cast(exponents.array.__rpow__(base), _kind(dtype, out)), requires_grad, out, "logspace")
 
 
 def eye(
@@ -461,9 +492,11 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    place = arrays.check_device("eye", device)
+    place = _where("eye", device, out)
     check_sizes("eye", (n, n if m is None else m))
-    return _finish(kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype).numpy), requires_grad, out)
+    return _finish(
+        kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy), requires_grad, out, "eye"
+    )
 
 
 def _new(kind: str) -> Any:

@@ -24,6 +24,7 @@ from dynograd.ops.ffts import fft_irfftn as irfftn
 from dynograd.ops.ffts import fft_rfft as rfft
 from dynograd.ops.ffts import fft_rfft2 as rfft2
 from dynograd.ops.ffts import fft_rfftn as rfftn
+from dynograd.out_forms import out_forms as _out_forms
 from dynograd.window_functions import fftfreq, rfftfreq
 
 __all__ = [
@@ -50,3 +51,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+globals().update(_out_forms({_name: globals()[_name] for _name in __all__}))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import dtypes
+from dynograd.creation import arange
+from dynograd.errors import ShapeError
+from dynograd.out_forms import out_dtype, write_out
 from dynograd.tensor import Tensor
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "ShortTensor",
     "Variable",
     "numel",
+    "range",
     "set_default_tensor_type",
 ]
 
@@ -121,3 +125,35 @@ def set_default_tensor_type(t: Any) -> None:
             f"Use set_default_dtype, and set_default_device for the device."
         )
     dtypes.set_default_dtype(kind)
+
+
+def range(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`start`, `start + step`, ... up to and with `end`, in the default dtype (old; use `arange`, which leaves `end` out).
+
+    >>> dynograd.range(1, 3)
+    tensor([1., 2., 3.])
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    if step == 0 or (end - start) * step < 0:
+        raise ShapeError(
+            f"range: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
+            f"Swap the bounds or change the sign of step."
+        )
+    kind = out_dtype(dtype, out) or dtypes.get_default_dtype()
+    count = int((end - start) // step) + 1
+    made = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
+    made = (start + step * made).to(kind).requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    return made if out is None else write_out("range", out, made)

@@ -44,6 +44,7 @@ from dynograd.ops.matrix_norms import linalg_matrix_norm as matrix_norm
 from dynograd.ops.matrix_norms import linalg_norm as norm
 from dynograd.ops.matrix_norms import linalg_vecdot as vecdot
 from dynograd.ops.matrix_norms import linalg_vector_norm as vector_norm
+from dynograd.out_forms import out_forms as _out_forms
 
 __all__ = [
     "LinAlgError",
@@ -86,3 +87,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+globals().update(_out_forms({_name: globals()[_name] for _name in __all__}))

@@ -1,6 +1,6 @@
 """Python's `multiprocessing` under PyTorch's name, with `spawn` of several processes and sharing strategies that are accepted.
 
-Tensors are sent to other processes as copies.
+Tensors are sent to other processes as copies; forked processes share those of `share_memory_()`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dynograd import arrays, dtypes
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, initial_seed, manual_seed, seed
 from dynograd.shapes import as_shape, check_sizes
 from dynograd.tensor import Tensor, wrap
@@ -65,9 +66,9 @@ def _floating(who: str, dtype: Any) -> dtypes.dtype:
     return kind
 
 
-def _made(array: Any, requires_grad: bool, out: Any = None) -> Tensor:
+def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Tensor:
     if out is not None:
-        return out.copy_(wrap(array))
+        return write_out(who, out, wrap(array))
     made = wrap(array)
     if requires_grad:
         made.requires_grad = True
@@ -96,13 +97,26 @@ def rand(
     dynograd.Size([2, 3])
     """
     return _made(
-        _uniform(_shape("rand", size), _floating("rand", dtype), 0.0, 1.0, generator, _place("rand", device)),
+        _uniform(
+            _shape("rand", size),
+            _floating("rand", out_dtype(dtype, out)),
+            0.0,
+            1.0,
+            generator,
+            _place("rand", _near(device, out)),
+        ),
         requires_grad,
         out,
+        "rand",
     )
 
 
 _place = arrays.check_device
+
+
+def _near(device: Any, out: Any) -> Any:
+    """The device that is asked for: that of `out`, unless one is given."""
+    return out.device if device is None and isinstance(out, Tensor) else device
 
 
 def _uniform(
@@ -132,9 +146,17 @@ def randn(
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1."""
     return _made(
-        _normal(_shape("randn", size), _floating("randn", dtype), 0.0, 1.0, generator, _place("randn", device)),
+        _normal(
+            _shape("randn", size),
+            _floating("randn", out_dtype(dtype, out)),
+            0.0,
+            1.0,
+            generator,
+            _place("randn", _near(device, out)),
+        ),
         requires_grad,
         out,
+        "randn",
     )
 
 
@@ -206,9 +228,14 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    kind = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    kind = dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)
     shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size)
-    return _made(_integers("randint", shape, low, high, kind, generator, _place("randint", device)), requires_grad, out)
+    return _made(
+        _integers("randint", shape, low, high, kind, generator, _place("randint", _near(device, out))),
+        requires_grad,
+        out,
+        "randint",
+    )
 
 
 @drawn
@@ -247,11 +274,13 @@ def randperm(
     >>> sorted(dynograd.randperm(4).tolist())
     [0, 1, 2, 3]
     """
-    place = _place("randperm", device)
+    place = _place("randperm", _near(device, out))
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
     made = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
-    return _made(arrays.cast(made, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), requires_grad, out)
+    return _made(
+        arrays.cast(made, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
+    )
 
 
 @drawn
@@ -280,14 +309,19 @@ def normal(
 
         shape = broadcast_shapes("normal", *[one.array.shape for one in tensors])
         device = tensors[0].device if device is None else device
-        kind = _floating("normal", dtype or tensors[0].dtype)
+        kind = _floating("normal", out_dtype(dtype, out) or tensors[0].dtype)
     else:
         if size is None:
             raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
         shape = _shape("normal", (size,))
-        kind = _floating("normal", dtype)
+        kind = _floating("normal", out_dtype(dtype, out))
     centre, spread = (one.array if isinstance(one, Tensor) else one for one in (mean, std))
-    return _made(_normal(shape, kind, centre, spread, generator, _place("normal", device)), requires_grad, out)
+    return _made(
+        _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
+        requires_grad,
+        out,
+        "normal",
+    )
 
 
 @drawn
@@ -308,7 +342,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
     where = draw("bernoulli", array.size, generator)
     made = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
-    return _made(made, False, out)
+    return _made(made, False, out, "bernoulli")
 
 
 @drawn
@@ -348,7 +382,7 @@ def multinomial(
         )
     count = rows.shape[0] * (num_samples if replacement else rows.shape[1])
     made = kernel("random", "multinomial", rows)(*draw("multinomial", count, generator), rows, num_samples, replacement)
-    return _made(made.reshape(-1) if array.ndim == 1 else made, False, out)
+    return _made(made.reshape(-1) if array.ndim == 1 else made, False, out, "multinomial")
 
 
 # --- filling in place ------------------------------------------------------------------------------------------------------

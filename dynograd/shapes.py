@@ -84,10 +84,18 @@ def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """`shape`, when no size is negative."""
-    if shape and min(shape) < 0:
-        raise ShapeError(f"{who}: sizes must not be negative, got {shape}.")
+    """`shape`, when no size is negative and some memory could hold them all."""
+    if shape and (min(shape) < 0 or prod(shape) >= _TOO_MANY):
+        if min(shape) < 0:
+            raise ShapeError(f"{who}: sizes must not be negative, got {shape}.")
+        raise ShapeError(
+            f"{who}: storage size calculation overflowed: sizes {shape} are {prod(shape):,} elements, and addresses have 64 bits. "
+            f"Check the sizes."
+        )
     return shape
+
+
+_TOO_MANY = 1 << 59  # elements of at most 16 bytes
 
 
 def broadcast_shapes(who: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:

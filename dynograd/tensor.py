@@ -186,9 +186,6 @@ class Tensor:
         """The index of the CUDA device, -1 for the CPU."""
         return self.device.index if self.device.type == "cuda" else -1  # type: ignore[return-value]
 
-    def is_shared(self) -> bool:
-        return False
-
     def is_inference(self) -> bool:
         return False
 
@@ -583,9 +580,6 @@ class Tensor:
         """Notes that work on `stream` uses this tensor's memory too, so that it is not given to others before that work is done."""
         if self.is_cuda:
             arrays.record_stream(self.array, stream)
-
-    def share_memory_(self) -> Tensor:
-        return self
 
 
 def _init(made: Any, array: Any) -> Any:

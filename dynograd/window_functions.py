@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.out_forms import write_out
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
@@ -91,19 +92,21 @@ def _finished(array: Any, kind: Any, place: Any, wants: bool) -> Tensor:
     return made
 
 
-def fftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
     """The frequency of each point of an `fft` of `n` points that lie `d` apart: 0, 1, ..., -2, -1, over n d.
 
     >>> dynograd.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
-    return _finished(kernel("ffts", "frequencies", 0)(n, d, False), *_options("fftfreq", options))
+    made = _finished(kernel("ffts", "frequencies", 0)(n, d, False), *_options("fftfreq", options))
+    return made if out is None else write_out("fftfreq", out, made)
 
 
-def rfftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
     """The frequency of each point of an `rfft` of `n` points that lie `d` apart: 0, 1, ..., n // 2, over n d.
 
     >>> dynograd.fft.rfftfreq(5)
     tensor([0.0000, 0.2000, 0.4000])
     """
-    return _finished(kernel("ffts", "frequencies", 0)(n, d, True), *_options("rfftfreq", options))
+    made = _finished(kernel("ffts", "frequencies", 0)(n, d, True), *_options("rfftfreq", options))
+    return made if out is None else write_out("rfftfreq", out, made)

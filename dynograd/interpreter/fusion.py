@@ -141,17 +141,18 @@ def _kept(function: Any) -> Any:
 
 
 def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
-    """How to compute the op into its first operand: (NumPy's function for it or None, `least`, `compute`).
+    """How to compute the op into its first operand, or a `target`: (NumPy's function for it or None, `least`, `compute`).
 
-    From `least` elements on, and where NumPy has no function, `compute(operands, statics)` does it; False where it cannot.
+    From `least` elements on, and where NumPy has no function, `compute(operands, statics, target)` does it; False where it cannot.
     """
     fast = kernel("elementwise", op.name, like)
     least = least_size(op, fast)
     loop = _forward(op.name)
     native = isinstance(fast, numpy.ufunc) and not op.static_names
 
-    def compute(operands: list[Any], statics: tuple) -> bool:
-        target = operands[0]
+    def compute(operands: list[Any], statics: tuple, target: Any = None) -> bool:
+        if target is None:
+            target = operands[0]
         kind = target.dtype
         if loop is not None and target.size >= least > 0:
             if kind is F32:

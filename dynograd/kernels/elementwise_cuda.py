@@ -138,10 +138,11 @@ def _parts(operand: Any, kind: Any) -> tuple[Any, Any]:
     return operand.astype(part, copy=False), 0.0
 
 
-def into(name: str, operands: list[Any], statics: tuple[Any, ...]) -> bool:
-    """The op computed into its first operand, in its dtype; False where another operand lies across its memory."""
-    target = operands[0]
-    for one in operands[1:]:
+def into(name: str, operands: list[Any], statics: tuple[Any, ...], target: Any = None) -> bool:
+    """The op computed into `target` (its first operand), in its dtype; False where another operand lies across that memory."""
+    if target is None:
+        target = operands[0]
+    for one in operands:
         if one is not target and may_overlap(one, target):
             return False
     loop = entry_of(name).loop

@@ -360,7 +360,8 @@ class Module(state.StateMethods, hooks.HookMethods):
         return self._apply(lambda one: one.cuda(device))
 
     def share_memory(self) -> Any:
-        return self
+        """Moves parameters and buffers into memory that forked processes share."""
+        return self._apply(lambda one: one.share_memory_())
 
     # --- text -----------------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ def _cat_carefully(tensors: Any, dim: int) -> Any:
 
 
 @composed(covers="cat")
-def cat(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
     Raises:
@@ -105,28 +105,19 @@ def cat(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> Any
     >>> dynograd.cat([tensor([1, 2]), tensor([3])])
     tensor([1, 2, 3])
     """
-    made = joined(tensors, dim if axis is None else axis)
-    return made if out is None else _into(out, made)
+    return joined(tensors, dim if axis is None else axis)
 
 
 @composed()
-def concat(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> Any:
+def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
-    return cat(tensors, dim, out=out, axis=axis)
+    return cat(tensors, dim, axis=axis)
 
 
 @composed()
-def concatenate(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> Any:
+def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
-    return cat(tensors, dim, out=out, axis=axis)
-
-
-def _into(out: Any, made: Any) -> Any:
-    if out.shape != made.shape:
-        raise ShapeError(
-            f"out: expected a tensor of shape {tuple(made.shape)}, got {tuple(out.shape)}. Leave `out` away."
-        )
-    return out.copy_(made)
+    return cat(tensors, dim, axis=axis)
 
 
 @op(name="stack", linear=True, saves="tensors.dtype")
@@ -160,7 +151,7 @@ def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="stack")
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape beside each other along a new dim.
 
     Raises:
@@ -170,8 +161,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     tensor([[1, 3],
             [2, 4]])
     """
-    made = stacked(tensors, dim)
-    return made if out is None else _into(out, made)
+    return stacked(tensors, dim)
 
 
 @composed()

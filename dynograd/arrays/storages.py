@@ -1,0 +1,95 @@
+"""The memory behind arrays as one row of bytes, and arrays placed in it: what `resize_`, `set_` and storages stand on."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import CudaArray, buffers, cuda_arrays
+
+__all__ = ["bytes_of", "is_shared", "placed", "renewed", "repeats", "row_major", "shared_bytes"]
+
+_BYTE = numpy.dtype(numpy.uint8)
+
+
+def bytes_of(array: Any) -> Any:
+    """All the memory that `array` is a part of, as bytes in one row."""
+    if type(array) is CudaArray:
+        storage = array.storage
+        return CudaArray(storage, storage.pointer, (storage.nbytes,), (1,), _BYTE)
+    owner, base = array, array.base
+    while base is not None:
+        if isinstance(base, numpy.ndarray):
+            owner = base
+            if type(base) is buffers.Lease:
+                break
+        base = getattr(base, "base", None)
+    if not owner.flags.c_contiguous:
+        order = sorted(range(owner.ndim), key=lambda dim: -abs(owner.strides[dim]))
+        owner = owner.transpose(order)
+        owner = owner[tuple([slice(None, None, -1) if step < 0 else slice(None) for step in owner.strides])]
+        if not owner.flags.c_contiguous:  # somebody else's strided memory: from its first to its last byte
+            last = sum([(size - 1) * step for size, step in zip(owner.shape, owner.strides)]) + owner.itemsize
+            return numpy.lib.stride_tricks.as_strided(owner.reshape(-1)[:1].view(_BYTE), (last,), (1,))
+    return owner.reshape(-1).view(_BYTE) if owner.size else numpy.empty(0, _BYTE)
+
+
+def placed(memory: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """An array of NumPy's `dtype` in the bytes `memory`; strides and offset are in bytes."""
+    if type(memory) is CudaArray:
+        return CudaArray(memory.storage, memory.pointer + offset, shape, strides, dtype)
+    if 0 in shape:
+        return numpy.ndarray(shape, dtype, memory, min(offset, memory.nbytes), strides)
+    return numpy.ndarray(shape, dtype, memory, offset, strides)
+
+
+def row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes."""
+    return cuda_arrays.contiguous_strides(shape, itemsize)
+
+
+def renewed(memory: Any, nbytes: int) -> Any:
+    """New memory of `nbytes` bytes that begins with what is in the old."""
+    kept = min(memory.nbytes, nbytes)
+    if type(memory) is CudaArray:
+        made = cuda_arrays.empty((nbytes,), _BYTE, memory.device_index)
+        if kept:
+            cuda_arrays.operations.copy_into(made[:kept], memory[:kept])
+        return made
+    made = buffers.empty((nbytes,), _BYTE)
+    made[:kept] = memory[:kept]
+    return made
+
+
+def shared_bytes(memory: Any) -> Any:
+    """A copy of the bytes in memory that forked processes share."""
+    made = numpy.frombuffer(mmap.mmap(-1, max(memory.nbytes, 1)), _BYTE)[: memory.nbytes]
+    made[:] = memory
+    return made
+
+
+def is_shared(array: Any) -> bool:
+    """Whether other processes see writes to the array: memory of `shared_bytes`, or of a GPU."""
+    if type(array) is CudaArray:
+        return True
+    base = array.base
+    while base is not None:
+        if type(base) is buffers.Lease:
+            return False
+        if isinstance(base, memoryview):
+            base = base.obj
+        if type(base) is mmap.mmap:
+            return True
+        base = getattr(base, "base", None)
+    return False
+
+
+def repeats(array: Any) -> bool:
+    """Whether one element of memory stands at several indices because a stride is 0 (an `expand`ed array)."""
+    return (
+        0 in array.strides
+        and array.size > 1
+        and any([step == 0 and size > 1 for size, step in zip(array.shape, array.strides)])
+    )

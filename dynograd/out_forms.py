@@ -1,0 +1,399 @@
+"""`out=`: the public functions of ops that write their result into tensors they are given.
+
+Inside the library, as methods and as operators, ops have no `out=`; the functions under `dynograd.`, `dynograd.linalg.` and the like do,
+where PyTorch's have one. They are made here from the table of ops: all but views, what belongs to layers, and `WITHOUT`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import types
+import warnings
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.arrays import CudaArray, ndarray, storages
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.writes import stamp
+from dynograd.errors import DeviceError, DtypeError, GradientError, InplaceError
+from dynograd.inplace import FACES, write_result
+from dynograd.interpreter import TENSORS
+from dynograd.interpreter.fusion import into_of
+from dynograd.interpreter.promotion import number_array, scalars32, scalars64
+from dynograd.interpreter.shared import F32, F64
+from dynograd.ops.op import Op, registry
+from dynograd.shapes import broadcast_shapes
+from dynograd.storages import resize_
+from dynograd.tensor import Tensor
+
+__all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
+
+# Files of ops that PyTorch has as layers, views or conversions, without `out=`.
+FAMILIES_WITHOUT = frozenset(
+    """activations attentions batch_normalizations broadcasting cells class_losses conversions convolutions correlations ctc dropouts
+    embeddings fused_activations grids indexing interpolations losses margin_losses normalizations paddings patches poolings
+    rearrangements recurrences shuffles similarities sparse_products spectra splits strides transposes unpoolings views windows""".split()
+)
+# PyTorch's functions of other files that have none.
+WITHOUT = frozenset(
+    """allclose argwhere atleast_1d bincount block_diag cartesian_prod cdist combinations conj count_nonzero cumulative_trapezoid
+    det diag_embed diagflat dist einsum equal fft_fftshift fft_ifftshift hardsigmoid hardswish hardtanh imag index_fill
+    index_put is_complex is_conj is_floating_point is_neg isclose isfinite isinf isnan isreal linalg_diagonal linalg_lstsq
+    linalg_vander linear logdet masked_fill masked_scatter matrix_exp meshgrid one_hot pinverse positive put real relu6
+    resolve_conj resolve_neg rsub softmin softshrink softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices
+    triu_indices unique unique_consecutive vander var_mean view_as_complex view_as_real""".split()
+)
+WITH = frozenset({"slice_scatter"})
+
+
+def has_out(entry: Op) -> bool:
+    """Whether the op's public function takes `out=`."""
+    family = entry.forward.__module__.rpartition(".")[2]
+    if entry.name in WITH:
+        return True
+    return not entry.view and family not in FAMILIES_WITHOUT and entry.name not in WITHOUT
+
+
+def out_forms(functions: dict[str, Any]) -> dict[str, Any]:
+    """The public functions by name; those of ops with `out=` in that form."""
+    return {name: out_form(function) for name, function in functions.items()}
+
+
+def out_form(function: Any) -> Any:
+    """The form of an op's function that takes `out=`; the function itself where the op has none."""
+    found = _forms.get(function)
+    if found is None:
+        entry = getattr(function, "op", None)
+        known = isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters
+        found = _forms[function] = _made(function, entry) if known else function
+    return found
+
+
+_forms: dict[Any, Any] = {}
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    return write_code()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _made(function: Any, entry: Op) -> Any:
+    """A function that gets its own code when it is first called, as those of ops do."""
+    name = entry.name
+
+    def write_code() -> Any:
+        source = _source(name, entry.signature)
+        filename = f"<dynograd out form of {name}>"
+        written: dict[str, Any] = {}
+        exec(compile(source, filename, "exec"), space, written)
+        public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
+        public.__code__ = written[name].__code__
+        return public
+
+    space = {
+        "__name__": "dynograd",
+        "_function": function,
+        "_into": _into_of(function, entry),
+        "write_code": write_code,
+        **{f"_default_{one.name}": one.default for one in entry.signature.parameters.values()},
+    }
+    public = types.FunctionType(_stub.__code__, space, name)
+    public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
+    given = list(entry.signature.parameters.values())
+    at = len(given) - 1 if given and given[-1].kind is inspect.Parameter.VAR_KEYWORD else len(given)
+    public.__signature__ = inspect.Signature([*given[:at], _OUT, *given[at:]], __validate_parameters__=False)  # type: ignore[attr-defined]
+    public.op = entry  # type: ignore[attr-defined]
+    return public
+
+
+_OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+
+
+def _source(name: str, signature: inspect.Signature) -> str:
+    """The code of a public function: `out` is the only thing that it looks at."""
+    parameters, call, positional, keywords, starred = [], [], [], [], False
+    for one in signature.parameters.values():
+        default = "" if one.default is one.empty else f"=_default_{one.name}"
+        if one.kind is one.VAR_POSITIONAL:
+            parameters.append(f"*{one.name}")
+            call.append(f"*{one.name}")
+            positional.append(f"*{one.name}")
+            starred = True
+        elif one.kind is one.VAR_KEYWORD:
+            continue
+        elif one.kind is one.KEYWORD_ONLY:
+            if not starred:
+                parameters.append("*")
+                starred = True
+            parameters.append(one.name + default)
+            call.append(f"{one.name}={one.name}")
+            keywords.append(f"'{one.name}': {one.name}")
+        else:
+            parameters.append(one.name + default)
+            call.append(one.name)
+            positional.append(one.name)
+    if not starred:
+        parameters.append("*")
+    parameters.append("out=None")
+    for one in signature.parameters.values():
+        if one.kind is one.VAR_KEYWORD:
+            parameters.append(f"**{one.name}")
+            call.append(f"**{one.name}")
+            keywords.append(f"**{one.name}")
+    return (
+        f"def {name}({', '.join(parameters)}):\n"
+        f"    if out is None:\n"
+        f"        return _function({', '.join(call)})\n"
+        f"    return _into(out, ({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}})\n"
+    )
+
+
+def _into_of(function: Any, entry: Op) -> Any:
+    straight: Any = _straight_form(entry)
+    if straight is None:
+        return lambda out, args, kwargs: write_out(entry.name, out, function(*args, **kwargs))
+
+    def into(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if type(out) in TENSORS and straight(out, args, kwargs):
+            meta = out._meta
+            if meta is None or not meta.silent:
+                stamp(out.array)
+            return out
+        return write_out(entry.name, out, function(*args, **kwargs))
+
+    return into
+
+
+# --- writing a result ----------------------------------------------------------------------------------------------------------
+
+
+def write_out(who: str, out: Any, result: Any) -> Any:
+    """Writes a result (or several) into `out` and returns it: sizes, dtypes and devices as `out=` has them in PyTorch.
+
+    Raises:
+        DtypeError: the result cannot be cast to the dtype of `out`.
+        GradientError: something requires grad; writing into `out` is not recorded.
+    """
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            shown = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
+            raise TypeError(f"{who}(): argument 'out' must be a tuple of {len(result)} Tensors, got {shown}.")
+        written = [_write_one(who, one, part, f"out[{place}]") for place, (one, part) in enumerate(zip(out, result))]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    return _write_one(who, out, result, "out")
+
+
+def _write_one(who: str, out: Any, result: Any, name: str) -> Any:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{who}(): argument '{name}' must be Tensor, not {type(out).__name__}.")
+    if MODES.grad and (out._requires_grad or result._requires_grad):
+        which = name if out._requires_grad else "one of the arguments"
+        raise GradientError(
+            f"{who}(): functions with out=... arguments don't support automatic differentiation, but {which} requires grad. "
+            f"Leave out= away, or wrap the call in no_grad()."
+        )
+    if type(out) not in TENSORS or type(result) not in TENSORS:
+        return write_result(out, result, who)
+    check_out(who, out, result.dtype, result.device, name)
+    array = result.array
+    if array.shape != out.array.shape:
+        if out.array.size:
+            warnings.warn(
+                f"{who}: an output with one or more elements was resized since it had shape {list(out.array.shape)}, which does not "
+                f"match the required output shape {list(array.shape)}. This behavior is deprecated: give {name} that shape, or no "
+                f"elements, e.g. {name}.resize_(0).",
+                UserWarning,
+                stacklevel=_outside(),
+            )
+        if arrays.may_overlap(out.array, array):
+            array = arrays.copy(array)
+        with_grad, out._requires_grad = out._requires_grad, False
+        resize_(out, array.shape)
+        out._requires_grad = with_grad
+    refuse_repeats(who, out.array)
+    arrays.write(out.array, arrays.cast(array, out.dtype))
+    meta = out._meta
+    if meta is None or not meta.silent:
+        stamp(out.array)
+    return out
+
+
+def check_out(who: str, out: Tensor, dtype: dtypes.dtype, device: Any, name: str = "out") -> None:
+    """Raises where a result of `dtype` on `device` cannot be written into `out`."""
+    if out.device != device:
+        raise DeviceError(
+            f"{who}: Expected all tensors to be on the same device, but got {name} on {out.device} and other tensors on {device}. "
+            f"Make {name} with device='{device}'."
+        )
+    if not dtypes.can_cast(dtype, out.dtype):
+        raise DtypeError(
+            f"{who}: result type {dtype} can't be cast to the desired output type {out.dtype} of {name}. "
+            f"Make {name} with dtype={dtype}."
+        )
+
+
+def out_dtype(dtype: Any, out: Any) -> Any:
+    """The dtype that a creation function is asked for: that of `out`, unless one is given."""
+    return out.dtype if dtype is None and isinstance(out, Tensor) else dtype
+
+
+def refuse_repeats(who: str, array: Any) -> None:
+    """Raises for memory that stands at several indices: what would be written last is not defined."""
+    if 0 in array.strides and storages.repeats(array):
+        raise InplaceError(
+            f"{who}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
+            f"(shape {tuple(array.shape)}, strides {arrays.strides_in_elements(array)}). Please clone() the tensor before performing the "
+            f"operation."
+        )
+
+
+def _outside() -> int:
+    """How many frames up the caller's own code is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dynograd":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+# --- elementwise ops straight into `out` ---------------------------------------------------------------------------------------
+
+
+def _straight_form(face: Op) -> Any:
+    """`straight(out, args, kwargs)` computes an elementwise op into the memory of `out`; False leaves it to the general way.
+
+    For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
+    """
+    op = registry.get(face.name)
+    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
+        return None
+    if op is not face and op.name not in FACES:
+        return None
+    names = list(face.signature.parameters)
+    places = [names.index(name) for name in op.array_names]
+    extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
+    if any([name not in extras for name in op.static_names]):
+        return None
+    compares = op.promote == "compare"
+    found: Any = None
+    quick: Any = None
+
+    def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
+        nonlocal found, quick
+        if quick is None:
+            found = into_of(op, ndarray(0, F32))
+            quick = _quick_form(found, places, face, compares)
+        target = out.array
+        if quick(out, target, args, kwargs):
+            return True
+        kind = target.dtype
+        recorded = MODES.grad
+        if recorded and out._requires_grad:
+            return False
+        operands: list[Any] = []
+        for place in places:
+            one = args[place]
+            if type(one) in TENSORS:
+                if recorded and one._requires_grad:
+                    return False
+                operands.append(one.array)
+            elif type(one) is float or type(one) is int:
+                operands.append(one)
+            else:
+                return False
+        given = dict(zip(names, args))
+        given.update(kwargs)
+        for name, default in extras.items():
+            if name not in op.static_names and given[name] is not default and given[name] != default:
+                return False
+        statics = tuple([given[name] for name in op.static_names])
+        if statics and not all([type(value) in (int, float) or value is None for value in statics]):
+            return False
+        arrayed = [one for one in operands if type(one) is not int and type(one) is not float]
+        if compares:
+            if kind.kind != "b" or not arrayed:
+                return False
+            kind = arrayed[0].dtype
+        if not arrayed or any([one.dtype is not kind for one in arrayed]):
+            return False
+        shapes = {one.shape for one in arrayed}
+        if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
+            return False
+        if 0 in target.strides and storages.repeats(target):
+            return False
+        if type(target) is CudaArray:
+            return not compares and kind.kind == "f" and _on_gpu(op.name, operands, statics, target)
+        if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in arrayed]):
+            return False
+        operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
+        fast, least, compute = found
+        if fast is not None and (compares or target.size < least):
+            return _by_numpy(fast, operands, target)
+        return not compares and (
+            compute(operands, statics, target) or (fast is not None and _by_numpy(fast, operands, target))
+        )
+
+    return straight
+
+
+def _quick_form(found: Any, places: list[int], face: Op, compares: bool) -> Any:
+    """What `straight` does with small arrays of one shape, and numbers; False leaves it to the rest of `straight`."""
+    fast, least, _ = found
+    count = len(places)
+    if fast is None or count > 2 or places != list(range(count)) or compares:
+        return _never
+    parameters = list(face.signature.parameters.values())[count:]
+    rest = tuple([one.default for one in parameters if one.kind is not one.KEYWORD_ONLY])
+    keywords = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+
+    def quick(out: Tensor, target: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+        kind = target.dtype
+        if (kind is not F32 and kind is not F64) or type(target) is not ndarray or target.size >= least:
+            return False
+        one = args[0]
+        if type(one) not in TENSORS or not target.flags.c_contiguous:
+            return False
+        first = one.array
+        wants = one._requires_grad or out._requires_grad
+        if first.dtype is not kind or first.shape != target.shape:
+            return False
+        if count == 2:
+            two = args[1]
+            if type(two) in TENSORS:
+                second = two.array
+                if second.dtype is not kind or second.shape != target.shape:
+                    return False
+                wants = wants or two._requires_grad
+            elif type(two) is float or type(two) is int:
+                second = (scalars32 if kind is F32 else scalars64).get(two)
+                if second is None:
+                    second = number_array(two, kind)
+            else:
+                return False
+        if (wants and MODES.grad) or args[count:] != rest or kwargs != keywords:
+            return False
+        try:  # noqa: SIM105  (a context manager takes 0.3 us)
+            fast(first, out=target) if count == 1 else fast(first, second, out=target)
+        except arrays.FLOATING_WARNINGS:  # raised when everything is written
+            pass
+        return True
+
+    return quick
+
+
+def _never(out: Any, target: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    return False
+
+
+def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
+    with contextlib.suppress(*arrays.FLOATING_WARNINGS):  # raised when everything is written
+        function(*operands, out=target)
+    return True
+
+
+def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
+    from dynograd.kernels import elementwise_cuda
+
+    if any([type(one) is CudaArray and one.device_index != target.device_index for one in operands]):
+        return False
+    return elementwise_cuda.into(name, operands, statics, target)
