@@ -106,7 +106,7 @@ def _runs(rows):
     if not len(rows):
         return rows, np.zeros(0, np.int64), np.zeros(0, np.int64)
     fresh = np.ones(len(rows), bool)
-    fresh[1:] = (rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(1) if rows.ndim > 1 else rows[1:] != rows[:-1]
+    fresh[1:] = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.flatnonzero(fresh)
     return rows[fresh], np.cumsum(fresh) - 1, np.diff(starts, append=len(rows))
 

@@ -9,6 +9,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
+from dynograd.ops.choices import where
 from dynograd.ops.op import composed, elementwise, op
 
 __all__ = ["add", "div", "mul", "neg", "pow", "sub"]
@@ -243,7 +244,7 @@ def scalar_power(input: Array, exponent: float) -> Array:
 
 @composed(method=True, inplace=True)
 def float_power(input: Any, exponent: Any) -> Any:
-    """`input ** exponent`, computed in float64.
+    """`input ** exponent`, computed in float64 or complex128.
 
     >>> dynograd.float_power(tensor([2, 3]), 3)
     tensor([ 8., 27.], dtype=dynograd.float64)
@@ -252,7 +253,9 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 
 def _double(value: Any) -> Any:
-    return convert(value, dtypes.float64) if hasattr(value, "shape") else float(value)
+    if not hasattr(value, "shape"):
+        return value if isinstance(value, complex) else float(value)
+    return convert(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
 
 
 @elementwise(formula="input * input", derivative="g * 2 * input", method=True, inplace=True)
@@ -318,7 +321,7 @@ def sgn(input: Any) -> Any:
     if getattr(input, "array", input).dtype.kind != "c":
         return sign(input)
     size = abs(input)
-    return input / (size + (size == 0))
+    return where(size == 0, 0.0, input / (size + (size == 0)))
 
 
 @elementwise(formula="conj(input)", derivative="conj(g)", method=True)

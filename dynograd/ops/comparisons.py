@@ -201,6 +201,9 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     >>> dynograd.isclose(tensor([1.0, 1.1]), tensor([1.0, 1.0]))
     tensor([ True, False])
     """
+    for name, value in (("input", input), ("other", other)):
+        if not hasattr(value, "dtype"):
+            raise TypeError(f"isclose(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")
     one, two = (dtypes.of_array(getattr(value, "array", value)) for value in (input, other))
     if one is not two:
         raise DtypeError(f"isclose: input is {one} but other is {two}. Convert one of them, e.g. other.to({one}).")

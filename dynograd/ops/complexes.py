@@ -60,6 +60,9 @@ def complex(real: Any, imag: Any) -> Any:
 
 def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
     for part in (one, two):
+        if not hasattr(part, "dtype"):
+            raise TypeError(f"{who}(): both arguments must be Tensors, not {type(part).__name__} ({part!r}).")
+    for part in (one, two):
         if part.dtype not in (dtypes.float32, dtypes.float64):
             raise DtypeError(
                 f"{who}: Expected both inputs to be Half, Float or Double tensors but got {one.dtype} and {two.dtype}. Use "

@@ -12,6 +12,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_basic
+from dynograd.ops.matmuls import conjugated
 from dynograd.ops.op import op
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.views import reshaped
@@ -35,7 +36,7 @@ def correlate(
 
 @correlate.backward
 def correlate_backward(g: Any, saved: Any, *window: Any) -> Any:
-    x, w = saved.input, saved.weight
+    x, w = conjugated(saved.input), conjugated(saved.weight)
     return (
         correlate_back(g, w, None, tuple(x.shape), *window) if saved.needs(0) else None,
         correlate_weight(x, g, tuple(w.shape), *window) if saved.needs(1) else None,
@@ -70,7 +71,7 @@ def correlate_back(
 
 @correlate_back.backward
 def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
-    g, w = saved.g, saved.weight
+    g, w = conjugated(saved.g), conjugated(saved.weight)
     return (
         _cut(correlate(outer, w, None, *window), tuple(g.shape)) if saved.needs(0) else None,
         correlate_weight(outer, g, tuple(w.shape), *window) if saved.needs(1) else None,
@@ -104,7 +105,7 @@ def correlate_weight(
 
 @correlate_weight.backward
 def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
-    x, g = saved.input, saved.g
+    x, g = conjugated(saved.input), conjugated(saved.g)
     return (
         correlate_back(g, outer, None, tuple(x.shape), *window) if saved.needs(0) else None,
         _cut(correlate(x, outer, None, *window), tuple(g.shape)) if saved.needs(1) else None,

@@ -13,6 +13,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.factorizations import linalg_svdvals
 from dynograd.ops.linear_systems import adjoint_of, check_matrices, check_one_dtype
@@ -139,12 +140,12 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     right = _batched(right, batch)
     found = least_squares(wide, right, rcond)
     rank = linalg_matrix_rank(A, rtol=rcond)
-    nothing = reshaped(A.detach(), (-1,))[:0]
+    nothing = reshaped(A, (-1,))[:0].abs()
     residuals = values = nothing
     if shape[-2] > shape[-1] and bool((arrays.all_values(_plain(rank)) == shape[-1]).all()):
         apart = matmul(wide, found) - right
-        size = apart.abs() if apart.dtype.is_complex else apart
-        residuals = sum(size * size, -2)
+        residuals = sum(conj(apart) * apart, -2)
+        residuals = residuals.real if apart.dtype.is_complex else residuals
         residuals = reshaped(residuals, tuple(residuals.shape[:-1])) if vector else residuals
     if driver in ("gelsd", "gelss"):
         values = linalg_svdvals(A)

@@ -54,8 +54,8 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     broadcast_shapes("hinge_embedding_loss", tuple(input.shape), tuple(target.shape))
-    near = choose(target == 1, input, 0.0)
-    far = choose(target == -1, clamp_min(-input + margin, 0.0), 0.0)
+    near = choose(target != -1, input, 0.0)
+    far = choose(target != 1, clamp_min(-input + margin, 0.0), 0.0)
     return reduced(near + far, reduction)
 
 
@@ -256,7 +256,8 @@ def multilabel_margin_loss(
 def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
     """Scores (N, C) and the raw class numbers that belong to them, checked to be in `least` to C - 1."""
     labels, shape = getattr(target, "array", target), tuple(input.shape)
-    if len(shape) not in (1, 2) or tuple(labels.shape) not in (shape, shape[:-1]):
+    alone = len(shape) < 2 and tuple(labels.shape) == (1,)
+    if len(shape) > 2 or not (alone or tuple(labels.shape) in (shape, shape[:-1])):
         raise ShapeError(
             f"{who}: Expected (N, C) or (C,) input and a target that fits, got input {shape} and target {labels.shape}."
         )
@@ -265,17 +266,18 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
             f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long()."
         )
     values = arrays.all_values(labels)
-    found = kernel("indexing", "out_of_range", values)(values, least, shape[-1], who)
+    classes = shape[-1] if shape else 1
+    found = kernel("indexing", "out_of_range", values)(values, least, classes, who)
     if hasattr(type(target), "__dynograd_op__"):
         labels = target
     if found is not None:
         raise IndexRangeError(
-            f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {shape[-1]} classes "
-            f"({least} to {shape[-1] - 1})."
+            f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {classes} classes "
+            f"({least} to {classes - 1})."
         )
     if len(shape) == 2:
         return input, labels
-    return reshaped(input, (1, *shape)), labels.reshape((1, *labels.shape) if labels.ndim else (1,))
+    return reshaped(input, (1, classes)), labels.reshape((1, -1) if least < 0 else (-1,))
 
 
 @composed()

@@ -20,10 +20,11 @@ __all__ = ["bmm", "linear", "matmul", "mm"]
 def _adjoint(input: Any) -> Any:
     """The last two dims exchanged (a view); complex numbers conjugated."""
     rank = len(input.shape)
-    return _conjugate(permuted(input, (*range(rank - 2), rank - 1, rank - 2)))
+    return conjugated(permuted(input, (*range(rank - 2), rank - 1, rank - 2)))
 
 
-def _conjugate(input: Any) -> Any:
+def conjugated(input: Any) -> Any:
+    """`input`, complex numbers conjugated."""
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
@@ -199,14 +200,14 @@ def linear_backward(g: Any, saved: Any) -> Any:
     if len(w.shape) == 1:
         g = reshaped(g, (*g.shape, 1))
         w = reshaped(w, (1, *w.shape))
-    g_x = matmul(g, _conjugate(w)) if saved.needs(0) else None
+    g_x = matmul(g, conjugated(w)) if saved.needs(0) else None
     g_w = g_b = None
     if saved.needs(1) or saved.needs(2):
         count = prod(g.shape[:-1])
         rows = reshaped(g, (count, g.shape[-1])) if len(g.shape) != 2 else g
         if saved.needs(1):
             flat = x if len(x.shape) == 2 else reshaped(x, (count, x.shape[-1]))
-            g_w = matmul(permuted(rows, (1, 0)), _conjugate(flat))
+            g_w = matmul(permuted(rows, (1, 0)), conjugated(flat))
             if len(saved.weight.shape) == 1:
                 g_w = reshaped(g_w, tuple(saved.weight.shape))
         if saved.needs(2):

@@ -67,9 +67,9 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     shape = tuple(x.shape)
     if N is None:
         N = shape[-1] if shape else 1
-    if not shape or N <= 1:
+    if N <= 1:
         raise ShapeError(f"linalg.vander: N must be greater than 1, got N={N} for input of shape {shape}.")
-    return _powers(x, N)
+    return _powers(x if shape else reshaped(x, (1,)), N)
 
 
 def _powers(x: Any, count: int) -> Any:
@@ -136,7 +136,7 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
         raise ShapeError(
             f"{who}: input.shape[-1] must be greater than or equal to tau.shape[-1], got {columns} and {count}."
         )
-    one = tril(triu(input.detach() * 0 + 1))
+    one = tril(triu((input.detach() if count else input) * 0 + 1))
     vectors, found = tril(input, -1) + one, one
     for place in range(count - 1, -1, -1):
         vector = get_basic(vectors, (Ellipsis, slice(place, place + 1)))

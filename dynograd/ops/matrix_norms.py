@@ -75,11 +75,15 @@ def linalg_matrix_norm(
     if ord == "nuc" or _is(ord, 2, -2):
         rest = [place for place in range(len(shape)) if place not in (row, column)]
         values = linalg_svdvals(permuted(A, (*rest, row, column)))
-        found = sum(values, -1) if ord == "nuc" else (amax if ord == 2 else amin)(values, -1)
+        no_values = ord == 2 and not values.shape[-1]
+        found = sum(values, -1) if ord == "nuc" or no_values else (amax if ord == 2 else amin)(values, -1)
         return kept(found, shape, (row, column), False) if keepdim else found
     first, last = (row, column) if _is(ord, 1, -1) else (column, row)
     sums = sum(abs(A), first, keepdim=True)
-    found = (amax if ord > 0 else amin)(sums, last, keepdim=True)
+    if ord > 0 and not shape[last]:
+        found = sum(sums, last, keepdim=True)  # no column: 0
+    else:
+        found = (amax if ord > 0 else amin)(sums, last, keepdim=True)
     return found if keepdim else found.squeeze((row, column))
 
 

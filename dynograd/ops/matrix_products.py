@@ -8,8 +8,9 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import DimError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.arithmetic import conj, mul, plus
+from dynograd.ops.arithmetic import abs, conj, mul, plus
 from dynograd.ops.broadcasting import stretch
+from dynograd.ops.choices import choose
 from dynograd.ops.matmuls import bmm, matmul, mm, mv
 from dynograd.ops.op import composed, op, registry
 from dynograd.ops.reductions import sum
@@ -48,7 +49,7 @@ def scaled(input: Array, factor: float) -> Array:
 
 @scaled.backward
 def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
-    return (scaled(g, factor),)
+    return (scaled(g, factor.conjugate()),)
 
 
 @composed(method=True, inplace=True)
@@ -191,7 +192,7 @@ def matrix_power(input: Any, n: int) -> Any:
             )
         input, n = registry["inverse"].function(input), -n
     if n == 0:
-        return identity_like(input)
+        return choose(abs(input) < 0, input, identity_like(input))  # a gradient of 0
     found = None
     while True:
         if n & 1:

@@ -10,7 +10,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 
-__all__ = ["pad"]
+__all__ = ["constant_pad_nd", "pad"]
 
 
 @op(name="constant_pad_nd")
@@ -27,6 +27,16 @@ def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Any:
 @pad_constant.jvp
 def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Any:
     return pad_constant(tangents[0], sides, 0.0)
+
+
+@composed(covers="constant_pad_nd")
+def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
+    """`nn.functional.pad` with mode "constant".
+
+    >>> dynograd.constant_pad_nd(tensor([1, 2, 3]), (1, 0), 7)
+    tensor([7, 1, 2, 3])
+    """
+    return pad_constant(input, _sides(tuple(input.shape), _widths(pad), "constant"), value)
 
 
 @op(name="mirrored_pad", linear=True)
@@ -67,17 +77,20 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     >>> dynograd.nn.functional.pad(tensor([1, 2, 3]), (1, 2), mode="reflect")
     tensor([2, 1, 2, 3, 2, 1])
     """
-    try:
-        widths = tuple([width.__index__() for width in pad])
-    except (TypeError, AttributeError):
-        raise TypeError(f"pad: pad must be a sequence of ints, got {pad!r}.") from None
     shape = tuple(input.shape)
-    sides = _sides(shape, widths, mode)
+    sides = _sides(shape, _widths(pad), mode)
     if mode == "constant":
         return pad_constant(input, sides, 0 if value is None else value)
     if value is not None and value != 0:
         raise ValueError(f"pad: Padding mode {mode!r} doesn't take in value argument, got value={value}.")
     return _mirrored(input, shape, sides, mode)
+
+
+def _widths(pad: Any) -> tuple[int, ...]:
+    try:
+        return tuple([width.__index__() for width in pad])
+    except (TypeError, AttributeError):
+        raise TypeError(f"pad: pad must be a sequence of ints, got {pad!r}.") from None
 
 
 @lru_cache(maxsize=256)
@@ -105,6 +118,8 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
 
 
 def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Any:
+    if mode == "replicate":
+        sides = tuple([_with_an_edge(size, *pair) for size, pair in zip(shape, sides, strict=True)])
     if min([min(pair) for pair in sides], default=0) < 0:
         cut = tuple([(min(0, before), min(0, after)) for before, after in sides])
         input, sides = (
@@ -114,6 +129,15 @@ def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> An
         shape = tuple(input.shape)
     _check_borders(shape, sides, mode)
     return pad_mirrored(input, sides, mode)
+
+
+def _with_an_edge(size: int, before: int, after: int) -> tuple[int, int]:
+    """What is cut away on one side and grown on the other leaves the last element, which the border repeats."""
+    if size and -before >= size and after > 0:
+        return 1 - size, after + before + size - 1
+    if size and -after >= size and before > 0:
+        return before + after + size - 1, 1 - size
+    return before, after
 
 
 @lru_cache(maxsize=256)

@@ -212,7 +212,9 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             f"sum_to_size: size {wanted} is not expandable to size {shape} of input: aligned from the right, each size must be 1 or "
             f"that of input."
         )
-    return sum_to(input, wanted) if wanted != shape else input
+    if wanted and wanted == shape:
+        return input
+    return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, wanted)
 
 
 @op(differentiable=False, method=True)

@@ -233,3 +233,9 @@ def test_a_number_keeps_the_dtype_and_a_wider_kind_changes_it():
     assert (tensor([1]) + 0.5).dtype is dynograd.float32
     assert (tensor(1, dtype=dynograd.int32) & 3).dtype is dynograd.int32
     assert (ones(2, dtype=dynograd.float16) + tensor(1.0)).dtype is dynograd.float16
+
+
+def test_float_power_of_complex_numbers():
+    found = dynograd.float_power(dynograd.tensor([1j], dtype=dynograd.complex64), 2)
+    assert found.dtype == dynograd.complex128
+    assert abs(found.item() + 1) < 1e-12

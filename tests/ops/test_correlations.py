@@ -185,3 +185,15 @@ def test_empty_batches_pass_through():
 def test_same_padding_puts_the_odd_zero_behind():
     out = F.conv1d(dynograd.tensor([[[1.0, 2.0, 3.0]]]), dynograd.tensor([[[1.0, 1.0]]]), padding="same")
     assert out.tolist() == [[[3.0, 5.0, 3.0]]]
+
+
+@pytest.mark.parametrize("function", [F.conv1d, F.conv_transpose1d])
+def test_gradients_of_complex_convolutions(function):
+    rng = numpy.random.default_rng(0)
+    inputs = [dynograd.tensor(rng.normal(size=(2, *shape))).requires_grad_() for shape in ((2, 3, 5), (3, 3, 2))]
+
+    def parts(x, w):
+        return dynograd.view_as_real(function(dynograd.complex(*x), dynograd.complex(*w), stride=2))
+
+    assert dynograd.autograd.gradcheck(parts, inputs)
+    assert dynograd.autograd.gradgradcheck(parts, inputs)

@@ -98,3 +98,16 @@ def test_results_of_least_squares():
     assert linalg.lstsq(zeros(2, 1), b).residuals.numel() == 0
     assert linalg.lstsq(eye(2) + zeros(3, 2, 2), zeros(3, 2)).solution.shape == (3, 2)
     assert linalg.lstsq(tensor([[1j]]), tensor([[2j]])).solution.tolist() == [[2]]
+
+
+def test_residuals_of_complex_systems_are_real():
+    a = dynograd.tensor([[1 + 1j], [0j]], requires_grad=True)
+    found = dynograd.linalg.lstsq(a, dynograd.tensor([[2j], [3 + 4j]]))
+    assert found.residuals.dtype == dynograd.float32
+    assert found.residuals.item() == pytest.approx(25.0)
+    found.residuals.sum().backward()
+    assert a.grad.shape == (2, 1)
+    assert (
+        dynograd.linalg.lstsq(a, dynograd.tensor([[2j], [3 + 4j]]), driver="gels").singular_values.dtype
+        == dynograd.float32
+    )

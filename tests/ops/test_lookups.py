@@ -223,3 +223,8 @@ def test_half_types_are_looked_up(dtype):
     x = tensor([2.0, 1.0, 2.0], dtype=dtype)
     assert x.unique().dtype is dtype
     assert dynograd.isin(x, tensor([2.0], dtype=dtype)).tolist() == [True, False, True]
+
+
+def test_slices_without_elements_are_equal():
+    values, inverse, counts = dynograd.unique(dynograd.zeros(5, 1, 5), True, True, True, dim=1)
+    assert (tuple(values.shape), inverse.tolist(), counts.tolist()) == ((5, 1, 5), [0], [1])

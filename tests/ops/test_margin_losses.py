@@ -163,3 +163,13 @@ def test_any_distance_function_will_do():
 
 def test_soft_margin_far_out_does_not_overflow():
     assert F.soft_margin_loss(dynograd.tensor([-1e4]), dynograd.tensor([1.0])).item() == pytest.approx(1e4)
+
+
+def test_single_scores_and_other_targets():
+    score, label = dynograd.tensor(0.5), dynograd.tensor(0)
+    assert F.multi_margin_loss(score, label).item() == 0
+    assert F.multilabel_margin_loss(score, label).item() == 0
+    scores = dynograd.tensor([1.0, 0.5])
+    assert F.multi_margin_loss(scores, dynograd.tensor([0])).item() == F.multi_margin_loss(scores, label).item() == 0.25
+    # a target that is neither 1 nor -1 counts for both, as in PyTorch
+    assert F.hinge_embedding_loss(dynograd.tensor([0.25]), dynograd.tensor([0.0])).item() == 1.0

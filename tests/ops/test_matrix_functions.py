@@ -91,3 +91,12 @@ def test_names_of_the_module():
     assert linalg.LinAlgError is dynograd.errors.LinAlgError and issubclass(linalg.LinAlgError, RuntimeError)
     with pytest.raises(AttributeError, match=r"dynograd\.linalg.*no attribute 'nothing'"):
         linalg.nothing  # noqa: B018
+
+
+def test_powers_of_one_number_and_no_reflection():
+    assert dynograd.linalg.vander(dynograd.tensor(3.0), N=3).tolist() == [[1.0, 3.0, 9.0]]
+    x = dynograd.tensor([[1.0], [2.0]], requires_grad=True)
+    product = dynograd.linalg.householder_product(x, dynograd.zeros(0))
+    product.sum().backward()
+    assert product.tolist() == [[1.0], [0.0]]
+    assert x.grad.tolist() == [[0.0], [0.0]]

@@ -3,6 +3,7 @@
 from math import inf
 
 import numpy
+import pytest
 
 import dynograd
 from tests.ops.harness import Row, error, generate
@@ -75,3 +76,10 @@ def test_dtype_converts_first():
     x = tensor([[3, 4]])
     assert linalg.norm(x, dtype=dynograd.float64).dtype is dynograd.float64
     assert linalg.matrix_norm(x, dtype=dynograd.float64).item() == 5
+
+
+def test_norms_of_matrices_without_elements():
+    for ord, shape in ((1, (3, 0)), (float("inf"), (0, 3)), (2, (0, 5)), ("nuc", (0, 5))):
+        assert dynograd.linalg.norm(dynograd.zeros(shape), ord).item() == 0
+    with pytest.raises(IndexError, match="amin"):
+        dynograd.linalg.norm(dynograd.zeros(3, 0), -1)

@@ -220,3 +220,23 @@ def test_negative_powers_invert():
         return
     x = dynograd.tensor([[2.0, 0.0], [0.0, 4.0]])
     assert dynograd.matrix_power(x, -2).tolist() == [[0.25, 0], [0, 0.0625]]
+
+
+def test_gradients_with_complex_factors():
+    rng = numpy.random.default_rng(0)
+    inputs = [dynograd.tensor(rng.normal(size=(2, *shape))).requires_grad_() for shape in ((2, 4), (2, 3), (3, 4))]
+
+    def parts(*all):
+        return dynograd.view_as_real(
+            dynograd.addmm(*[dynograd.complex(*one) for one in all], alpha=2 + 1j, beta=1 - 3j)
+        )
+
+    assert dynograd.autograd.gradcheck(parts, inputs)
+
+
+def test_the_power_zero_has_a_gradient_of_zero():
+    x = dynograd.tensor([[2.0, float("nan")], [0.0, 1.0]], requires_grad=True)
+    result = dynograd.matrix_power(x, 0)
+    result.sum().backward()
+    assert result.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -61,3 +61,16 @@ def test_no_border_is_no_change(mode):
 def test_cutting_off_undoes_padding():
     x = dynograd.randn(2, 3)
     assert F.pad(F.pad(x, (1, 2, 3, 4)), (-1, -2, -3, -4)).tolist() == x.tolist()
+
+
+def test_what_is_cut_away_leaves_an_edge_to_replicate():
+    x = dynograd.tensor([[[1.0, 2.0, 3.0]]], requires_grad=True)
+    assert F.pad(x, (-3, 4), mode="replicate").tolist() == [[[3.0] * 4]]
+    assert F.pad(x, (5, -4), mode="replicate").tolist() == [[[1.0] * 4]]
+    F.pad(x, (-3, 4), mode="replicate").sum().backward()
+    assert x.grad.tolist() == [[[0.0, 0.0, 4.0]]]
+
+
+def test_constant_pad_nd_takes_the_value_third():
+    assert dynograd.constant_pad_nd(dynograd.tensor([[1, 2]]), (0, 1, 1, 0), 7).tolist() == [[7, 7, 7], [1, 2, 7]]
+    assert dynograd.constant_pad_nd(dynograd.tensor([1, 2]), (-1, 1)).tolist() == [2, 0]

@@ -235,3 +235,11 @@ def test_index_select_and_indexing_agree():
     x = dynograd.arange(24).view(2, 3, 4)
     assert x.index_select(1, NAMED).tolist() == x[:, NAMED].tolist()
     assert x.take(NAMED).tolist() == x.view(-1)[NAMED].tolist()
+
+
+def test_an_index_twice_fills_with_one_value():
+    value = dynograd.tensor(2.0, requires_grad=True)
+    filled = dynograd.index_fill(dynograd.zeros(3), 0, dynograd.tensor([0, -3, 2]), value)
+    (filled * dynograd.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert filled.tolist() == [2.0, 0.0, 2.0]
+    assert value.grad.item() == 101.0

@@ -334,3 +334,10 @@ def test_gradient_of_a_mean_keeps_bfloat16():
     x = dynograd.ones(4, dtype=dynograd.bfloat16, requires_grad=True)
     x.mean().backward()
     assert x.grad.dtype is dynograd.bfloat16 and x.grad.tolist() == [0.25] * 4
+
+
+def test_sum_to_size_counts_booleans():
+    x = dynograd.tensor([[True, True], [False, True]])
+    assert x.sum_to_size(2).dtype == x.sum_to_size(()).dtype == dynograd.int64
+    assert x.sum_to_size(1, 2).tolist() == [[1, 2]]
+    assert x.sum_to_size(2, 2).dtype == dynograd.bool
