@@ -16,6 +16,7 @@ from typing import Any
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
 
 from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
+from dynograd import array_protocols as _array_protocols  # noqa: E402
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
@@ -46,6 +47,7 @@ _storages.install_storages()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
 _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
+_array_protocols.install_protocols()
 for _module in (_creation, _randomness, _window_functions, _legacy, _storages, shapes, devices, dtypes):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
@@ -111,6 +113,7 @@ _LAZY = (
     "nn",
     "optim",
     "transforms",
+    "array_api",
     "utils",
     "gradcheck",
     "serialization",
@@ -139,6 +142,7 @@ __all__ = sorted(
     }
 )
 
+        "array_api",
 
 def __getattr__(name: str) -> Any:
     """Sub-packages are imported when they are first named."""

@@ -40,6 +40,9 @@ __all__ = [
     "promote_types",
     "set_default_dtype",
     "short",
+    "uint16",
+    "uint32",
+    "uint64",
     "uint8",
 ]
 
@@ -73,7 +76,7 @@ class dtype:
 
     @property
     def is_signed(self) -> _python_bool:
-        return self.name not in ("uint8", "bool")
+        return self.numpy.kind not in "ub"
 
     def to_real(self) -> dtype:
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
@@ -99,6 +102,9 @@ float64 = double = dtype("float64", numpy.float64, FLOATING)
 float16 = half = dtype("float16", numpy.float16, FLOATING)
 bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING)
 uint8 = dtype("uint8", numpy.uint8, INTEGER)
+uint16 = dtype("uint16", numpy.uint16, INTEGER)
+uint32 = dtype("uint32", numpy.uint32, INTEGER)
+uint64 = dtype("uint64", numpy.uint64, INTEGER)
 int8 = dtype("int8", numpy.int8, INTEGER)
 int16 = short = dtype("int16", numpy.int16, INTEGER)
 int32 = int = dtype("int32", numpy.int32, INTEGER)
@@ -107,9 +113,12 @@ bool = dtype("bool", numpy.bool_, BOOL)
 complex64 = cfloat = dtype("complex64", numpy.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", numpy.complex128, COMPLEX)
 
-ALL = (float32, float64, float16, bfloat16, uint8, int8, int16, int32, int64, bool, complex64, complex128)
+_FLOATS = (float32, float64, float16, bfloat16)
+_INTEGERS = (uint8, int8, int16, int32, int64, uint16, uint32, uint64)
+ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
 BY_NUM: dict[_python_int, dtype] = {one.num: one for one in ALL}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
+BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
 _NAMES = {one.name: one for one in ALL}
 _default = [float32]
 
@@ -167,8 +176,15 @@ def default_complex() -> dtype:
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that both can be converted to.
 
+    uint16, uint32 and uint64 are promoted as in NumPy and the array API standard, where PyTorch refuses them.
+
+    Raises:
+        DtypeError: uint64 and a signed integer, which no integer dtype holds.
+
     >>> dynograd.promote_types(dynograd.int32, dynograd.float16)
     dynograd.float16
+    >>> dynograd.promote_types(dynograd.int16, dynograd.uint16)
+    dynograd.int32
     """
     if type1 is type2:
         return type1
@@ -183,10 +199,20 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         if {low, high} == {float16, bfloat16}:
             return float32
         return low if low.itemsize > high.itemsize else high
-    if low is uint8 or high is uint8:
-        other = high if low is uint8 else low
-        return int16 if other is int8 else other
+    if high.category == INTEGER and low.is_signed != high.is_signed:
+        return _of_both_signs(*((low, high) if low.is_signed else (high, low)))
     return low if low.itemsize > high.itemsize else high
+
+
+def _of_both_signs(signed: dtype, unsigned: dtype) -> dtype:
+    if signed.itemsize > unsigned.itemsize:
+        return signed
+    if unsigned is uint64:
+        raise DtypeError(
+            f"promote_types: no integer dtype holds both {signed} and {unsigned}. "
+            f"Convert one of them first, e.g. x.to(dynograd.{signed.name}), or both to float64."
+        )
+    return {1: int16, 2: int32, 4: int64}[unsigned.itemsize]
 
 
 def can_cast(from_: dtype, to: dtype) -> _python_bool:

@@ -314,6 +314,9 @@ _SAFETENSORS = {
     "I16": dtypes.int16,
     "I8": dtypes.int8,
     "U8": dtypes.uint8,
+    "U16": dtypes.uint16,
+    "U32": dtypes.uint32,
+    "U64": dtypes.uint64,
     "BOOL": dtypes.bool,
 }
 

@@ -56,6 +56,51 @@ def test_promotion_of_tensors(one, two, expected):
     assert (x + y).dtype is getattr(dg, expected)
 
 
+UNSIGNED = [dg.uint8, dg.uint16, dg.uint32, dg.uint64]
+
+
+@pytest.mark.parametrize("one", UNSIGNED, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "two", [kind for kind in dtypes.ALL if kind.category == dtypes.INTEGER], ids=lambda kind: kind.name
+)
+def test_unsigned_integers_are_promoted_as_in_numpy(one, two):
+    if one is dg.uint64 and two.is_signed:
+        for make in (lambda: dg.promote_types(two, one), lambda: dg.ones(2, dtype=one) + dg.ones(2, dtype=two)):
+            with pytest.raises(DtypeError, match=r"no integer dtype holds both .*uint64.*Convert"):
+                make()
+        return
+    expected = dg.dtypes.as_dtype(numpy.promote_types(one.numpy, two.numpy))
+    assert dg.promote_types(one, two) is expected is dg.promote_types(two, one)
+    assert (dg.ones(2, dtype=one) + dg.ones(2, dtype=two)).dtype is expected
+
+
+@pytest.mark.parametrize("kind", UNSIGNED, ids=lambda kind: kind.name)
+def test_unsigned_integers_wrap_and_keep_their_dtype(kind):
+    top = dg.iinfo(kind).max
+    x = dg.tensor([0, 1, top], dtype=kind)
+    assert x.tolist() == [0, 1, top] and not kind.is_signed and top == 2 ** (8 * kind.itemsize) - 1
+    rows = [
+        (x + 1, [1, 2, 0]),
+        (x - 1, [top, 0, top - 1]),
+        (x * 2, [0, 2, top - 1]),
+        (-x, [0, top, 1]),
+        (~x, [top, top - 1, 0]),
+        (x // 2, [0, 0, top // 2]),
+        (x % 2, [0, 1, 1]),
+        (x >> 1, [0, 0, top >> 1]),
+        (x.sort(descending=True).values, [top, 1, 0]),
+        (x.max(), top),
+        (x.unique(), [0, 1, top]),
+        (x.clamp(1, 2), [1, 1, 2]),
+        (dg.cat([x, x])[2:4], [top, 0]),
+        (dg.where(x > 1, x, 7), [7, 7, top]),
+    ]
+    for found, expected in rows:
+        assert found.dtype is kind and found.tolist() == expected
+    assert (x / 2).dtype is dg.float32 and (x < top).tolist() == [True, True, False]
+    assert x[dg.tensor([2, 0])].tolist() == [top, 0] and x.argmax().item() == 2 and x.float().tolist()[:2] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -95,7 +140,7 @@ def test_what_stands_for_a_dtype():
     with pytest.raises(DtypeError, match=r"expected a dtype such as dynograd.float32, got 'float31'"):
         dg.zeros(1, dtype="float31")
     with pytest.raises(DtypeError, match=r"no dynograd dtype.*astype"):
-        dg.from_numpy(numpy.zeros(1, numpy.uint16))
+        dg.from_numpy(numpy.zeros(1, "datetime64[s]"))
 
 
 def test_dtypes_are_singletons():

@@ -192,6 +192,8 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
         raise _ragged_error(data) from None
     if made.dtype == object or made.dtype.kind in "US":
         raise _ragged_error(data)
+    if dtype is dtypes.uint64 and made.dtype.kind == "f":  # what NumPy makes of small and very large ints together
+        return numpy.array(data, object).astype(dtype.numpy)
     if dtype is None:
         kind = made.dtype.kind
         if kind == "f" and not _holds_numpy(data):

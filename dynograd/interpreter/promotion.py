@@ -113,6 +113,8 @@ def _as_array(operand: Any, kind: Any) -> Any:
     if kind is None:
         return arrays.from_python(operand, None)
     if kind.category == dtypes.INTEGER:
+        if kind is dtypes.uint64:
+            return numpy.array(int(operand) % 2**64, kind.numpy)
         return numpy.array(int(operand), dtype=numpy.int64).astype(kind.numpy)
     return arrays.from_python(operand, kind)
 

@@ -25,6 +25,7 @@ _IMAGES = {
     "l": (_I8, numpy.empty(0, numpy.uint64), numpy.int64(-(2**63)), numpy.int64(0)),
 }
 _IMAGES["q"] = _IMAGES["l"]
+_HALF = numpy.uint64(1 << 63)
 
 
 def _rows(input: Any, dim: int) -> Any:
@@ -35,8 +36,22 @@ def _rows(input: Any, dim: int) -> Any:
     if dim != rows.ndim - 1:
         rows = rows.swapaxes(dim, -1)
     if rows.dtype.char not in _IMAGES:
-        rows = rows.astype(numpy.int64 if rows.itemsize == 8 else numpy.int32)
+        rows = _signed(rows)
     return contiguous(rows)
+
+
+def _signed(rows: Any) -> Any:
+    """Integers as signed ones of a width that the kernels know; uint64 moved down by half its range, which keeps the order."""
+    if rows.dtype.kind == "u" and rows.itemsize == 8:
+        return (rows ^ _HALF).view(_I8)
+    return rows.astype(_I8 if rows.itemsize >= (4 if rows.dtype.kind == "u" else 8) else _I4)
+
+
+def _as(values: Any, kind: Any) -> Any:
+    """Sorted values in the dtype that they had before `_rows`."""
+    if kind.kind == "u" and kind.itemsize == 8:
+        return values.view(kind) ^ _HALF
+    return values.astype(kind, copy=False)
 
 
 def _back(rows: Any, dim: int) -> Any:
@@ -78,7 +93,7 @@ def sort(input: Any, dim: int, descending: bool) -> Any:
         index = _small_order(input, descending)
         return take_along(input, index, dim), index
     values, index = _ordered(_rows(input, dim), descending, True)
-    return _back(values, dim).astype(input.dtype, copy=False), _back(index, dim)
+    return _as(_back(values, dim), input.dtype), _back(index, dim)
 
 
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
@@ -105,7 +120,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
     if not ordered:
         order = index.argsort(-1)
         values, index = numpy.take_along_axis(values, order, -1), numpy.take_along_axis(index, order, -1)
-    return _back(values, dim).astype(input.dtype, copy=False), _back(index, dim)
+    return _as(_back(values, dim), input.dtype), _back(index, dim)
 
 
 def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
@@ -144,7 +159,7 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
     if keepdim:
         shape = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
         values, index = values.reshape(shape), index.reshape(shape)
-    return values if values.dtype is input.dtype else values.astype(input.dtype), index
+    return values if values.dtype is input.dtype else _as(values, input.dtype), index
 
 
 def found_at(input: Any, index: Any, dim: int, keepdim: bool) -> Any:

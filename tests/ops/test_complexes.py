@@ -250,3 +250,8 @@ def test_numbers_without_parts():
     assert dynograd.view_as_complex(zeros(0, 2)).shape == (0,)
     assert dynograd.angle(tensor([-1, 2])).tolist() == pytest.approx([numpy.pi, 0])
     assert numpy.isnan(dynograd.angle(tensor(float("nan"))).item())
+
+
+def test_direction_of_zero_is_zero_without_signs():
+    found = dynograd.sgn(tensor([complex(0.0, -0.0), complex(-0.0, 0.0), complex(-0.0, -2.0)])).numpy()
+    assert found.tolist() == [0, 0, -1j] and not numpy.signbit(found[:2].view("float32")).any()

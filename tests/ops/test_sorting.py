@@ -251,3 +251,18 @@ def test_sort_gives_a_named_result():
     found = dynograd.tensor([2.0, 1.0]).sort()
     assert found.values.tolist() == [1, 2] and found.indices.tolist() == [1, 0]
     assert type(found).__name__ == "sort" and not found.indices.requires_grad
+
+
+@pytest.mark.parametrize("kind", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("size", [20, 3000])
+def test_unsigned_integers_up_to_their_largest(kind, size):
+    top = numpy.iinfo(kind).max
+    x = numpy.random.default_rng(0).integers(0, top, size, kind, endpoint=True)
+    x[[1, 5, 7]] = top, 0, top // 2 + 1
+    given, ordered = dynograd.tensor(x), numpy.sort(x)
+    for descending in (False, True):
+        values, index = given.sort(descending=descending)
+        assert values.numpy().dtype == x.dtype and (values.numpy() == (ordered[::-1] if descending else ordered)).all()
+        assert (x[index.numpy()] == values.numpy()).all()
+    assert given.topk(3).values.tolist() == ordered[:-4:-1].tolist() and given.max() == top
+    assert given.kthvalue(5).values.item() == ordered[4] and given.unique().tolist() == numpy.unique(x).tolist()
