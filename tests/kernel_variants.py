@@ -55,7 +55,7 @@ def complaint(kernel, variant, target):
     except Exception as error:
         return f"{error}\n{what}"
     budget = variant.get("spills", 0)
-    threads = binary.threads or constants["threads"]
+    threads = binary.threads or kernel.most or constants["threads"]
     if binary.spills > budget:
         return f"{binary.spills} bytes of spills where {budget} are allowed ({binary.registers} registers) {what}"
     if binary.shared > SHARED[target]:

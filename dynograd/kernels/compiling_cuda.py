@@ -224,10 +224,11 @@ def _quiet_triton(said: list[str]) -> Iterator[None]:
 def _through_numba(function: Any, types: tuple[str, ...], threads: int, capability: tuple[int, int]) -> Binary:
     from numba import cuda
 
-    ptx, _ = cuda.compile(
-        function, tuple(map(_numba_type, types)), cc=capability, device=False, abi="numba", output="ptx",
-        launch_bounds=threads,
-    )  # fmt: skip
+    with _device_functions_for(capability):
+        ptx, _ = cuda.compile(
+            function, tuple(map(_numba_type, types)), cc=capability, device=False, abi="numba", output="ptx",
+            launch_bounds=threads,
+        )  # fmt: skip
     entry = re.search(r"\.entry\s+(\w+)\s*\(", ptx)
     if entry is None:
         raise _Refused("its PTX has no entry")
@@ -235,6 +236,21 @@ def _through_numba(function: Any, types: tuple[str, ...], threads: int, capabili
     cubin, report = _assemble(ptx, capability)
     registers, spills = _resources(report)
     return Binary(cubin, entry[1], 0, 0, 0, 1, 1, registers, spills)
+
+
+@contextlib.contextmanager
+def _device_functions_for(capability: tuple[int, int]) -> Iterator[None]:
+    """numba-cuda compiles device functions for the GPU of its own context, which there is none of: it is told of another."""
+    from types import SimpleNamespace
+
+    from numba.cuda import dispatcher
+
+    asked = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = asked
 
 
 def _numba_type(kind: str) -> Any:

@@ -99,6 +99,7 @@ class _Kernel:
         self.names: list[str] = []  # of the arguments
         self.constants: list[str] = []
         self.arrays: frozenset[str] = frozenset()
+        self.most = 0  # threads of a block that there is machine code for; 0: whatever is asked for
         self.lock = threading.RLock()
         self.runners: dict[Any, Callable[..., None]] = {}
         self.launchers: dict[Any, _Launcher] = {}
@@ -261,9 +262,11 @@ class SimtKernel(_Kernel):
     `shared=` gives the bytes that `cuda.shared.array(0, ...)` has; it is no matter of the machine code.
     """
 
-    def __init__(self, function: Callable[..., Any], variants: list[dict[str, Any]], arrays: tuple[str, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], variants: list[dict[str, Any]], arrays: tuple[str, ...], most: int = 0
+    ) -> None:
         super().__init__(function, variants, ())
-        self.function, self.arrays = function, frozenset(arrays)
+        self.function, self.arrays, self.most = function, frozenset(arrays), most
         self.constants, self.defaults = ["threads", "shared"], {"shared": 0}
 
     def compiled(
@@ -273,9 +276,11 @@ class SimtKernel(_Kernel):
 
         if "None" in types.values():
             raise TypeError(f"{self.title}: None is no argument for a kernel of numba-cuda.")
-        if not 0 < constants["threads"] <= 1024:
-            raise ValueError(f"{self.title}: a block has 1 to 1024 threads, not {constants['threads']}.")
-        return compiling_cuda.compile_simt(self.function, tuple(types.values()), constants["threads"], capability)
+        most = self.most or 1024
+        if not 0 < constants["threads"] <= most:
+            raise ValueError(f"{self.title}: a block has 1 to {most} threads, not {constants['threads']}.")
+        threads = self.most or constants["threads"]
+        return compiling_cuda.compile_simt(self.function, tuple(types.values()), threads, capability)
 
     def stamp(self) -> str:
         from dynograd.kernels.compiling_numba import _stamp_of
@@ -565,15 +570,16 @@ def triton_kernel(
 
 
 def simt_kernel(
-    *, variants: list[dict[str, Any]], arrays: tuple[str, ...] = ()
+    *, variants: list[dict[str, Any]], arrays: tuple[str, ...] = (), most: int = 0
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Makes a function in numba-cuda's language into a kernel. Its variants also give `threads` (128).
 
     Args:
         arrays: arguments that are arrays to the kernel, one-dimensional and contiguous, as `cuda.atomic` wants them (`[]fp32` in
             a variant). Others are bare pointers, which costs less.
+        most: the machine code is for blocks of up to so many threads; without it each size of a block has its own.
     """
-    return lambda function: SimtKernel(function, variants, arrays).make_entry()
+    return lambda function: SimtKernel(function, variants, arrays, most).make_entry()
 
 
 def triton_source(source: str, name: str, divisible: tuple[str, ...] = ()) -> Callable[..., None]:

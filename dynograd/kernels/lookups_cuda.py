@@ -12,7 +12,7 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels import faults_cuda as faults
 from dynograd.kernels import lookups_triton as kernels
 from dynograd.kernels.copies_cuda import bits, contiguous, copied, is_big, is_half, zeros
-from dynograd.kernels.scatters_cuda import add_slices, along, runs_of, take, true_places
+from dynograd.kernels.scatters_cuda import add_slices, along, runs_of, sent_to, take, true_places
 from dynograd.kernels.sorting_cuda import argsort, sort
 
 __all__ = [
@@ -38,9 +38,10 @@ def nonzero(x: CudaArray) -> CudaArray:
         return places.reshape((places.size, 1))
     found = cuda_arrays.empty((places.size, x.ndim), _INT64, x.device_index)
     step = x.size
+    grid = (-(-places.size // _BLOCK),)
     for dim, size in enumerate(x.shape):
         step //= size or 1
-        found[:, dim] = places // max(step, 1) % max(size, 1)
+        kernels.coordinates(grid, places, found, step, size, dim, x.ndim, places.size, BLOCK=_BLOCK)
     return found
 
 
@@ -81,11 +82,11 @@ def unique(x: CudaArray, dim: int | None) -> tuple[CudaArray, CudaArray, CudaArr
         flat = contiguous(x).reshape(-1)
         ordered, order = sort(flat, 0, False)
         values, numbers, counts = _runs_of_numbers(ordered, True)
-        return values, _sent_back(numbers, order).reshape(x.shape), counts
+        return values, sent_to(order, numbers).reshape(x.shape), counts
     rows = _front(x, dim)
     order = _order_of_rows(rows)
     values, numbers, counts = _runs(take(rows, order, 0, ""))
-    return _from_front(values, dim), _sent_back(numbers, order), counts
+    return _from_front(values, dim), sent_to(order, numbers), counts
 
 
 def unique_consecutive(x: CudaArray, dim: int | None) -> tuple[CudaArray, CudaArray, CudaArray]:
@@ -119,11 +120,6 @@ def _order_of_rows(rows: CudaArray) -> CudaArray:
     if order is None:
         order = cuda_arrays.from_numpy(numpy.arange(count), rows.device_index)
     return order
-
-
-def _sent_back(numbers: CudaArray, order: CudaArray) -> CudaArray:
-    """result[order] = numbers, for an order that is a permutation."""
-    return along(numbers, 0, argsort(order, 0, False)) if numbers.size else numbers
 
 
 def _runs_of_numbers(x: CudaArray, one_nan: bool) -> tuple[CudaArray, CudaArray, CudaArray]:

@@ -93,6 +93,20 @@ def class_bits(x, out, classes, total, BIG: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton_kernel(
+    variants=[
+        dict(
+            places="*i64", found="*i64", step="i32", size="i32", dim="i32", dims="i32", total="i64", BLOCK=1024, num_warps=4
+        )
+    ]
+)  # fmt: skip
+def coordinates(places, found, step, size, dim, dims, total, BLOCK: tl.constexpr):
+    """Where row-major places lie along one dim: found (N, dims)."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    place = tl.load(places + e, mask=e < total, other=0)
+    tl.store(found + e * dims + dim, place // step % size, mask=e < total)
+
+
+@triton_kernel(
     variants=[dict(x="*i64", counts="*i64", fault="*i64", site="i32", size="i32", total="i64", BLOCK=1024, num_warps=4)]
 )
 def count_values(x, counts, fault, site, size, total, BLOCK: tl.constexpr):

@@ -11,7 +11,6 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels import masks_triton, quantiles_triton, scans_cuda, sorting_cuda
 from dynograd.kernels.extremes_cuda import argmax
-from dynograd.kernels.reductions_cuda import power_of_two
 
 __all__ = ["median", "mode", "whole_places"]
 
@@ -20,14 +19,7 @@ _INT64 = numpy.dtype(numpy.int64)
 
 def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     """The lower of the two middle elements; the first NaN where there is one, unless `ignore_nan` (then only where all are)."""
-    rows, values, places = _rows_and_results(input, dim)
-    if places.size and input.ndim:
-        rows, order = sorting_cuda.sort(rows, rows.ndim - 1, False)
-        n = rows.shape[-1]
-        quantiles_triton.median_of_sorted(
-            (places.size,), rows, order, values, places, n, IGNORE_NAN=ignore_nan, BLOCK=min(power_of_two(n), 1024)
-        )
-    return _back(values, places, input, dim, keepdim)
+    return sorting_cuda.kth(input, 0, dim % max(input.ndim, 1), keepdim, 2 if ignore_nan else 1)
 
 
 def mode(input: Any, dim: int, keepdim: bool) -> Any:

@@ -13,8 +13,7 @@ from dynograd.kernels import views_triton as kernels
 from dynograd.kernels.copies_cuda import contiguous, copied, empty_like, sum_dtype
 from dynograd.kernels.creation_cuda import counted_up
 from dynograd.kernels.lookups_cuda import places_among
-from dynograd.kernels.scatters_cuda import take
-from dynograd.kernels.sorting_cuda import sums_before
+from dynograd.kernels.scatters_cuda import sums_before, take
 
 __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
 

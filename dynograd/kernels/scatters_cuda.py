@@ -27,6 +27,8 @@ __all__ = [
     "scatter",
     "scatter_add",
     "scatter_reduce",
+    "sent_to",
+    "sums_before",
     "take",
     "ties",
     "true_places",
@@ -211,14 +213,21 @@ def runs_of(mask: CudaArray) -> tuple[CudaArray, CudaArray]:
 
 
 def _counted(flat: CudaArray) -> tuple[CudaArray, int]:
-    from dynograd.kernels.sorting_cuda import sums_before
-
     counts = cuda_arrays.empty((-(-flat.size // _MASK_BLOCK),), _INT64, flat.device_index)
     if not flat.size:
         return counts, 0
     kernels.count_true((counts.size,), flat, counts, flat.size, BLOCK=_MASK_BLOCK, num_warps=8)
     starts, total = sums_before(counts)
     return starts, total.item()
+
+
+def sums_before(counts: CudaArray) -> tuple[CudaArray, CudaArray]:
+    """(the sum of what stands before each number along the last dim, the sum of all)."""
+    ends = cuda_arrays.empty(counts.shape, counts.dtype, counts.device_index)
+    totals = cuda_arrays.empty((*counts.shape[:-1], 1), counts.dtype, counts.device_index)
+    size = counts.shape[-1]
+    kernels.sums_before((totals.size,), counts, ends, totals, size, BLOCK=min(2048, _power(size)), num_warps=8)
+    return ends, totals
 
 
 # --- an index for each element -------------------------------------------------------------------------------------------
@@ -234,6 +243,15 @@ def along(x: CudaArray, dim: int, index: CudaArray, who: str = "") -> CudaArray:
     if out.size:
         grid, numbers, sizes = _flat(index, dim, x.shape[dim], who)
         kernels.pick_along(grid, bits(x), index, bits(out), *numbers, **sizes)
+    return out
+
+
+def sent_to(order: CudaArray, values: CudaArray) -> CudaArray:
+    """result[order] = values, for an order that is a permutation."""
+    out = cuda_arrays.empty(values.shape, values.dtype, values.device_index)
+    if out.size:
+        grid, numbers, sizes = _flat(order, 0, out.size, "")
+        kernels.write_along(grid, bits(out), order, bits(values), *numbers, ONE=False, **sizes)
     return out
 
 

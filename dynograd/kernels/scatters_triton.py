@@ -385,3 +385,23 @@ def run_numbers(mask, starts, numbers, total, BLOCK: tl.constexpr):
     found = (tl.load(mask + e, mask=e < total, other=0) != 0).to(tl.int32)
     number = tl.load(starts + tl.program_id(0)) + tl.cumsum(found, axis=0) - 1
     tl.store(numbers + e, number, mask=e < total)
+
+
+@triton_kernel(
+    variants=[
+        dict(counts="*i32", ends="*i32", totals="*i32", size="i32", BLOCK=2048, num_warps=8),
+        dict(counts="*i64", ends="*i64", totals="*i64", size="i32", BLOCK=2048, num_warps=8),
+    ]
+)
+def sums_before(counts, ends, totals, size, BLOCK: tl.constexpr):
+    """The sum of what stands before each number of a row, and of the whole row; one program a row."""
+    row = tl.program_id(0)
+    start = row.to(tl.int64) * size
+    before = tl.zeros([1], counts.dtype.element_ty)
+    for first in range(0, size, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        count = tl.load(counts + start + place, mask=place < size, other=0)
+        total = tl.cumsum(count, axis=0)
+        tl.store(ends + start + place, before + total - count, mask=place < size)
+        before += tl.sum(count, axis=0)
+    tl.store(totals + row + tl.arange(0, 1), before)

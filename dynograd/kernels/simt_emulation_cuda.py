@@ -132,8 +132,12 @@ def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) 
         turn ^= 1
         answers = {}
         for first in range(0, len(running), _WARP):
-            lanes = [thread for thread in range(first, min(first + _WARP, len(running))) if thread in waiting]
-            _meet_in_warp({thread: waiting[thread] for thread in lanes}, answers, name)
+            _meet_in_warp(
+                [one for one in range(first, min(first + _WARP, len(running))) if one in waiting],
+                waiting,
+                answers,
+                name,
+            )
         if not answers and waiting:
             places = {one[:2] for one in waiting.values()}
             if len(places) > 1:
@@ -149,41 +153,47 @@ def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) 
             answers = dict.fromkeys(waiting, found)
 
 
-def _meet_in_warp(waiting: dict[int, Any], answers: dict[int, Any], name: str) -> None:
+def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], answers: dict[int, Any], name: str) -> None:
     """Answers lanes when all of their mask that have not returned wait in the same place. A short block is a part of a warp."""
-    for thread, (place, operation, *given) in waiting.items():
-        if operation not in _OF_WARPS:
-            continue
-        lane = thread % _WARP
-        mask = int(given[0]) & 0xFFFFFFFF if given else 0xFFFFFFFF
-        if not mask >> lane & 1:
-            raise RuntimeError(f"{name}, {place}: lane {lane} is not in the mask {mask:#x} of its {operation}")
-        others = {one: other for one, other in waiting.items() if mask >> one % _WARP & 1}
-        if all(other[:2] == (place, operation) for other in others.values()):
-            values = {one: other[3] for one, other in others.items() if len(other) > 3}
-            answers[thread] = _ANSWERS[operation](thread, values, *given[1:])
+    meetings: dict[Any, list[int]] = {}
+    for thread in lanes:
+        place, operation, *given = waiting[thread]
+        if operation in _OF_WARPS:
+            mask = int(given[0]) & 0xFFFFFFFF if given else 0xFFFFFFFF
+            if not mask >> thread % _WARP & 1:
+                raise RuntimeError(
+                    f"{name}, {place}: lane {thread % _WARP} is not in the mask {mask:#x} of its {operation}"
+                )
+            meetings.setdefault((place, operation, mask), []).append(thread)
+    for (_, operation, mask), threads in meetings.items():
+        if len(threads) == len(lanes) or len(threads) == sum([mask >> one % _WARP & 1 for one in lanes]):
+            values = [waiting[one][3] for one in threads] if operation != "syncwarp" else [None] * len(threads)
+            other = [waiting[one][4] for one in threads] if operation.startswith("shfl") else values
+            answers.update(zip(threads, _met(operation, threads, values, other), strict=True))
 
 
-def _shuffled(thread: int, values: dict[int, Any], value: Any, other: int) -> Any:
-    """The value of the lane `other`, if that is one of those that take part; else one's own."""
-    return values.get(other, value) if other // _WARP == thread // _WARP else value
-
-
-_ANSWERS: dict[str, Callable[..., Any]] = {
-    "syncwarp": lambda thread, values: None,
-    "all_sync": lambda thread, values, value: all(values.values()),
-    "any_sync": lambda thread, values, value: any(values.values()),
-    "ballot_sync": lambda thread, values, value: sum(1 << one % _WARP for one, other in values.items() if other),
-    "match_any_sync": lambda thread, values, value: sum(
-        1 << one % _WARP for one, other in values.items() if other == value
-    ),
-    "shfl_sync": lambda thread, values, value, lane: _shuffled(
-        thread, values, value, thread - thread % _WARP + int(lane) % _WARP
-    ),
-    "shfl_up_sync": lambda thread, values, value, delta: _shuffled(thread, values, value, thread - int(delta)),
-    "shfl_down_sync": lambda thread, values, value, delta: _shuffled(thread, values, value, thread + int(delta)),
-    "shfl_xor_sync": lambda thread, values, value, mask: _shuffled(thread, values, value, thread ^ int(mask)),
-}
+def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]) -> list[Any]:
+    """What each of the threads that met gets. A shuffle from a lane that is not there gives one's own value."""
+    if operation == "syncwarp":
+        return values
+    if operation == "ballot_sync":
+        return [sum([1 << one % _WARP for one, value in zip(threads, values, strict=True) if value])] * len(threads)
+    if operation == "match_any_sync":
+        masks: dict[Any, int] = {}
+        for one, value in zip(threads, values, strict=True):
+            masks[value] = masks.get(value, 0) | 1 << one % _WARP
+        return [masks[value] for value in values]
+    if operation in ("all_sync", "any_sync"):
+        return [all(values) if operation == "all_sync" else any(values)] * len(threads)
+    known = dict(zip(threads, values, strict=True))
+    made = []
+    for one, value, by in zip(threads, values, other, strict=True):
+        lane = one % _WARP
+        source = {"shfl_sync": int(by) % _WARP, "shfl_up_sync": lane - int(by), "shfl_down_sync": lane + int(by)}.get(
+            operation, lane ^ int(by)
+        )
+        made.append(known.get(one - lane + source, value) if 0 <= source < _WARP else value)
+    return made
 
 
 @functools.cache

@@ -6,20 +6,24 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import sorting_cuda
+from dynograd.kernels import scatters_cuda, sorting_cuda
 from tests.gpu.twins import compared, on_device
 
-KINDS = ["float32", "float64", "int32", "int64", "uint8", "int16", "bool", "float16", numpy.dtype(ml_dtypes.bfloat16)]
+BFLOAT16 = numpy.dtype(ml_dtypes.bfloat16)
+KINDS = [
+    "float32", "float64", "int32", "int64", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool", "float16",
+    BFLOAT16,
+]  # fmt: skip
 
 
 def values_with_ties(shape, kind):
     x = numpy.random.default_rng(0).integers(-5, 9, shape)
-    if kind in ("bool", "uint8"):
-        return (x > 0).astype(kind) if kind == "bool" else (x + 5 + 200 * (x > 6)).astype(kind)
+    if kind == "bool" or str(kind).startswith("u"):
+        return (x > 0) if kind == "bool" else numpy.where(x > 6, numpy.iinfo(kind).max, x + 5).astype(kind)
     x = x.astype(kind)
     if x.dtype.kind not in "iu":
         flat = x.reshape(-1)
-        flat[::5], flat[1::6], flat[3] = numpy.nan, -0.0, numpy.inf
+        flat[::5], flat[1::6], flat[3:4] = numpy.nan, -0.0, numpy.inf
     return x
 
 
@@ -34,31 +38,84 @@ def test_short_rows(kind):
         compared("sorting", "kthvalue", x, 1 + shape[dim] // 2, dim, dim == 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["float32", "int64", "uint8", "bool"])
-def test_long_rows_go_by_radix(kind, monkeypatch):
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 10, 17, 18, 19, 73, 100, 289])
+def test_rows_around_what_a_thread_sorts(count):
+    """Nine elements a thread; beyond 288 the threads that share a row are two warps."""
+    for kind in ("float32", "int64")[: 1 if count == 100 else 2]:
+        compared("sorting", "sort", values_with_ties((2, count), kind), 1, count % 2 == 0)
+
+
+@pytest.mark.parametrize("shape", [(33, 3), (7, 20), (65, 1)], ids=str)
+def test_many_rows_share_a_block(shape):
+    compared("sorting", "sort", values_with_ties(shape, "float32"), 1, False)
+    compared("sorting", "argsort", values_with_ties(shape, "int64"), 1, True)
+
+
+@pytest.fixture
+def long_rows(monkeypatch):
     monkeypatch.setattr(sorting_cuda, "SHORT", 16)
-    monkeypatch.setattr(sorting_cuda, "_TILE", 32)
-    x = values_with_ties((2, 77), kind)
+    monkeypatch.setattr(sorting_cuda, "_FEW", 4)
+
+
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize("kind", ["float32", "uint64", "int16", "bool", BFLOAT16], ids=str)
+def test_long_rows_go_by_radix(kind):
+    x = values_with_ties((2, 57), kind)
     compared("sorting", "sort", x, 1, False)
     compared("sorting", "argsort", x, 1, True)
-    compared("sorting", "kthvalue", x, 40, 1, False)
 
 
-@pytest.mark.parametrize(("k", "ordered"), [(3, True), (3, False), (7, True)])
-def test_first_of_long_rows_are_found_in_tiles(k, ordered, monkeypatch):
-    monkeypatch.setattr(sorting_cuda, "SHORT", 16)
-    monkeypatch.setattr(sorting_cuda, "_TILE", 32)
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize(
+    ("kind", "count", "blocks", "added_up", "threads"),
+    [
+        ("int16", 511, 528, 32, 32), ("int16", 512, 528, 32, 32), ("float16", 513, 528, 32, 32), ("int32", 1100, 528, 32, 32),
+        ("uint8", 2100, 2, 32, 32), ("uint8", 1500, 528, 2, 32), ("uint8", 2100, 528, 32, 64), ("int8", 1030, 1, 0, 64),
+    ],
+)  # fmt: skip
+def test_tiles_and_chunks(kind, count, blocks, added_up, threads, monkeypatch):
+    """Lengths around a tile, several tiles a chunk, sums of many chunks, several warps."""
+    monkeypatch.setattr(sorting_cuda, "_BLOCKS", blocks)
+    monkeypatch.setattr(sorting_cuda, "_ADDED_UP", added_up)
+    monkeypatch.setattr(sorting_cuda, "_EMULATED", threads)
+    x = numpy.random.default_rng(1).integers(-120, 120, count).astype(kind)
+    compared("sorting", "sort", x, 0, count % 2 == 0)
+
+
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize(("k", "ordered"), [(1, True), (3, True), (3, False), (7, True), (139, False)])
+@pytest.mark.parametrize("threads", [32, 64])
+def test_first_of_long_rows_are_found_in_segments(k, ordered, threads, monkeypatch):
+    monkeypatch.setattr(sorting_cuda, "_SEGMENT", 32)
+    monkeypatch.setattr(sorting_cuda, "_EMULATED", threads)
+    compared("sorting", "topk", values_with_ties((2, 139), "float32"), k, 1, threads == 32, ordered)
+    compared("sorting", "topk", values_with_ties((2, 139), "uint8"), k, 1, threads == 64, ordered)
+
+
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize("kind", ["float64", "int32", "uint16", BFLOAT16], ids=str)
+def test_first_of_all_kinds(kind):
     for largest in (True, False):
-        compared("sorting", "topk", values_with_ties((2, 139), "float32"), k, 1, largest, ordered)
-    compared("sorting", "topk", values_with_ties((2, 40), "uint8"), k, 1, False, ordered)
+        compared("sorting", "topk", values_with_ties((2, 40), kind), 3, 1, largest, largest)
 
 
-def test_large_k_and_wide_numbers_sort_the_row(monkeypatch):
-    monkeypatch.setattr(sorting_cuda, "SHORT", 16)
-    monkeypatch.setattr(sorting_cuda, "_MOST_OF_TILE", 4)
-    compared("sorting", "topk", values_with_ties((1, 20), "int16"), 5, 1, True, True)
-    compared("sorting", "topk", values_with_ties((1, 20), "bool"), 5, 1, True, True)
+@pytest.mark.usefixtures("long_rows")
+def test_large_k_sorts_the_row():
+    compared("sorting", "topk", values_with_ties((1, 20), "int16"), 18, 1, True, True)
+    compared("sorting", "topk", values_with_ties((1, 20), "bool"), 9, 1, True, True)
+
+
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize("kind", ["float32", "int64", "uint8", BFLOAT16], ids=str)
+@pytest.mark.parametrize("sorts", [False, True], ids=["selects", "sorts"])
+def test_the_kth_of_rows(kind, sorts, monkeypatch):
+    monkeypatch.setattr(sorting_cuda, "_ROW_OF_BLOCK", 10 if sorts else 99)
+    x = values_with_ties((3, 37), kind)
+    if x.dtype.kind not in "iub":
+        x[1][numpy.isnan(x[1])], x[2] = 3, numpy.nan
+    compared("sorting", "kthvalue", x, 20, 1, True)
+    for ignore_nan in (False, True):
+        compared("quantiles", "median", x, 1, False, ignore_nan)
 
 
 @pytest.mark.parametrize("name", ["sort", "argsort"])
@@ -84,7 +141,7 @@ def test_order_looks_at_as_many_bits_as_there_are(monkeypatch):
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_sums_before(kind):
     counts = numpy.random.default_rng(0).integers(0, 9, (2, 2100)).astype(kind)
-    before, total = sorting_cuda.sums_before(on_device(counts))
+    before, total = scatters_cuda.sums_before(on_device(counts))
     numpy.testing.assert_array_equal(before.numpy(), numpy.cumsum(counts, 1) - counts)
     numpy.testing.assert_array_equal(total.numpy(), counts.sum(1, keepdims=True))
 
