@@ -21,7 +21,11 @@ from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
 from dynograd import foreach as _foreach  # noqa: E402
+from dynograd import graphs as _graphs  # noqa: E402
+from dynograd import honest as _honest  # noqa: E402
+from dynograd import import_paths as _import_paths  # noqa: E402
 from dynograd import inplace as _inplace  # noqa: E402
+from dynograd import layouts as _layouts  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
@@ -43,11 +47,11 @@ _methods.install_methods()
 _inplace.install_inplace(_registry)
 _creation.install_creation_methods()
 _randomness.install_random_methods()
+_array_protocols.install_protocols()
 _storages.install_storages()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
 _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
-_array_protocols.install_protocols()
 for _module in (_creation, _randomness, _window_functions, _legacy, _storages, shapes, devices, dtypes):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
@@ -68,7 +72,7 @@ _public |= {
     **{name: getattr(_determinism, name) for name in _determinism.__all__},
     "kernel_cache_statistics": _kernel_cache.statistics,
     "clear_kernel_cache": _kernel_cache.clear,
-    "strided": "dynograd.strided",
+    **{name: getattr(_layouts, name) for name in _layouts.__all__},
     "inf": float("inf"),
     "nan": float("nan"),
     "pi": 3.141592653589793,
@@ -85,9 +89,12 @@ for _name, _value in {
     "Variable": _legacy.Variable,
     "backward": _differentiation.backward,
     "grad": _differentiation.grad,
+    "honest_where": _honest.honest_where,
+    "is_honest_where_enabled": _honest.is_honest_where_enabled,
+    "set_honest_where": _honest.set_honest_where,
 }.items():
     setattr(autograd, _name, _value)
-autograd.function = _custom_function  # type: ignore[attr-defined]
+_import_paths.install()
 
 
 def _imported_when_called(module: str, name: str) -> Any:
@@ -101,25 +108,32 @@ def _imported_when_called(module: str, name: str) -> Any:
 
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
+for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
+    setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
 
 _LAZY = (
     "amp",
+    "array_api",
     "backends",
     "data",
     "fft",
     "func",
     "jit",
+    "sparse",
     "linalg",
     "nn",
     "optim",
+    "profiler",
+    "special",
     "transforms",
-    "array_api",
     "utils",
     "gradcheck",
     "serialization",
     *"_utils accelerator compiler cpu distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
+_LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
+_LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
@@ -128,6 +142,7 @@ __all__ = sorted(
         *_public,
         *_LAZY_NAMES,
         "amp",
+        "array_api",
         "autograd",
         "backends",
         "cuda",
@@ -138,11 +153,11 @@ __all__ = sorted(
         "memory",
         "nn",
         "optim",
+        "special",
         "utils",
     }
 )
 
-        "array_api",
 
 def __getattr__(name: str) -> Any:
     """Sub-packages are imported when they are first named."""
@@ -153,4 +168,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}")
 
 
-assert arrays is not None and cuda is not None and errors is not None
+assert arrays is not None and cuda is not None and errors is not None and _graphs is not None

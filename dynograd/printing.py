@@ -148,13 +148,20 @@ def format_tensor(
         "requires_grad": "True" if requires_grad else None,
         "tangent": tangent,
     }
-    text = prefix + contents
+    return with_suffixes(prefix + contents, {name: one for name, one in suffixes.items() if one is not None}, indent)
+
+
+def with_suffixes(text: str, suffixes: dict[str, Any], indent: int, new_line: bool = False) -> str:
+    """The text followed by `name=value, ...)`, on new lines where one becomes too long, and first if so wanted.
+
+    >>> with_suffixes("tensor([1., 2.]", {"size": (2,)}, 7)
+    'tensor([1., 2.], size=(2,))'
+    """
     column = len(text) - text.rfind("\n") + 1
     for name, value in suffixes.items():
-        if value is None:
-            continue
         suffix = f"{name}={value}"
-        if column + len(suffix) + 2 > _options.linewidth:
+        if new_line or column + len(suffix) + 2 > _options.linewidth:
+            new_line = False
             text += ",\n" + " " * indent + suffix
             column = indent + len(suffix)
         else:

@@ -10,11 +10,11 @@ import threading
 import weakref
 from typing import Any
 
-from dynograd import arrays, devices, dtypes, interpreter, printing
+from dynograd import arrays, devices, dtypes, interpreter, layouts, printing
 from dynograd.arrays import dlpack
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import Hooks, Node, Partial
+from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
 from dynograd.errors import DtypeError, GradientError
@@ -108,8 +108,8 @@ class Tensor:
         return arrays.device_of(self.array)
 
     @property
-    def layout(self) -> str:
-        return "dynograd.strided"
+    def layout(self) -> layouts.layout:
+        return layouts.strided
 
     @property
     def itemsize(self) -> int:
@@ -122,7 +122,7 @@ class Tensor:
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
     is_meta = property(lambda self: self.device.type == "meta")
-    is_sparse = is_quantized = is_nested = is_mps = property(lambda self: False)
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(lambda self: False)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
@@ -139,6 +139,18 @@ class Tensor:
         return self.array.size
 
     nelement = numel
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """The tensor with all its elements, in `dtype`; itself unless it is sparse."""
+        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+    def sparse_dim(self) -> int:
+        """How many dims are sparse: none."""
+        return 0
+
+    def dense_dim(self) -> int:
+        """How many dims are not sparse: all."""
+        return self.array.ndim
 
     def element_size(self) -> int:
         return self.array.dtype.itemsize
@@ -223,13 +235,12 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """The node that computed this tensor, or None."""
-        return self.node
+        """The node that computed this tensor, or None; the same one for all outputs of an op."""
+        node = self.node
+        return None if node is None else inspected(node.edges[0] if type(node) is OutputNode else node)
 
     @property
     def output_nr(self) -> int:
-        from dynograd.autograd.nodes import OutputNode
-
         return self.node.attrs if isinstance(self.node, OutputNode) else 0
 
     @property

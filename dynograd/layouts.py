@@ -1,0 +1,27 @@
+"""How a tensor keeps its elements: `strided` (all of them), or one of the sparse layouts."""
+
+from __future__ import annotations
+
+__all__ = ["jagged", "layout", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]
+
+
+class layout:
+    """One of `strided`, `sparse_coo`, `sparse_csr`, `sparse_csc` and `jagged`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"dynograd.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+jagged = layout("jagged")

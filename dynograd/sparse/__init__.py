@@ -1,0 +1,72 @@
+"""Sparse tensors: coordinates (COO) with any number of dims, compressed rows and columns (CSR, CSC) for matrices.
+
+Their entries are ordinary tensors, and gradients flow through them; see `SparseTensor`. A product with a dense matrix computes on the
+entries alone, forward and backward.
+
+>>> x = dynograd.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2), requires_grad=True)
+>>> dynograd.sparse.mm(x, tensor([[1.0], [10.0]])).sum().backward()
+>>> x.grad.to_dense()
+tensor([[ 0., 10.],
+        [ 1.,  0.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.sparse import making
+from dynograd.sparse.functions import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
+from dynograd.sparse.making import sparse_coo_tensor
+from dynograd.sparse.tensor import SparseTensor
+
+__all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+
+
+class check_sparse_tensor_invariants:
+    """Accepted for PyTorch's sake: dynograd checks the places of sparse tensors always."""
+
+    def __init__(self, enable: bool = True) -> None:
+        self.enabled = enable
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    @staticmethod
+    def is_enabled() -> bool:
+        return True
+
+    @staticmethod
+    def enable() -> None: ...
+
+    @staticmethod
+    def disable() -> None: ...
+
+
+def _legacy(name: str) -> Callable[..., SparseTensor]:
+    def make(indices: Any = None, values: Any = None, size: Any = None, **options: Any) -> SparseTensor:
+        if values is not None:
+            values = values.to(getattr(dtypes, name))
+        else:
+            options["dtype"] = getattr(dtypes, name)
+        return sparse_coo_tensor(indices, values, size, **options)
+
+    make.__doc__ = f"The old way to make a sparse tensor of {name}; use `dynograd.sparse_coo_tensor`."
+    return make
+
+
+for _name, _dtype in {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+}.items():
+    globals()[_name] = _legacy(_dtype)
+making.SparseTensor.sparse_mask = making.sparse_mask  # type: ignore[attr-defined]

@@ -1,0 +1,323 @@
+"""Making sparse tensors: from coordinates, from compressed rows or columns, from dense tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.creation import as_tensor, empty, tensor
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.ops.indexing import getitem
+from dynograd.ops.lookups import nonzero
+from dynograd.ops.transposes import movedim
+from dynograd.sparse import coordinates
+from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, of_coordinates
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "form_of",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_mask",
+    "to_sparse",
+    "to_sparse_coo",
+    "to_sparse_csc",
+    "to_sparse_csr",
+]
+
+_FORMS = (COO, CSR, CSC)
+
+
+def form_of(who: str, layout: Any) -> str:
+    """The name of a sparse layout.
+
+    Raises:
+        ValueError: it is none that dynograd has.
+    """
+    name = str(layout).rpartition(".")[2]
+    if name not in _FORMS:
+        raise ValueError(
+            f"{who}: layout {layout} is none of {', '.join(f'dynograd.{form}' for form in _FORMS)}. Blocked layouts (bsr, bsc) are not "
+            f"supported; use sparse_csr."
+        )
+    return name
+
+
+def sparse_coo_tensor(
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseTensor:
+    """A sparse tensor with `values` at the coordinates `indices`. Entries of one place add up.
+
+    Args:
+        indices (sparse dims, entries): integers; negative ones are not allowed.
+        values (entries, *dense dims): part of the graph when they require grad.
+        size: the shape; the smallest that has room for all entries unless given. Alone (`sparse_coo_tensor(size)`), an empty tensor.
+        is_coalesced: a promise that places are sorted and each occurs once.
+    Raises:
+        ShapeError: indices and values that do not belong together.
+        IndexRangeError: an index outside `size`; the message says which.
+
+    >>> dynograd.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    tensor(indices=tensor([[0, 1],
+                           [2, 0]]),
+           values=tensor([3., 4.]),
+           size=(2, 3), nnz=2, layout=dynograd.sparse_coo)
+    """
+    who = "sparse_coo_tensor"
+    if values is None:
+        if size is None:
+            size, indices = indices, None
+        if indices is not None or size is None:
+            raise TypeError(f"{who}: expected (indices, values, size) or (size), got indices without values.")
+        whole = _shape(who, size)
+        places = empty(len(whole), 0, dtype=dtypes.int64, device=device)
+        entries = empty(0, dtype=dtype, device=device)
+        return _finished(of_coordinates(places, entries, whole, True), requires_grad)
+    entries = _entries(who, values, dtype, device)
+    places = _whole_numbers(who, "indices", indices, entries)
+    if places.ndim != 2:
+        raise ShapeError(f"{who}: indices must be a matrix (sparse dims, entries), got shape {tuple(places.shape)}.")
+    if not entries.ndim or entries.shape[0] != places.shape[1]:
+        raise ShapeError(
+            f"{who}: number of entries differ: indices of shape {tuple(places.shape)} have {places.shape[1]}, values of shape "
+            f"{tuple(entries.shape)} have {entries.shape[0] if entries.ndim else 'none'}."
+        )
+    dense = tuple(entries.shape[1:])
+    if size is None:
+        reach = [int(row.max().item()) + 1 if row.shape[0] else 0 for row in places]
+        whole = (*reach, *dense)
+    else:
+        whole = _shape(who, size)
+        if len(whole) != places.shape[0] + len(dense) or whole[places.shape[0] :] != dense:
+            raise ShapeError(
+                f"{who}: number of dimensions must be sparse_dim ({places.shape[0]}) + dense_dim ({len(dense)}), with dense dims {dense}; "
+                f"got size {whole}."
+            )
+    _check_range(who, places, whole)
+    return _finished(of_coordinates(places, entries, whole, bool(is_coalesced)), requires_grad)
+
+
+def sparse_csr_tensor(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> SparseTensor:
+    """A sparse matrix by compressed rows: those of row r are `values[crow_indices[r]:crow_indices[r + 1]]`.
+
+    >>> x = dynograd.sparse_csr_tensor([0, 1, 3], [2, 0, 1], [5.0, 6.0, 7.0], (2, 3))
+    >>> x.to_dense()
+    tensor([[0., 0., 5.],
+            [6., 7., 0.]])
+    """
+    return _compressed("sparse_csr_tensor", CSR, crow_indices, col_indices, values, size, dtype, device, requires_grad)
+
+
+def sparse_csc_tensor(
+    ccol_indices: Any,
+    row_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> SparseTensor:
+    """A sparse matrix by compressed columns.
+
+    >>> dynograd.sparse_csc_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
+    tensor([[0., 6.],
+            [5., 0.]])
+    """
+    return _compressed("sparse_csc_tensor", CSC, ccol_indices, row_indices, values, size, dtype, device, requires_grad)
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Any,
+    plain_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> SparseTensor:
+    """A sparse matrix of `layout` sparse_csr or sparse_csc.
+
+    >>> layout = dynograd.sparse_csr
+    >>> dynograd.sparse_compressed_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=layout).to_dense()
+    tensor([[0., 5.],
+            [6., 0.]])
+    """
+    form = form_of("sparse_compressed_tensor", layout)
+    if form == COO:
+        raise ValueError("sparse_compressed_tensor: layout sparse_coo is not compressed. Use sparse_coo_tensor.")
+    return _compressed(
+        "sparse_compressed_tensor", form, compressed_indices, plain_indices, values, size, dtype, device, requires_grad
+    )
+
+
+def _compressed(
+    who: str,
+    form: str,
+    starts: Any,
+    places: Any,
+    values: Any,
+    size: Any,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+) -> SparseTensor:
+    entries = _entries(who, values, dtype, device)
+    starts = _whole_numbers(who, "compressed indices", starts, entries)
+    places = _whole_numbers(who, "plain indices", places, entries)
+    if starts.ndim != 1 or places.ndim != 1 or entries.ndim != 1 or not starts.shape[0]:
+        raise ShapeError(
+            f"{who}: expected vectors (a matrix without batch and dense dims), got shapes {tuple(starts.shape)}, "
+            f"{tuple(places.shape)} and {tuple(entries.shape)}. sparse_coo_tensor takes any number of dims."
+        )
+    if places.shape != entries.shape:
+        raise ShapeError(f"{who}: {places.shape[0]} plain indices do not fit {entries.shape[0]} values.")
+    groups = starts.shape[0] - 1
+    reach = int(places.max().item()) + 1 if places.shape[0] else 0
+    if size is None:
+        size = (groups, reach) if form == CSR else (reach, groups)
+    whole = _shape(who, size)
+    if len(whole) != 2 or whole[0 if form == CSR else 1] != groups:
+        raise ShapeError(f"{who}: {groups + 1} compressed indices do not fit size {whole}.")
+    falls = bool((starts[1:] < starts[:-1]).any().item())
+    wrong = falls or starts[0].item() != 0 or starts[-1].item() != places.shape[0]
+    if wrong:
+        raise ShapeError(
+            f"{who}: compressed indices begin with 0, never fall and end with the number of values, {places.shape[0]}."
+        )
+    _check_range(who, places.reshape(1, -1), (whole[1 if form == CSR else 0],))
+    return _finished(compressed(form, starts, places, entries, whole), requires_grad)
+
+
+def to_sparse(
+    input: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+) -> SparseTensor:
+    """The elements that are not zero as a sparse tensor, part of the graph.
+
+    Args:
+        sparse_dim: so many leading dims are sparse, the others whole; all unless given.
+        layout: dynograd.sparse_coo unless given.
+
+    >>> tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+    tensor(indices=tensor([[0],
+                           [1]]),
+           values=tensor([2.]),
+           size=(2, 2), nnz=1, layout=dynograd.sparse_coo)
+    """
+    if isinstance(input, SparseTensor):
+        return input.to_sparse(sparse_dim, layout=layout)
+    whole = tuple(input.shape)
+    count = len(whole) if sparse_dim is None else sparse_dim
+    if not 0 < count <= max(len(whole), 1) or not whole:
+        raise ShapeError(f"to_sparse: sparse_dim must be 1 to {len(whole)} for shape {whole}, got {sparse_dim}.")
+    there = input != 0
+    for _ in range(len(whole) - count):
+        there = there.any(-1)
+    places = movedim(nonzero(there), 0, 1).contiguous()
+    found = of_coordinates(places, getitem(input, tuple(places)), whole, True)
+    return found if layout is None else found.to_sparse(layout=layout)
+
+
+def _as(form: str) -> Callable[..., SparseTensor]:
+    def method(self: Any, dense_dim: Any = None) -> SparseTensor:
+        return to_sparse(self, layout=form)
+
+    method.__name__, method.__doc__ = f"to_{form}", f"The elements that are not zero, in layout {form}."
+    return method
+
+
+to_sparse_coo, to_sparse_csr, to_sparse_csc = (_as(form) for form in _FORMS)
+
+
+def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
+    """The elements where the sparse `mask` has entries, whatever those are."""
+    if not isinstance(mask, SparseTensor):
+        raise TypeError(
+            f"sparse_mask: mask is a sparse tensor, got {type(mask).__name__}. Make one with x.to_sparse()."
+        )
+    if tuple(self.shape) != tuple(mask.shape):
+        raise ShapeError(f"sparse_mask: mask of shape {tuple(mask.shape)} does not fit shape {tuple(self.shape)}.")
+    mask = mask.to_sparse_coo().coalesce()
+    if not isinstance(self, SparseTensor):
+        return of_coordinates(mask.places, getitem(self, tuple(mask.places)), mask.whole, True)
+    own = self.to_sparse_coo().coalesce()
+    sizes = own.whole[: own.sparse_dim()]
+    among, at = coordinates.matched(coordinates.numbered(mask.places, sizes), coordinates.numbered(own.places, sizes))
+    if not own._nnz():
+        return mask.with_entries(mask.entries.detach().to(own.dtype) * 0)
+    found = getitem(own.entries, at) * among.reshape(-1, *[1] * own.dense_dim()).to(own.dtype)
+    return of_coordinates(mask.places, found, mask.whole, True)
+
+
+def _finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
+    if requires_grad and not made.entries.requires_grad:
+        made.entries = made.entries.detach().requires_grad_()  # the user's own tensor stays as it is
+    return made
+
+
+def _shape(who: str, size: Any) -> tuple[int, ...]:
+    whole = (size,) if isinstance(size, int) else tuple(int(one) for one in size)
+    if any(one < 0 for one in whole):
+        raise ShapeError(f"{who}: sizes cannot be negative, got {whole}.")
+    return whole
+
+
+def _entries(who: str, values: Any, dtype: Any, device: Any) -> Any:
+    if isinstance(values, SparseTensor):
+        raise TypeError(f"{who}: values must be a dense tensor, got a sparse one. Use x.values().")
+    found = values if isinstance(values, Tensor) else tensor(values)
+    if dtype is not None or device is not None:
+        found = found.to(device, dtype) if device is not None and dtype is not None else found.to(dtype or device)
+    return found
+
+
+def _whole_numbers(who: str, what: str, given: Any, entries: Any) -> Any:
+    found = as_tensor(given)
+    if found.dtype.is_floating_point and not found.numel():
+        found = found.long()
+    if found.dtype.is_floating_point or found.dtype.is_complex or found.dtype is dtypes.bool:
+        raise DtypeError(f"{who}: {what} must be integers, got {found.dtype}. Convert with .long().")
+    return found.to(entries.device).long()
+
+
+def _check_range(who: str, places: Any, whole: Sequence[int]) -> None:
+    """Raises IndexRangeError for a place outside `whole`; looks at all of them."""
+    if not places.shape[1]:
+        return
+    lowest, highest = places.amin(1).tolist(), places.amax(1).tolist()
+    for dim, (low, high) in enumerate(zip(lowest, highest, strict=True)):
+        if low < 0:
+            raise IndexRangeError(f"{who}: found negative index {low} for dim {dim}; indices count from 0.")
+        if high >= whole[dim]:
+            raise IndexRangeError(
+                f"{who}: size is inconsistent with indices: for dim {dim}, size is {whole[dim]} but found index {high}."
+            )

@@ -1,0 +1,363 @@
+"""What ops do with sparse tensors. Functions that keep zeros as they are work on the entries; the rest is written here or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from dynograd.creation import tensor, zeros
+from dynograd.errors import ShapeError
+from dynograd.ops.broadcasting import expand
+from dynograd.ops.indexing import getitem
+from dynograd.ops.joins import cat, stack
+from dynograd.ops.op import Op, registry
+from dynograd.ops.picks import index_add
+from dynograd.ops.sparse_products import sparse_product, sparse_transposed_product
+from dynograd.ops.views import reshape
+from dynograd.shapes import broadcast_shapes, normalize_dim
+from dynograd.sparse import coordinates
+from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates, refusal
+from dynograd.tensor import Tensor
+
+__all__ = ["run_op", "sum_of", "supported"]
+
+_RULES: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+
+def run_op(op: Op, given: dict[str, Any]) -> Any:
+    """An op that was given a sparse tensor."""
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(given)
+    first = given[op.array_names[0]] if op.array_names else None
+    if (
+        isinstance(first, SparseTensor)
+        and len(op.array_names) == 1
+        and _keeps_zero(op, tuple(given[name] for name in op.static_names))
+    ):
+        whole = first if first.form != COO else first.coalesce()
+        return whole.with_entries(op.function(whole.entries, **{name: given[name] for name in op.static_names}))
+    raise refusal(op.name)
+
+
+def supported(op: Op) -> bool:
+    """Whether the op takes sparse tensors (with its usual static arguments)."""
+    return op.name in _RULES or (
+        op.kind == "elementwise" and len(op.array_names) == 1 and not op.static_names and _keeps_zero(op, ())
+    )
+
+
+@cache
+def _zero_of(name: str, statics: tuple[Any, ...]) -> bool:
+    op = registry[name]
+    try:
+        found = op.function(tensor(0.0), *statics)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return bool((found == 0).item()) if found.dtype.name != "bool" else not found.item()
+
+
+def _keeps_zero(op: Op, statics: tuple[Any, ...]) -> bool:
+    """Whether an elementwise op gives 0 for 0."""
+    if op.kind != "elementwise":
+        return False
+    try:
+        return _zero_of(op.name, statics)
+    except TypeError:  # statics that cannot be looked up
+        return False
+
+
+def _rule(*names: str) -> Callable[[Callable[[dict[str, Any]], Any]], Any]:
+    def register(function: Callable[[dict[str, Any]], Any]) -> Any:
+        for name in names:
+            _RULES[name] = function
+        return function
+
+    return register
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------------
+
+
+@_rule("add")
+def _add(given: dict[str, Any]) -> Any:
+    one, two = given["input"], given["other"]
+    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
+        return _sum(one, two)
+    sparse, dense = (one, two) if isinstance(one, SparseTensor) else (two, one)
+    if not isinstance(dense, Tensor):
+        raise refusal("add of a number to a sparse tensor")
+    if tuple(dense.shape) != sparse.whole:
+        raise ShapeError(
+            f"add: a sparse tensor of shape {sparse.whole} and a dense one of shape {tuple(dense.shape)} do not fit."
+        )
+    place = sparse.to_sparse_coo()
+    sizes = sparse.whole[: place.sparse_dim()]
+    numbers = coordinates.numbered(place.places, sizes)
+    entries = place.entries if place.entries.dtype == dense.dtype else place.entries.to(dense.dtype)
+    flat = reshape(dense, (-1, *sparse.whole[len(sizes) :]))
+    return reshape(index_add(flat, 0, numbers, entries), sparse.whole)
+
+
+@_rule("sub")
+def _sub(given: dict[str, Any]) -> Any:
+    two = given["other"]
+    if not isinstance(two, Tensor):
+        raise refusal("sub of a number from a sparse tensor")
+    return _add({"input": given["input"], "other": -two})
+
+
+def _sum(one: SparseTensor, two: SparseTensor) -> SparseTensor:
+    if one.whole != two.whole or one.sparse_dim() != two.sparse_dim():
+        raise ShapeError(
+            f"add: sparse tensors of shapes {one.whole} and {two.whole} with {one.sparse_dim()} and {two.sparse_dim()} sparse dims do not fit."
+        )
+    parts = one.to_sparse_coo(), two.to_sparse_coo()
+    found = of_coordinates(
+        cat([part.places for part in parts], 1), cat([part.entries for part in parts], 0), one.whole
+    ).coalesce()
+    return found if one.form == COO else found.to_sparse(layout=one.form)
+
+
+@_rule("mul")
+def _mul(given: dict[str, Any]) -> Any:
+    one, two = given["input"], given["other"]
+    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
+        return _product(one, two)
+    sparse, factor = (one, two) if isinstance(one, SparseTensor) else (two, one)
+    return sparse.with_entries(sparse.entries * _at(sparse, factor, "mul"))
+
+
+@_rule("div")
+def _div(given: dict[str, Any]) -> Any:
+    one, two = given["input"], given["other"]
+    if isinstance(two, SparseTensor):
+        raise refusal("div by a sparse tensor (by zeros)")
+    return one.with_entries(one.entries / _at(one, two, "div"))
+
+
+@_rule("pow")
+def _pow(given: dict[str, Any]) -> Any:
+    one, exponent = given["input"], given.get("exponent")
+    if not isinstance(one, SparseTensor) or not isinstance(exponent, (int, float)) or exponent <= 0:
+        raise refusal("pow with an exponent that is not a number above 0")
+    whole = one.coalesce() if one.form == COO else one
+    return whole.with_entries(whole.entries**exponent)
+
+
+def _at(sparse: SparseTensor, factor: Any, who: str) -> Any:
+    """A factor of a sparse tensor, as its entries see it."""
+    if not isinstance(factor, Tensor) or not factor.ndim:
+        return factor
+    if broadcast_shapes(who, sparse.whole, tuple(factor.shape)) != sparse.whole:
+        raise ShapeError(
+            f"{who}: shape {tuple(factor.shape)} does not broadcast to the sparse tensor's {sparse.whole}."
+        )
+    return getitem(expand(factor, sparse.whole), tuple(sparse.to_sparse_coo().places))
+
+
+def _product(one: SparseTensor, two: SparseTensor) -> SparseTensor:
+    """Elementwise: entries that both have."""
+    if one.whole != two.whole or one.dense_dim() or two.dense_dim():
+        raise ShapeError(
+            f"mul: expected sparse tensors of one shape without dense dims, got shapes {one.whole} and {two.whole}."
+        )
+    left, right = one.to_sparse_coo().coalesce(), two.to_sparse_coo().coalesce()
+    among, at = coordinates.matched(
+        coordinates.numbered(left.places, one.whole), coordinates.numbered(right.places, one.whole)
+    )
+    kept = among.nonzero()[:, 0]
+    entries = getitem(left.entries, kept) * getitem(right.entries, getitem(at, kept))
+    found = of_coordinates(left.places[:, kept], entries, one.whole, True)
+    return found if one.form == COO else found.to_sparse(layout=one.form)
+
+
+# --- matrix products -------------------------------------------------------------------------------------------------------
+
+
+@_rule("matmul")
+def _matmul(given: dict[str, Any]) -> Any:
+    one, two = given["input"], given["other"]
+    for each in (one, two):
+        if isinstance(each, SparseTensor) and (len(each.whole) != 2 or each.dense_dim()):
+            raise ShapeError(f"matmul: expected a sparse matrix, got a sparse tensor of shape {each.whole}.")
+    if not 0 < two.ndim <= 2 or not 0 < one.ndim <= 2:
+        raise ShapeError(
+            f"matmul: expected matrices or vectors beside a sparse matrix, got shapes {tuple(one.shape)} and {tuple(two.shape)}."
+        )
+    if one.shape[-1] != two.shape[0]:
+        raise ShapeError(
+            f"matmul: mat1 and mat2 shapes cannot be multiplied ({_text(one)} and {_text(two)}): input has {one.shape[-1]} columns "
+            f"but other has {two.shape[0]} rows. Transpose one of them."
+        )
+    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
+        return _of_two(one, two)
+    if isinstance(one, SparseTensor):
+        dense = two if two.ndim == 2 else reshape(two, (-1, 1))
+        found = _times(one, dense)
+        return found if two.ndim == 2 else reshape(found, (one.whole[0],))
+    dense = one if one.ndim == 2 else reshape(one, (1, -1))
+    found = _times(two.t(), dense.t()).t()
+    return found if one.ndim == 2 else reshape(found, (two.whole[1],))
+
+
+def _text(one: Any) -> str:
+    return "x".join(map(str, one.shape))
+
+
+def _times(one: SparseTensor, dense: Any) -> Any:
+    if one.form == "sparse_csc":
+        return sparse_transposed_product(one.entries, one.starts, one.places, dense, one.whole[0])
+    crow, col, entries = one.compressed_rows()
+    return sparse_product(entries, crow, col, dense)
+
+
+def _of_two(one: SparseTensor, two: SparseTensor) -> SparseTensor:
+    """The product of two sparse matrices: each entry of the first meets the row of the second that it stands for."""
+    left = one.to_sparse_coo()
+    crow, col, entries = two.compressed_rows()
+    owner, at = coordinates.joined(crow, left.places[1])
+    places = stack([getitem(left.places[0], owner), getitem(col, at)])
+    found = of_coordinates(
+        places, getitem(left.entries, owner) * getitem(entries, at), (one.whole[0], two.whole[1])
+    ).coalesce()
+    return found if one.form == COO else found.to_sparse_csr()
+
+
+# --- reductions and parts --------------------------------------------------------------------------------------------------
+
+
+@_rule("sum")
+def _sum_rule(given: dict[str, Any]) -> Any:
+    if given.get("keepdim"):
+        raise refusal("sum with keepdim")
+    return sum_of(given["input"], given.get("dim"))
+
+
+def sum_of(input: SparseTensor, dim: Any) -> Any:
+    """Over some dims: sparse while a sparse dim is left, else dense."""
+    rank = len(input.whole)
+    dims = [dim] if isinstance(dim, int) else list(dim) if dim is not None and len(dim) else list(range(rank))
+    gone = {normalize_dim("sum", one, rank) for one in dims}
+    if len(gone) == rank:
+        return input.entries.sum()
+    whole = input.to_sparse_coo()
+    sparse = whole.sparse_dim()
+    entries = whole.entries
+    inner = [1 + one - sparse for one in sorted(gone) if one >= sparse]
+    if inner:
+        entries = entries.sum(inner)
+    kept = [one for one in range(sparse) if one not in gone]
+    left = [input.whole[one] for one in range(rank) if one not in gone]
+    if not kept:
+        return entries.sum(0)
+    return of_coordinates(whole.places[kept], entries, left).coalesce()
+
+
+@_rule("cat")
+def _cat(given: dict[str, Any]) -> Any:
+    parts, dim = list(given["tensors"]), given.get("dim", 0)
+    if not all(isinstance(one, SparseTensor) for one in parts):
+        raise refusal("cat of sparse and dense tensors")
+    whole = [one.to_sparse_coo() for one in parts]
+    first = whole[0]
+    dim = normalize_dim("cat", dim, len(first.whole))
+    for one in whole[1:]:
+        if one.sparse_dim() != first.sparse_dim() or any(
+            a != b for place, (a, b) in enumerate(zip(one.whole, first.whole, strict=True)) if place != dim
+        ):
+            raise ShapeError(f"cat: sparse tensors of shapes {first.whole} and {one.whole} do not fit along dim {dim}.")
+    if dim >= first.sparse_dim():
+        raise refusal("cat along a dense dim")
+    shifted, before = [], 0
+    for one in whole:
+        move: Any = zeros(one.sparse_dim(), 1, dtype=one.places.dtype, device=one.places.device)
+        move[dim] = before
+        shifted.append(one.places + move)
+        before += one.whole[dim]
+    size = [*first.whole]
+    size[dim] = before
+    ordered = dim == 0 and all(one.coalesced for one in whole)
+    return of_coordinates(cat(shifted, 1), cat([one.entries for one in whole], 0), size, ordered)
+
+
+def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
+    """The slices `index` along a sparse dim."""
+    whole = self.to_sparse_coo()
+    dim = normalize_dim("index_select", dim, len(self.whole))
+    if dim >= whole.sparse_dim():
+        return whole.with_entries(whole.entries.index_select(dim - whole.sparse_dim() + 1, index))
+    keys, order = whole.places[dim].sort(stable=True)
+    owner, at = coordinates.joined(coordinates.starts_of(keys, self.whole[dim]), index)
+    at = getitem(order, at)
+    rows = [owner if row == dim else getitem(whole.places[row], at) for row in range(whole.sparse_dim())]
+    size = [*self.whole]
+    size[dim] = index.shape[0]
+    return of_coordinates(stack(rows), getitem(whole.entries, at), size)
+
+
+def select(self: SparseTensor, dim: int, index: int) -> Any:
+    """The slice `index` along a dim: sparse while a sparse dim is left, else dense."""
+    dim = normalize_dim("select", dim, len(self.whole))
+    size = self.whole[dim]
+    if not -size <= index < size:
+        raise IndexError(f"select: index {index} is out of range for dim {dim} of size {size}.")
+    chosen = index_select(self, dim, tensor([index % size], device=self.device))
+    return sum_of(chosen, dim)
+
+
+def get_item(self: SparseTensor, key: Any) -> Any:
+    """`x[i]`, `x[i, j]`: slices by numbers; a vector of integers chooses along dim 0."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if isinstance(key, Tensor) and key.ndim == 1 and not key.dtype.is_floating_point:
+        return index_select(self, 0, key if key.dtype.name != "bool" else key.nonzero()[:, 0])
+    if not all(isinstance(one, int) and not isinstance(one, bool) for one in keys):
+        raise refusal("indexing with anything but integers")
+    found: Any = self
+    for one in keys:
+        found = found.select(0, one) if isinstance(found, SparseTensor) else found[one]
+    return found
+
+
+@_rule("clone")
+def _clone(given: dict[str, Any]) -> Any:
+    return given["input"].clone()
+
+
+for _method in (index_select, select):
+    setattr(SparseTensor, _method.__name__, _method)
+setattr(SparseTensor, "__getitem__", get_item)  # noqa: B010
+
+
+def _written(name: str) -> Any:
+    """`add_`, `mul_`, ...: the result in the place of the tensor's own entries."""
+
+    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+        found = getattr(self, name)(*args, **kwargs)
+        if not isinstance(found, SparseTensor):
+            raise refusal(f"{name}_ of a dense tensor to a sparse one")
+        self.form, self.places, self.starts, self.entries = found.form, found.places, found.starts, found.entries
+        self.coalesced, self.rows = found.coalesced, None
+        return self
+
+    method.__name__, method.__doc__ = f"{name}_", f"`{name}`, in place."
+    return method
+
+
+for _name in ("add", "sub", "mul", "div", "neg", "abs", "pow"):
+    setattr(SparseTensor, f"{_name}_", _written(_name))
+
+
+def zero_(self: SparseTensor) -> SparseTensor:
+    """Drops all entries."""
+    empty = self.entries[:0].detach()
+    if self.form == COO:
+        self.places, self.entries = self.places[:, :0], empty
+    else:
+        self.places, self.starts, self.entries = self.places[:0], self.starts * 0, empty
+    self.coalesced, self.rows = True, None
+    return self
+
+
+SparseTensor.zero_ = zero_  # type: ignore[attr-defined]

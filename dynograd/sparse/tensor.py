@@ -1,0 +1,452 @@
+"""SparseTensor: the entries of a tensor that are not zero, and where they stand.
+
+`places` are coordinates, (sparse dims, entries), or for compressed layouts `starts` and the other coordinate. `entries` is an ordinary
+tensor, (entries, *dense dims), and it is what gradients flow through: a sparse tensor requires grad when its entries do. To
+ops it shows shape and dtype; what they may do with it is told in `rules.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynograd import arrays, dtypes, layouts, printing
+from dynograd.errors import ShapeError
+from dynograd.ops.joins import stack
+from dynograd.shapes import Size, normalize_dim
+from dynograd.sparse import coordinates
+from dynograd.tensor import Tensor
+
+__all__ = ["COO", "CSC", "CSR", "SparseTensor", "compressed", "of_coordinates"]
+
+COO, CSR, CSC = "sparse_coo", "sparse_csr", "sparse_csc"
+
+
+class NoMemoryError(TypeError):
+    """A sparse tensor was used where all elements are wanted."""
+
+
+def refusal(what: str) -> NoMemoryError:
+    return NoMemoryError(
+        f"{what}: a sparse tensor has no memory for all its elements, and there is no sparse form of this. x.to_dense() has; "
+        f"x.values() are the entries."
+    )
+
+
+class _Shown(numpy.ndarray):
+    """What a SparseTensor shows as its array: shape and dtype, and no values."""
+
+    @staticmethod
+    def __dynograd_kernel__(family: str, name: str) -> Any:
+        raise refusal(f"{name}()")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise refusal(f"numpy.{ufunc.__name__}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise refusal(f"numpy.{function.__name__}")
+
+    def item(self, *args: Any) -> Any:
+        raise refusal("item()")
+
+    def tolist(self) -> Any:
+        raise refusal("tolist()")
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        raise refusal("a change of dtype")
+
+
+class SparseTensor(Tensor):
+    """A tensor of which only some entries are kept. Made by `sparse_coo_tensor`, `sparse_csr_tensor`, `x.to_sparse()`, ...
+
+    >>> x = dynograd.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> x.to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    >>> x @ dynograd.ones(3, 1)
+    tensor([[3.],
+            [4.]])
+    """
+
+    __slots__ = ()
+
+    form: str
+    places: Any
+    starts: Any
+    entries: Any
+    whole: tuple[int, ...]
+    coalesced: bool
+    rows: Any  # (crow, col, entries) of a matrix, once somebody has asked
+
+    # --- what it shows ------------------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        kind = dtypes.as_dtype(self.entries.dtype).numpy
+        return numpy.broadcast_to(numpy.zeros((), kind), self.whole).view(_Shown)
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        raise refusal("assigning .array or .data")
+
+    shape = property(lambda self: Size(self.whole))  # type: ignore[assignment]
+    ndim = property(lambda self: len(self.whole))  # type: ignore[assignment]
+    dtype = property(lambda self: self.entries.dtype)  # type: ignore[assignment]
+    device = property(lambda self: self.entries.device)  # type: ignore[assignment]
+    is_sparse = property(lambda self: self.form == COO)  # type: ignore[assignment]
+    is_sparse_csr = property(lambda self: self.form == CSR)  # type: ignore[assignment]
+    itemsize = property(lambda self: self.entries.itemsize)  # type: ignore[assignment]
+
+    @property
+    def layout(self) -> Any:
+        return getattr(layouts, self.form)
+
+    def stride(self, dim: int | None = None) -> Any:
+        raise RuntimeError("stride: sparse tensors do not have strides. x.to_dense() has.")
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("data_ptr: sparse tensors have no memory of their own. Use x.values().data_ptr().")
+
+    def storage_offset(self) -> int:
+        raise RuntimeError("storage_offset: sparse tensors have no storage. Use x.values().")
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        raise RuntimeError("is_contiguous: sparse tensors do not have is_contiguous. Use x.is_coalesced().")
+
+    # --- gradients: those of the entries ------------------------------------------------------------------------------
+
+    _requires_grad = property(  # type: ignore[assignment]
+        lambda self: self.entries._requires_grad, lambda self, value: setattr(self.entries, "_requires_grad", value)
+    )
+    is_leaf = property(lambda self: self.entries.is_leaf)  # type: ignore[assignment]
+    grad_fn = property(lambda self: self.entries.grad_fn)  # type: ignore[assignment]
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        entries = self.entries
+        return entries.node or (entries if entries._requires_grad else None)
+
+    @node.setter
+    def node(self, value: Any) -> None:
+        self.entries.node = value
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.entries.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.entries.requires_grad = value
+
+    @property
+    def _grad(self) -> Any:  # type: ignore[override]
+        found = self.entries._grad
+        return None if found is None else self.with_entries(found)
+
+    @_grad.setter
+    def _grad(self, value: Any) -> None:
+        self.entries._grad = value.entries if isinstance(value, SparseTensor) else value
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of the entries, at their places."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.entries.grad = value.entries if isinstance(value, SparseTensor) else value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.entries._grad = None
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return self.with_entries(self.entries.data)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise refusal("assigning .data")
+
+    def detach(self) -> Any:
+        return self.with_entries(self.entries.detach())
+
+    def detach_(self) -> Any:
+        self.entries.detach_()
+        return self
+
+    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Sends `gradient`, a sparse tensor with the same places, back through the entries."""
+        if gradient is not None:
+            gradient = gradient.entries if isinstance(gradient, SparseTensor) else gradient
+        self.entries.backward(gradient, *args, **kwargs)
+
+    # --- parts ----------------------------------------------------------------------------------------------------------
+
+    def with_entries(self, entries: Any, form: str | None = None) -> SparseTensor:
+        """Other entries at the same places."""
+        dense = tuple(entries.shape[1:])
+        whole = (*self.whole[: self.sparse_dim()], *dense)
+        return _make(form or self.form, self.places, self.starts, entries, whole, self.coalesced)
+
+    def sparse_dim(self) -> int:
+        """How many leading dims are sparse; the others are whole in each entry."""
+        return self.places.shape[0] if self.form == COO else 2
+
+    def dense_dim(self) -> int:
+        return len(self.whole) - self.sparse_dim()
+
+    def _nnz(self) -> int:
+        return self.entries.shape[0]
+
+    def is_coalesced(self) -> bool:
+        """Whether the places are sorted and each occurs once."""
+        return self.form == COO and self.coalesced
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        self.coalesced = coalesced
+        return self
+
+    def coalesce(self) -> SparseTensor:
+        """The same tensor with sorted places, each once: entries of one place are added up.
+
+        >>> x = dynograd.sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 3.0], (2,))
+        >>> x.coalesce().values()
+        tensor([2., 4.])
+        """
+        self._only("coalesce", COO)
+        if self.coalesced:
+            return self
+        places, entries = coordinates.coalesced(self.places, self.entries, self.whole)
+        return of_coordinates(places, entries, self.whole, True)
+
+    def indices(self) -> Any:
+        """(sparse dims, entries): the coordinates of each entry of a coalesced tensor."""
+        self._only_coalesced("indices")
+        return self.places
+
+    def values(self) -> Any:
+        """(entries, *dense dims): the entries, part of the graph."""
+        if self.form == COO:
+            self._only_coalesced("values")
+        return self.entries
+
+    def _indices(self) -> Any:
+        return self.places
+
+    def _values(self) -> Any:
+        return self.entries
+
+    def crow_indices(self) -> Any:
+        """(rows + 1,): where the entries of each row begin."""
+        self._only("crow_indices", CSR)
+        return self.starts
+
+    def col_indices(self) -> Any:
+        """(entries,): the column of each."""
+        self._only("col_indices", CSR)
+        return self.places
+
+    def ccol_indices(self) -> Any:
+        """(columns + 1,): where the entries of each column begin."""
+        self._only("ccol_indices", CSC)
+        return self.starts
+
+    def row_indices(self) -> Any:
+        """(entries,): the row of each."""
+        self._only("row_indices", CSC)
+        return self.places
+
+    def _only(self, who: str, form: str) -> None:
+        if self.form != form:
+            raise RuntimeError(
+                f"{who}: expected a tensor of layout dynograd.{form}, got dynograd.{self.form}. Convert with x.to_{form}()."
+            )
+
+    def _only_coalesced(self, who: str) -> None:
+        self._only(who, COO)
+        if not self.coalesced:
+            raise RuntimeError(
+                f"{who}: cannot get {who} on an uncoalesced tensor, please call .coalesce() first; x._{who}() gives them as they are."
+            )
+
+    # --- other forms ----------------------------------------------------------------------------------------------------
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+        """All elements: zeros where there is no entry; entries of one place are added up."""
+        found = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
+        return found if dtype is None else found.to(dtype)
+
+    def to_sparse(
+        self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+    ) -> Any:
+        """In another sparse layout; coordinates unless given."""
+        from dynograd.sparse.making import form_of
+
+        form = COO if layout is None else form_of("to_sparse", layout)
+        return {COO: self.to_sparse_coo, CSR: self.to_sparse_csr, CSC: self.to_sparse_csc}[form]()
+
+    def to_sparse_coo(self) -> SparseTensor:
+        if self.form == COO:
+            return self
+        other = coordinates.expanded(self.starts, self.places.shape[0])
+        pair = (other, self.places) if self.form == CSR else (self.places, other)
+        return of_coordinates(stack(list(pair)), self.entries, self.whole, self.form == CSR)
+
+    def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:
+        if self.form == CSR:
+            return self
+        starts, places, entries = self.compressed_rows()
+        return compressed(CSR, starts, places, entries, self.whole)
+
+    def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:
+        if self.form == CSC:
+            return self
+        turned = self.to_sparse_coo().t()
+        starts, places, entries = turned.compressed_rows()
+        return compressed(CSC, starts, places, entries, self.whole)
+
+    def compressed_rows(self) -> tuple[Any, Any, Any]:
+        """(crow, col, entries) of a matrix, its entries sorted by row (and column)."""
+        if len(self.whole) - self.dense_dim() != 2:
+            raise ShapeError(
+                f"sparse: expected a matrix (2 sparse dims), got shape {self.whole} with {self.sparse_dim()} sparse dims."
+            )
+        if self.form == CSR:
+            return self.starts, self.places, self.entries
+        whole = self.to_sparse_coo().coalesce()
+        found = self.rows
+        if found is None:
+            found = self.rows = coordinates.starts_of(whole.places[0], self.whole[0])
+        return found, whole.places[1], whole.entries
+
+    def t(self) -> SparseTensor:
+        """The transpose of a matrix: no entry is moved."""
+        if len(self.whole) < 2:
+            return self
+        return self.transpose(0, 1)
+
+    def transpose(self, dim0: int, dim1: int) -> SparseTensor:
+        """Two sparse dims exchanged."""
+        one, two = (normalize_dim("transpose", dim, len(self.whole)) for dim in (dim0, dim1))
+        order = list(range(len(self.whole)))
+        order[one], order[two] = two, one
+        return self.permute(*order)
+
+    def permute(self, *dims: Any) -> SparseTensor:
+        """Dims in another order; sparse dims stay in front of dense ones."""
+        order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+        order = [normalize_dim("permute", dim, len(self.whole)) for dim in order]
+        sparse = self.sparse_dim()
+        if sorted(order) != list(range(len(self.whole))) or any(dim >= sparse for dim in order[:sparse]):
+            raise ShapeError(
+                f"permute: expected each of the {len(self.whole)} dims once, the {sparse} sparse ones in front; got {tuple(order)}."
+            )
+        whole = tuple(self.whole[dim] for dim in order)
+        dense = order[sparse:]
+        entries = self.entries
+        if dense != sorted(dense):
+            entries = entries.permute(0, *[1 + dim - sparse for dim in dense])
+        if self.form == COO:
+            if order[:sparse] == list(range(sparse)):
+                return of_coordinates(self.places, entries, whole, self.coalesced)
+            return of_coordinates(self.places[order[:sparse]], entries, whole, False)
+        form = self.form if order[:2] == [0, 1] else CSC if self.form == CSR else CSR
+        return compressed(form, self.starts, self.places, entries, whole)
+
+    T = property(lambda self: self.t())
+    mT = property(lambda self: self.t())
+
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """In another dtype or on another device, as `Tensor.to`."""
+        entries = self.entries.to(*args, **kwargs)
+        if entries is self.entries:
+            return self
+        where = entries.device
+        starts = None if self.starts is None else self.starts.to(where)
+        return _make(self.form, self.places.to(where), starts, entries, self.whole, self.coalesced)
+
+    def clone(self, *, memory_format: Any = None) -> SparseTensor:
+        return self.with_entries(self.entries.clone())
+
+    def contiguous(self, memory_format: Any = None) -> SparseTensor:
+        return self
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise refusal("numpy()")
+
+    def tolist(self) -> Any:
+        raise refusal("tolist()")
+
+    def item(self) -> Any:
+        raise refusal("item()")
+
+    def __bool__(self) -> bool:
+        raise refusal("bool()")
+
+    def __len__(self) -> int:
+        return self.whole[0]
+
+    def __repr__(self, **options: Any) -> str:
+        names = {COO: ("indices",), CSR: ("crow_indices", "col_indices"), CSC: ("ccol_indices", "row_indices")}[
+            self.form
+        ]
+        parts = [self.places] if self.form == COO else [self.starts, self.places]
+        shown = [*zip(names, parts, strict=True), ("values", self.entries)]
+        lines = []
+        for name, part in shown:
+            head = f"tensor({name}=tensor("
+            lines.append("       " + printing.format_tensor(arrays.to_numpy(part.array), prefix=head)[len("tensor(") :])
+        told: dict[str, Any] = {"size": tuple(self.whole), "nnz": self._nnz()}
+        told["dtype"] = printing.dtype_suffix(self.dtype, self.entries.numel())
+        told["device"] = None if self.device.type == "cpu" else f"'{self.device}'"
+        told["layout"] = self.layout
+        told["grad_fn"] = self.entries.node
+        told["requires_grad"] = True if self.entries._requires_grad and self.entries.node is None else None
+        text = "tensor(" + ",\n".join(lines).strip()
+        told = {name: value for name, value in told.items() if value is not None}
+        return printing.with_suffixes(text, told, 7, new_line=self.form == COO)
+
+    def __deepcopy__(self, memo: dict) -> SparseTensor:
+        if id(self) not in memo:
+            entries = self.entries.__deepcopy__(memo)
+            memo[id(self)] = self.with_entries(entries)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _make, (self.form, self.places, self.starts, self.entries, self.whole, self.coalesced)
+
+    @staticmethod
+    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
+        from dynograd.sparse.rules import run_op
+
+        return run_op(op, given)
+
+
+for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "cfloat", "cdouble"):
+
+    def _converted(self: Any, *args: Any, _name: str = _name, **kwargs: Any) -> SparseTensor:
+        return self.with_entries(getattr(self.entries, _name)(*args, **kwargs))
+
+    _converted.__name__ = _converted.__qualname__ = _name
+    setattr(SparseTensor, _name, _converted)
+
+
+def _make(form: str, places: Any, starts: Any, entries: Any, whole: tuple[int, ...], coalesced: bool) -> SparseTensor:
+    made: Any = object.__new__(SparseTensor)
+    made._meta = None
+    made.form, made.places, made.starts, made.entries = form, places, starts, entries
+    made.whole, made.coalesced, made.rows = tuple(whole), coalesced, None
+    return made
+
+
+def of_coordinates(places: Any, entries: Any, whole: Sequence[int], coalesced: bool = False) -> SparseTensor:
+    """A tensor of layout sparse_coo, unchecked."""
+    return _make(COO, places, None, entries, tuple(whole), coalesced)
+
+
+def compressed(form: str, starts: Any, places: Any, entries: Any, whole: Sequence[int]) -> SparseTensor:
+    """A matrix of layout sparse_csr or sparse_csc, unchecked."""
+    return _make(form, places, starts, entries, tuple(whole), True)

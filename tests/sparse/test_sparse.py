@@ -1,0 +1,310 @@
+"""Sparse tensors: what they are made of, ops on them, gradients of their entries; references are dense NumPy arrays."""
+
+import copy
+import pickle
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import sparse
+from dynograd.autograd import gradcheck, gradgradcheck
+
+PLACES = numpy.array([[0, 2, 2, 0, 3], [1, 0, 2, 1, 2]])  # one place twice
+VALUES = numpy.array([1.5, -2.0, 3.0, 0.25, 4.0])
+DENSE = numpy.zeros((4, 3))
+numpy.add.at(DENSE, tuple(PLACES), VALUES)
+LAYOUTS = ["sparse_coo", "sparse_csr", "sparse_csc"]
+
+
+def coo(requires_grad=False, values=VALUES):
+    return dynograd.sparse_coo_tensor(PLACES, dynograd.tensor(values), (4, 3), requires_grad=requires_grad)
+
+
+def in_layout(form, requires_grad=False):
+    made = coo().to_sparse(layout=getattr(dynograd, form))
+    return made.requires_grad_(requires_grad)
+
+
+def same(found, wanted, tolerance=1e-12):
+    if isinstance(found, sparse.SparseTensor):
+        assert tuple(found.shape) == numpy.shape(wanted)
+        found = found.to_dense()
+    numpy.testing.assert_allclose(found.detach().numpy(), wanted, rtol=tolerance, atol=tolerance)
+
+
+OTHER = numpy.random.default_rng(0).normal(size=(4, 3)) * (numpy.arange(12).reshape(4, 3) % 2)
+WIDE = numpy.random.default_rng(1).normal(size=(3, 5))
+
+
+def other(form):
+    return dynograd.tensor(OTHER).to_sparse(layout=getattr(dynograd, form))
+
+
+ON_ONE = {
+    "to_dense": (lambda x: x, DENSE),
+    "t": (lambda x: x.t(), DENSE.T),
+    "transpose": (lambda x: x.transpose(-1, 0), DENSE.T),
+    "neg": (lambda x: -x, -DENSE),
+    "times number": (lambda x: 2.5 * x, 2.5 * DENSE),
+    "by number": (lambda x: x / 4, DENSE / 4),
+    "times dense": (lambda x: x * dynograd.arange(3.0).double(), DENSE * numpy.arange(3)),
+    "by dense": (lambda x: x / dynograd.full((4, 1), 2.0).double(), DENSE / 2),
+    "relu": (lambda x: dynograd.relu(x), numpy.maximum(DENSE, 0)),
+    "sin": (lambda x: x.sin(), numpy.sin(DENSE)),
+    "power": (lambda x: x**2, DENSE**2),
+    "matmul": (lambda x: x @ dynograd.tensor(WIDE), DENSE @ WIDE),
+    "mm": (lambda x: dynograd.mm(x, dynograd.tensor(WIDE)), DENSE @ WIDE),
+    "spmm": (lambda x: dynograd.spmm(x, dynograd.tensor(WIDE)), DENSE @ WIDE),
+    "mv": (lambda x: x.mv(dynograd.tensor(WIDE[:, 0])), DENSE @ WIDE[:, 0]),
+    "addmm": (lambda x: dynograd.addmm(dynograd.ones(5).double(), x, dynograd.tensor(WIDE)), 1 + DENSE @ WIDE),
+    "sparse.addmm": (
+        lambda x: sparse.addmm(dynograd.ones(4, 5).double(), x, dynograd.tensor(WIDE), beta=2, alpha=0.5),
+        2 + DENSE @ WIDE / 2,
+    ),
+    "dense @ sparse": (lambda x: dynograd.tensor(WIDE.T[:, :3]) @ x.t(), WIDE.T @ DENSE.T),
+    "vector @ sparse": (lambda x: dynograd.tensor(OTHER[:, 0]) @ x, OTHER[:, 0] @ DENSE),
+    "sum": (lambda x: x.sum(), DENSE.sum()),
+    "sum of rows": (lambda x: sparse.sum(x, 1), DENSE.sum(1)),
+    "sum of all dims": (lambda x: sparse.sum(x, (0, 1)), DENSE.sum()),
+    "dense + sparse": (lambda x: dynograd.tensor(OTHER) + x, OTHER + DENSE),
+    "sparse - dense": (lambda x: x - dynograd.tensor(OTHER), DENSE - OTHER),
+    "index_select": (lambda x: x.index_select(0, dynograd.tensor([3, 0, 3])), DENSE[[3, 0, 3]]),
+    "index_select columns": (lambda x: x.index_select(-1, dynograd.tensor([2, 2])), DENSE[:, [2, 2]]),
+    "row": (lambda x: x[2], DENSE[2]),
+    "element": (lambda x: x[0, 1], DENSE[0, 1]),
+    "cat": (lambda x: dynograd.cat([x, x], 0), numpy.concatenate([DENSE, DENSE])),
+    "cat columns": (lambda x: dynograd.cat([x, x], 1), numpy.concatenate([DENSE, DENSE], 1)),
+    "clone": (lambda x: x.clone(), DENSE),
+    "float": (lambda x: x.float(), DENSE),
+    "coo": (lambda x: x.to_sparse_coo(), DENSE),
+    "csr": (lambda x: x.to_sparse_csr(), DENSE),
+    "csc": (lambda x: x.to_sparse_csc(), DENSE),
+    "mean of rows": (
+        lambda x: sparse.mm(x, dynograd.tensor(WIDE), "mean"),
+        numpy.stack(
+            [DENSE[0, 1] * WIDE[1], 0 * WIDE[0], (DENSE[2, 0] * WIDE[0] + DENSE[2, 2] * WIDE[2]) / 2, 4 * WIDE[2]]
+        ),
+    ),
+    "largest of rows": (
+        lambda x: sparse.mm(x, dynograd.tensor(WIDE), "amax"),
+        numpy.stack([DENSE[0, 1] * WIDE[1], 0 * WIDE[0], numpy.maximum(-2 * WIDE[0], 3 * WIDE[2]), 4 * WIDE[2]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+@pytest.mark.parametrize("name", ON_ONE)
+def test_on_one(name, form):
+    function, wanted = ON_ONE[name]
+    same(function(in_layout(form)), wanted, 1e-6 if name == "float" else 1e-12)
+
+
+ON_TWO = {
+    "add": (lambda x, y: x + y, DENSE + OTHER),
+    "sub": (lambda x, y: x - y, DENSE - OTHER),
+    "mul": (lambda x, y: x * y, DENSE * OTHER),
+    "matmul": (lambda x, y: x @ y.t(), DENSE @ OTHER.T),
+}
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+@pytest.mark.parametrize("name", ON_TWO)
+def test_on_two(name, form):
+    function, wanted = ON_TWO[name]
+    found = function(in_layout(form), other(form))
+    assert isinstance(found, sparse.SparseTensor)
+    same(found, wanted)
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+@pytest.mark.parametrize("name", [name for name in ON_ONE if name not in ("float", "largest of rows")])
+def test_gradients_of_entries(name, form):
+    function = ON_ONE[name][0]
+    base = in_layout(form)
+
+    def dense_result(entries):
+        found = function(base.with_entries(entries))
+        return found.to_dense() if isinstance(found, sparse.SparseTensor) else found
+
+    entries = base.entries.clone().requires_grad_()
+    assert gradcheck(dense_result, (entries,))
+    assert gradgradcheck(dense_result, (entries,))
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+def test_gradients_of_both_factors(form):
+    base = in_layout(form)
+
+    def product(entries, dense):
+        return base.with_entries(entries) @ dense
+
+    inputs = (base.entries.clone().requires_grad_(), dynograd.tensor(WIDE).requires_grad_())
+    assert gradcheck(product, inputs) and gradgradcheck(product, inputs)
+
+
+def test_leaves_have_sparse_gradients():
+    x = coo(requires_grad=True)
+    assert x.is_leaf and x.requires_grad
+    (x @ dynograd.tensor(WIDE)).sum().backward()
+    assert x.grad.layout is dynograd.sparse_coo and x.grad.shape == x.shape
+    rows = WIDE.sum(1)
+    numpy.testing.assert_allclose(x.grad._values().numpy(), rows[PLACES[1]])
+
+
+def test_the_users_values_stay_as_they_are():
+    values = dynograd.tensor(VALUES)
+    made = dynograd.sparse_coo_tensor(PLACES, values, (4, 3), requires_grad=True)
+    assert made.requires_grad and not values.requires_grad
+
+
+def test_gradients_reach_values_and_dense_tensors():
+    values = dynograd.tensor(VALUES, requires_grad=True)
+    dynograd.sparse_coo_tensor(PLACES, values, (4, 3)).to_dense().pow(2).sum().backward()
+    numpy.testing.assert_allclose(values.grad.numpy(), 2 * DENSE[tuple(PLACES)])
+    dense = dynograd.tensor(DENSE, requires_grad=True)
+    (dense.to_sparse() * 3).coalesce().values().sum().backward()
+    numpy.testing.assert_array_equal(dense.grad.numpy(), 3.0 * (DENSE != 0))
+
+
+def test_hybrid_tensors_have_whole_dims():
+    rows = dynograd.tensor(numpy.arange(6.0).reshape(3, 2))
+    x = dynograd.sparse_coo_tensor([[3, 0, 3]], rows, (5, 2))
+    wanted = numpy.zeros((5, 2))
+    numpy.add.at(wanted, [3, 0, 3], rows.numpy())
+    assert (x.sparse_dim(), x.dense_dim(), x._nnz()) == (1, 1, 3)
+    same(x, wanted)
+    same(x.coalesce(), wanted)
+    same(sparse.sum(x, 1), wanted.sum(1))
+    same(sparse.sum(x, 0), wanted.sum(0))
+    same(dynograd.tensor(wanted).to_sparse(1), wanted)
+    assert dynograd.tensor(wanted).to_sparse(1)._nnz() == 2
+    same(x[3], wanted[3])
+
+
+def test_softmax_counts_entries_alone():
+    x = coo()
+    shifted = numpy.where(DENSE != 0, DENSE, -numpy.inf)
+    with numpy.errstate(invalid="ignore"):
+        powers = numpy.nan_to_num(numpy.exp(shifted - shifted.max(1, keepdims=True)))
+    wanted = powers / numpy.maximum(powers.sum(1, keepdims=True), 1e-300)
+    same(sparse.softmax(x, 1), wanted)
+    same(sparse.log_softmax(x, 1), numpy.where(DENSE != 0, numpy.log(numpy.where(wanted > 0, wanted, 1)), 0))
+
+
+def test_sampled_products():
+    one, two = numpy.random.default_rng(2).normal(size=(2, 4, 3))
+    x = in_layout("sparse_csr")
+    found = sparse.sampled_addmm(x, dynograd.tensor(one), dynograd.tensor(two[:3]), beta=0.5, alpha=2.0)
+    same(found, numpy.where(DENSE != 0, DENSE * 0.5 + 2 * one @ two[:3], 0))
+
+
+def test_masks_and_diagonals():
+    same(dynograd.tensor(OTHER).sparse_mask(coo()), numpy.where(DENSE != 0, OTHER, 0))
+    same(other("sparse_coo").sparse_mask(coo()), numpy.where(DENSE != 0, OTHER, 0))
+    found = sparse.spdiags(dynograd.tensor([[1.0, 2, 3], [4, 5, 6]]), dynograd.tensor([0, -1]), (3, 3))
+    same(found, numpy.array([[1.0, 0, 0], [4, 2, 0], [0, 5, 3]]))
+
+
+def test_written_in_place():
+    x = coo()
+    x.mul_(2).add_(other("sparse_coo"))
+    same(x, 2 * DENSE + OTHER)
+    assert x.zero_()._nnz() == 0
+    same(x, 0 * DENSE)
+
+
+def test_parts():
+    x = coo()
+    assert not x.is_coalesced() and x.is_sparse and not x.is_sparse_csr and x._nnz() == 5
+    whole = x.coalesce()
+    assert whole.is_coalesced() and whole.coalesce() is whole
+    assert whole.indices().tolist() == [[0, 2, 2, 3], [1, 0, 2, 2]]
+    assert whole.values().tolist() == [1.75, -2.0, 3.0, 4.0]
+    csr = x.to_sparse_csr()
+    assert csr.crow_indices().tolist() == [0, 1, 1, 3, 4] and csr.col_indices().tolist() == [1, 0, 2, 2]
+    csc = x.to_sparse_csc()
+    assert csc.ccol_indices().tolist() == [0, 1, 2, 4] and csc.row_indices().tolist() == [2, 0, 2, 3]
+    assert x.size() == (4, 3) and x.numel() == 12 and x.dim() == 2 and len(x) == 4 and x.dtype is dynograd.float64
+
+
+def test_copies():
+    for form in LAYOUTS:
+        x = in_layout(form)
+        for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
+            assert made.layout is x.layout
+            same(made, DENSE)
+
+
+def test_printed():
+    assert repr(coo().coalesce().float()) == (
+        "tensor(indices=tensor([[0, 2, 2, 3],\n"
+        "                       [1, 0, 2, 2]]),\n"
+        "       values=tensor([ 1.7500, -2.0000,  3.0000,  4.0000]),\n"
+        "       size=(4, 3), nnz=4, layout=dynograd.sparse_coo)"
+    )
+
+
+def test_old_names():
+    x = sparse.FloatTensor(dynograd.tensor(PLACES), dynograd.tensor(VALUES), dynograd.Size([4, 3]))
+    assert x.dtype is dynograd.float32
+    same(x, DENSE, 1e-6)
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+def test_nothing_in_it(form):
+    x = dynograd.zeros(3, 2).to_sparse(layout=getattr(dynograd, form))
+    assert x._nnz() == 0
+    same(x, numpy.zeros((3, 2)))
+    same(x @ dynograd.ones(2, 4), numpy.zeros((3, 4)))
+    same(x + x, numpy.zeros((3, 2)))
+    same(x @ x.t(), numpy.zeros((3, 3)))
+
+
+def test_empty_by_size():
+    same(dynograd.sparse_coo_tensor((2, 3)), numpy.zeros((2, 3)))
+    assert tuple(dynograd.sparse_coo_tensor([[0, 4]], [1.0, 2.0]).shape) == (5,)
+
+
+make = dynograd.sparse_coo_tensor
+csr = dynograd.sparse_csr_tensor
+ERRORS = [
+    (lambda: make([[0, 5]], [1.0, 2.0], (3,)), IndexError, "dim 0, size is 3 but found index 5"),
+    (lambda: make([[0, -1]], [1.0, 2.0], (3,)), IndexError, "negative index -1"),
+    (lambda: make([[0, 1]], [1.0], (3,)), ValueError, r"indices of shape \(1, 2\) have 2.*\(1,\) have 1"),
+    (lambda: make([0, 1], [1.0, 2.0], (3,)), ValueError, r"indices must be a matrix.*\(2,\)"),
+    (lambda: make([[0, 1]], [1.0, 2.0], (3, 4)), ValueError, r"sparse_dim \(1\) \+ dense_dim \(0\).*\(3, 4\)"),
+    (lambda: make([[0.5]], [1.0], (3,)), TypeError, "indices must be integers, got dynograd.float32"),
+    (lambda: make([[0]], [1.0], (-3,)), ValueError, "sizes cannot be negative"),
+    (lambda: csr([0, 2, 1], [0, 1], [1.0, 2.0], (2, 2)), ValueError, "never fall"),
+    (lambda: csr([0, 1], [3], [1.0], (1, 2)), IndexError, "size is 2 but found index 3"),
+    (lambda: csr([0, 1], [0], [1.0], (2, 2)), ValueError, r"2 compressed indices do not fit size \(2, 2\)"),
+    (lambda: csr([0, 1], [0], [1.0, 2.0], (1, 2)), ValueError, "1 plain indices do not fit 2 values"),
+    (lambda: dynograd.ones(2, 2).to_sparse(layout="sparse_bsr"), ValueError, "sparse_bsr is none of.*use sparse_csr"),
+    (lambda: coo().exp(), TypeError, "exp: a sparse tensor has no memory.*to_dense"),
+    (lambda: coo().view(12), TypeError, "view: a sparse tensor"),
+    (lambda: coo().numpy(), TypeError, r"numpy\(\): a sparse tensor"),
+    (lambda: coo() + 1, TypeError, "add of a number to a sparse tensor"),
+    (lambda: coo() / coo(), TypeError, "div by a sparse tensor"),
+    (lambda: coo() @ dynograd.ones(4, 2).double(), ValueError, r"cannot be multiplied \(4x3 and 4x2\)"),
+    (lambda: coo() @ dynograd.ones(3, 2), TypeError, "same dtype, got float64 and float32"),
+    (lambda: coo() + make([[0]], [1.0], (5,)), ValueError, r"shapes \(4, 3\) and \(5,\)"),
+    (lambda: coo().indices(), RuntimeError, "uncoalesced tensor, please call .coalesce"),
+    (lambda: coo().crow_indices(), RuntimeError, "expected a tensor of layout dynograd.sparse_csr"),
+    (lambda: coo().stride(), RuntimeError, "do not have strides"),
+    (lambda: coo()[1:3], TypeError, "indexing with anything but integers"),
+    (lambda: coo()[9], IndexError, "index 9 is out of range for dim 0 of size 4"),
+    (
+        lambda: sparse.mm(coo(), dynograd.ones(3, 2).double(), "max"),
+        ValueError,
+        "one of sum, mean, amax, amin, got 'max'",
+    ),
+    (lambda: sparse.sum(dynograd.ones(2)), TypeError, "expected a sparse tensor, got Tensor"),
+    (lambda: dynograd.ones(4, 3).sparse_mask(dynograd.ones(4, 3)), TypeError, "mask is a sparse tensor, got Tensor"),
+]
+
+
+@pytest.mark.parametrize(("function", "kind", "words"), ERRORS, ids=range(len(ERRORS)))
+def test_errors(function, kind, words):
+    with pytest.raises(kind, match=words):
+        function()
