@@ -425,6 +425,7 @@ def arange(
 
 
 def linspace(
+    check_sizes("arange", (count,))
     start: Any,
     end: Any,
     steps: int,

@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import CudaArray, ndarray
+from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.packing import Packed, map_saved
@@ -42,6 +42,8 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         other = _other_write(target, result, who, write_result)
         if other is not None:
             return other
+    if 0 in target.array.strides and who not in REPEATED:
+        refuse_repeats(who, target.array)
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
             result = result.reshape(())  # type: ignore[attr-defined]
@@ -94,6 +96,27 @@ def check_writable(target: Tensor, who: str) -> None:
                 f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
                 f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
             )
+
+
+def refuse_repeats(who: str, array: Any) -> None:
+    """Raises for memory that stands at several indices: what would be written last is not defined."""
+    if 0 in array.strides and storages.repeats(array):
+        raise InplaceError(
+            f"{who}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
+            f"(shape {tuple(array.shape)}, strides {arrays.strides_in_elements(array)}). Please clone() the tensor before performing the "
+            f"operation."
+        )
+
+
+def refuse_overlap(who: str, target: Any, operand: Any) -> None:
+    """Raises where an operand lies partly in the memory that is written: an element may be overwritten before it is read."""
+    if storages.overlap_partly(target, operand):
+        raise InplaceError(
+            f"{who}: unsupported operation: some elements of the input tensor (shape {tuple(operand.shape)}, storage offset "
+            f"{arrays.offset_in_elements(operand)}) and the written-to tensor (shape {tuple(target.shape)}, storage offset "
+            f"{arrays.offset_in_elements(target)}) refer to a single memory location. Please clone() the tensor before performing the "
+            f"operation."
+        )
 
 
 def _keep_old_values(target: Tensor, result: Tensor) -> None:
@@ -212,6 +235,10 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         if other is not None:
             return other
     shape = target.array.shape
+    if 0 in target.array.strides and who not in REPEATED:
+        refuse_repeats(who, target.array)
+    if source.array is not target.array and (source.array.base is not None or target.array.base is not None):
+        refuse_overlap(who, target.array, source.array)
     if source.array.shape != shape:
         extra = source.array.ndim - len(shape)
         try:
@@ -310,10 +337,16 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     for one in index if type(index) is tuple else (index,):
         if type(one) is not int and not (type(one) is slice and one.step is None):
             return False
+    if self.array.base is not None and 0 in self.array.strides:
+        return False
     if type(value) in TENSORS:
         if value._requires_grad or value.array.dtype != self.array.dtype:
             return False
         value = value.array
+        if (value.base is not None or self.array.base is not None) and arrays.base_of(value) is arrays.base_of(
+            self.array
+        ):
+            return False
     elif type(value) is not int and type(value) is not float:
         return False
     try:
@@ -338,6 +371,7 @@ def inplace_form(entry: Op, name: str) -> Any:
     who = name + "_"
     op = registry.get(name)
     direct = _direct_form(op, entry)
+    elementwise = op is not None and op.kind == "elementwise"
     quick: Any = None
 
     @functools.wraps(function)
@@ -347,11 +381,21 @@ def inplace_form(entry: Op, name: str) -> Any:
             if quick is None:
                 quick = _quick_form(op, self.array)
             array = self.array
+            if array.base is not None and 0 in array.strides:
+                refuse_repeats(who, array)
             if quick(array, args, kwargs) or direct(array, args, kwargs):
                 meta = self._meta
                 if meta is None or not meta.silent:
                     stamp(array)
                 return self
+        if type(self) in TENSORS:
+            array = self.array
+            if 0 in array.strides and who not in REPEATED:
+                refuse_repeats(who, array)
+            if elementwise:
+                for one in args:
+                    if type(one) in TENSORS and (one.array.base is not None or array.base is not None):
+                        refuse_overlap(who, array, one.array)
         if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
             # tangents are computed with the old values, which their history must keep
             old = copied(self)
@@ -387,6 +431,8 @@ def _quick_pair(op: Any, fast: Any, least: int) -> Any:
                 operand = other.array
                 if operand.dtype is not kind or operand.shape != array.shape or (other._requires_grad and MODES.grad):
                     return False
+                if operand is not array and (operand.base is not None or array.base is not None):
+                    refuse_overlap(f"{op.name}_", array, operand)
             elif type(other) is float or type(other) is int:
                 operand = (scalars32 if kind is F32 else scalars64).get(other)
                 if operand is None:
@@ -432,6 +478,8 @@ def _quick_flat(op: Any, functions: Any) -> Any:
                 return False
             other = one.array
             if other.dtype is not kind or other.shape != shape:
+                return False
+            if other is not array and (other.base is not None or array.base is not None):
                 return False
             operands.append(other)
         known = scalars32 if kind is F32 else scalars64
@@ -496,6 +544,8 @@ def _direct_form(op: Op | None, face: Op) -> Any:
                 other = one.array
                 if other.dtype is not kind or (one._requires_grad and MODES.grad):
                     return False
+                if other is not array and (other.base is not None or array.base is not None):
+                    refuse_overlap(f"{op.name}_", array, other)
                 if other.shape != array.shape and other.ndim and not _stretches(other.shape, array.shape):
                     return False
             elif type(one) in (int, float) and (on_gpu or kind.itemsize > 2):
@@ -558,6 +608,8 @@ def reshaping_form(function: Any, who: str) -> Any:
     return method
 
 
+# What fills with one value may write an element several times.
+REPEATED = frozenset({"zero_", "fill_", "masked_fill_", "index_fill_", "index_put_"})
 _RESHAPING = ("squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())

@@ -17,8 +17,8 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
-from dynograd.errors import DeviceError, DtypeError, GradientError, InplaceError
-from dynograd.inplace import FACES, write_result
+from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.inplace import FACES, refuse_overlap, refuse_repeats, write_result
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array, scalars32, scalars64
@@ -238,16 +238,6 @@ def out_dtype(dtype: Any, out: Any) -> Any:
     return out.dtype if dtype is None and isinstance(out, Tensor) else dtype
 
 
-def refuse_repeats(who: str, array: Any) -> None:
-    """Raises for memory that stands at several indices: what would be written last is not defined."""
-    if 0 in array.strides and storages.repeats(array):
-        raise InplaceError(
-            f"{who}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
-            f"(shape {tuple(array.shape)}, strides {arrays.strides_in_elements(array)}). Please clone() the tensor before performing the "
-            f"operation."
-        )
-
-
 def _outside() -> int:
     """How many frames up the caller's own code is."""
     level, frame = 1, sys._getframe(1)
@@ -316,6 +306,9 @@ def _straight_form(face: Op) -> Any:
             kind = arrayed[0].dtype
         if not arrayed or any([one.dtype is not kind for one in arrayed]):
             return False
+        for one in arrayed:
+            if one is not target and (one.base is not None or target.base is not None):
+                refuse_overlap(op.name, target, one)
         shapes = {one.shape for one in arrayed}
         if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
             return False
@@ -354,6 +347,8 @@ def _quick_form(found: Any, places: list[int], face: Op, compares: bool) -> Any:
         if type(one) not in TENSORS or not target.flags.c_contiguous:
             return False
         first = one.array
+        if target.base is not None and first is not target:
+            return False
         wants = one._requires_grad or out._requires_grad
         if first.dtype is not kind or first.shape != target.shape:
             return False

@@ -11,6 +11,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.inplace import copy_, refuse_repeats
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, initial_seed, manual_seed, seed
@@ -389,8 +390,8 @@ def multinomial(
 
 
 def _fill(self: Tensor, array: Any, who: str) -> Tensor:
-    from dynograd.inplace import copy_
-
+    if 0 in self.array.strides:
+        refuse_repeats(who, self.array)
     if not self._requires_grad:
         arrays.write(self.array, array)
         if self._meta is None or not self._meta.silent:

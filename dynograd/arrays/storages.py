@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy
 
+from dynograd import arrays
 from dynograd.arrays import CudaArray, buffers, cuda_arrays
 
-__all__ = ["bytes_of", "is_shared", "placed", "renewed", "repeats", "row_major", "shared_bytes"]
+__all__ = ["bytes_of", "is_shared", "overlap_partly", "placed", "renewed", "repeats", "row_major", "shared_bytes"]
 
 _BYTE = numpy.dtype(numpy.uint8)
 
@@ -93,3 +94,22 @@ def repeats(array: Any) -> bool:
         and array.size > 1
         and any([step == 0 and size > 1 for size, step in zip(array.shape, array.strides)])
     )
+
+
+def overlap_partly(one: Any, other: Any) -> bool:
+    """Whether the two share some elements, or all of them in another order; only arrays without gaps are told apart so."""
+    if one is other or not (one.size and other.size) or arrays.base_of(one) is not arrays.base_of(other):
+        return False
+    first, second = arrays.address_of(one), arrays.address_of(other)
+    if first == second and one.strides == other.strides and one.shape == other.shape and one.dtype == other.dtype:
+        return False
+    return first < second + other.nbytes and second < first + one.nbytes and _without_gaps(one) and _without_gaps(other)
+
+
+def _without_gaps(array: Any) -> bool:
+    expected = array.dtype.itemsize
+    for step, size in sorted([(step, size) for size, step in zip(array.shape, array.strides) if size > 1]):
+        if step != expected:
+            return False
+        expected *= size
+    return True

@@ -8,11 +8,11 @@ import numpy
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, as_result, ndarray, quietly
-from dynograd.errors import DtypeError
+from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.shared import F32
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
-from dynograd.shapes import broadcast_error, broadcast_shapes
+from dynograd.shapes import broadcast_shapes, check_sizes
 
 scalars32: dict[Any, Any] = {}
 scalars64: dict[Any, Any] = {}
@@ -60,9 +60,9 @@ def describe(operand: Any) -> Any:
 def broadcast_failure(op: Op, operands: tuple, error: Exception) -> Exception:
     shapes = [operand.shape for operand in operands]
     try:
-        broadcast_shapes(op.name, *shapes)
-    except ValueError:
-        return broadcast_error(op.name, *shapes)
+        check_sizes(op.name, broadcast_shapes(op.name, *shapes))
+    except ShapeError as found:
+        return found
     return error
 
 
@@ -74,7 +74,7 @@ def slow_of(op: Op) -> Any:
             if type(operand) is CudaArray:
                 return kernel("elementwise", op.name, operand)(*operands, *statics)
         shapes = [operand.shape for operand in operands if hasattr(operand, "shape")]
-        shape = broadcast_shapes(op.name, *shapes)
+        shape = check_sizes(op.name, broadcast_shapes(op.name, *shapes))
         kind = dtypes.result_dtype(*(operands[1:] if op.promote == "select" else operands))
         if op.promote == "float" and kind.category < dtypes.FLOATING:
             kind = dtypes.get_default_dtype()

@@ -8,7 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
-from dynograd.shapes import as_shape, broadcast_error, broadcast_shapes
+from dynograd.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
 
@@ -96,7 +96,7 @@ def expand(input: Any, *sizes: Any) -> Any:
             full.append(size)
         else:
             raise _expand_error(shape, wanted, position)
-    return stretch(input, tuple(full))
+    return stretch(input, check_sizes("expand", tuple(full)))
 
 
 def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:

@@ -10,7 +10,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import ravel, reshaped, transpose
-from dynograd.shapes import as_shape, normalize_dim, normalize_dims
+from dynograd.shapes import as_shape, check_sizes, normalize_dim, normalize_dims
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -155,7 +155,9 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
         )
     if min(counts, default=0) < 0:
         raise ShapeError(f"repeat: repeats must not be negative, got {counts}.")
-    return repeated(reshaped(input, (*(1,) * lead, *input.shape)) if lead else input, counts)
+    padded = (*(1,) * lead, *input.shape)
+    check_sizes("repeat", tuple([size * count for size, count in zip(padded, counts)]))
+    return repeated(reshaped(input, padded) if lead else input, counts)
 
 
 @composed(method=True)
