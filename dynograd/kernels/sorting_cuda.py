@@ -67,7 +67,7 @@ def kth(input: CudaArray, k: int, dim: int, keepdim: bool, rule: int) -> tuple[C
     index = cuda_arrays.empty(values.shape, _INT64, device)
     kind = _kind(rows.dtype)
     if count and _FEW < size <= _ROW_OF_BLOCK:
-        threads = _threads(selection.MOST)
+        threads = _threads(selection.THREADS)
         selection.kth_of_rows[rows.itemsize]((count,), threads, bits(rows), bits(values), index, size, k, rule, kind)
     elif count:
         ordered, order = _sorted(rows, False, True)
@@ -193,7 +193,7 @@ def _top(rows: CudaArray, k: int, largest: bool, ordered: bool) -> tuple[CudaArr
         best = cuda_arrays.empty((count, segments * k), rows.dtype, device)
         best_places = cuda_arrays.empty(best.shape, _INT32, device)
         selection.select_rows[item](
-            (count * segments,), _threads(selection.MOST), bits(given), places, bits(best), best_places, left, segments, k,
+            (count * segments,), _threads(selection.THREADS), bits(given), places, bits(best), best_places, left, segments, k,
             kind, largest, not first,
         )  # fmt: skip
         given, places, left, first = best, best_places, segments * k, False

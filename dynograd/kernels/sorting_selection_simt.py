@@ -12,9 +12,10 @@ from numba import cuda, int32, int64, uint32
 from dynograd.kernels.launching_cuda import simt_kernel
 from dynograd.kernels.sorting_keys_simt import ALL_LANES, KEYS, key_of, lanes_alike, sums_of_digits
 
-__all__ = ["MOST", "kth_of_rows", "kth_of_sorted", "select_rows"]
+__all__ = ["MOST", "THREADS", "kth_of_rows", "kth_of_sorted", "select_rows"]
 
-MOST = 512  # threads of a block
+THREADS = 512  # of a block
+MOST = 1024  # threads that there is machine code for: with 512 ptxas spares registers so much that it spills two
 
 
 def _finder(size: int) -> Any:
