@@ -1,6 +1,7 @@
 """Elementwise kernels by op name, on NumPy arrays of one dtype: `name(input, ..., *statics)`.
 
-Where NumPy has the ufunc, that is the kernel. Half types come here as float32, integers as floats where the result is one.
+Where NumPy has the ufunc, that is the kernel; rare ones are made from formulas. Half types come here as float32, integers as floats where the
+result is one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,18 @@ import numpy
 
 from dynograd.kernels.activations_cpu import *  # noqa: F403
 from dynograd.kernels.special_functions_cpu import *  # noqa: F403
-from dynograd.kernels.ufuncs import COMPOSED, FLAT, SMALL, number, select
+from dynograd.kernels.ufuncs import COMPOSED, FLAT, SMALL, number, of_table, select
 from dynograd.kernels.ufuncs import gate as gate
+
+
+def __getattr__(name: str) -> Any:
+    """What has no kernel by name is made from its formula in the table of ops, when it is first called."""
+    found = None if name.startswith("__") else of_table(name)
+    if found is None:
+        raise AttributeError(name)
+    globals()[name] = found
+    return found
+
 
 add = numpy.add
 sub = numpy.subtract
@@ -20,7 +31,12 @@ mul = numpy.multiply
 div = numpy.true_divide
 neg = numpy.negative
 abs = numpy.absolute
-conj = numpy.conjugate
+
+
+def conj(input: Any) -> Any:
+    return input.copy() if input.dtype.kind == "b" else numpy.conjugate(input)
+
+
 maximum = numpy.maximum
 minimum = numpy.minimum
 fmax = numpy.fmax

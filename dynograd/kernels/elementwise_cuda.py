@@ -97,6 +97,8 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
     kind, inner = _kinds(name, promote, operands)
     if kind.kind == "c":
         return _complex(name, kind, operands, statics)
+    if loop.functions & _HOST_ONLY:
+        return _by_host(name, [_in(one, inner) for one in operands], statics).astype(kind, copy=False)
     if kind is _BOOL and name == "bitwise_not":
         return compute("logical_not", arguments)
     ready = _ready(name, operands)
@@ -116,7 +118,14 @@ def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> A
         shape = broadcast_shapes(name, *[one.shape for one in arrays])
         parts = [part for one in operands for part in _parts(one, kind)]
         return complexes_cuda.from_parts(*[part.broadcast_to(shape) for part in arithmetic(*parts)])
-    ready = [one.astype(kind, copy=False) if type(one) is CudaArray else kind.type(one) for one in operands]
+    return _by_host(name, [_in(one, kind) for one in operands], statics)
+
+
+def _in(operand: Any, kind: Any) -> Any:
+    return operand.astype(kind, copy=False) if type(operand) is CudaArray else numpy.asarray(operand, kind)
+
+
+def _by_host(name: str, operands: list[Any], statics: tuple[Any, ...]) -> Any:
     call = _on_host.get(name)
     if call is None:
         call = _on_host[name] = through_host(name, kernels.kernel("elementwise", name, 0))
@@ -124,6 +133,8 @@ def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> A
 
 
 _on_host: dict[str, Any] = {}
+# Functions whose loops end where values tell: written for the CPU alone.
+_HOST_ONLY = frozenset({"igamma", "igammac"})
 
 
 def _parts(operand: Any, kind: Any) -> tuple[Any, Any]:
@@ -146,6 +157,8 @@ def into(name: str, operands: list[Any], statics: tuple[Any, ...], target: Any =
         if one is not target and may_overlap(one, target):
             return False
     loop = entry_of(name).loop
+    if loop.functions & _HOST_ONLY:
+        return False
     loop(_ready(name, operands), statics, [target.dtype], compute_type(target.dtype), [target])
     return True
 
@@ -183,7 +196,7 @@ def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
     table = kernels.op_formulas[0]
     for name in table.names():
         for told, title in ((table.forward(name), name), (table.backward(name), f"{name}_backward")):
-            if told is None or "conj" in formulas.functions_in(*told[2]):
+            if told is None or formulas.functions_in(*told[2]) & {"conj", *_HOST_ONLY}:
                 continue
             operands, statics, trees, truths, promote = told
             loop = CudaLoop(title, operands, statics, trees, truths)

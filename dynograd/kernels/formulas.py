@@ -25,6 +25,10 @@ Vocabulary (what a backend must offer, with these meanings):
     normal_pdf(x)            exp(-x * x / 2) / sqrt(2 pi)
     normal_gate(x)           x * normal_cdf(x); in float32 the error of the cdf may be a rounding of 0.5, as of (1 + erf) / 2
     normal_gate_slope(x)     normal_cdf(x) + x * normal_pdf(x), its derivative, with an error like that
+    zeta(x, q)               the sum of (q + k) ** -x over k = 0, 1, ...
+    igamma(a, x) igammac(a, x)   the regularized incomplete gamma functions, lower and upper
+    chebyshev(x, n, slope, offset)   p(0) = 1, p(1) = slope x + offset, p(k + 1) = 2 x p(k) - p(k - 1); the n-th one, as these:
+    hermite(x, n, scale) laguerre(x, n) legendre(x, n)
     erfinv lgamma digamma polygamma(x, n) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc
     round(x)                 to the nearest whole number, halves to even
     abs(x)  sign(x)          sign is 0 for NaN

@@ -6,7 +6,7 @@ import triton.language as tl
 from dynograd.kernels.exponentials_triton import log1p
 from dynograd.kernels.numbers_triton import signbit
 
-__all__ = ["digamma", "lgamma", "polygamma"]
+__all__ = ["digamma", "lgamma", "polygamma", "zeta"]
 
 
 @triton.jit
@@ -115,11 +115,16 @@ def polygamma(x, n):
 @triton.jit
 def _zeta(s, q):
     """Sum of (q + k)^-s over k >= 0 for q > 0, by Euler and Maclaurin after the first terms."""
+    enough = tl.where(s > 2.0, s + 10.0, 12.0)
+    wanted = enough - q
+    # After 48 terms either the sum is complete, or what would follow is too small to count.
+    terms = tl.max(tl.where(wanted > 0.0, tl.minimum(wanted + 1.0, 48.0), 0.0).to(tl.int32))
     total = q * 0.0
-    for _ in range(12):
-        low = q < 12.0
+    for _ in range(0, terms):
+        low = q < enough
         total = tl.where(low, total + tl.exp2(-s * tl.log2(q)), total)
         q = tl.where(low, q + 1.0, q)
+    summed = total
     last = tl.exp2(-s * tl.log2(q))
     total += last * q / (s - 1.0) + 0.5 * last
     over = 1.0 / (q * q)
@@ -138,7 +143,28 @@ def _zeta(s, q):
     factor *= (s + 11.0) * (s + 12.0) * over
     total += factor * 1.3382536530684679e-11
     factor *= (s + 13.0) * (s + 14.0) * over
-    return total + factor * -3.3896802963225827e-13
+    return tl.where(q < enough, summed, total + factor * -3.3896802963225827e-13)
+
+
+@triton.jit
+def _whole_zeta(s, q, even):
+    """For whole s, q of either sign: the terms below 0 are, mirrored, a difference of two such sums."""
+    negative = q < 0
+    rest = tl.where(negative, q - tl.floor(q), 0.5)
+    mirrored = _zeta(s, 1.0 - rest) - _zeta(s, tl.where(negative, 1.0 - q, 0.5))
+    return _zeta(s, tl.where(negative, rest, q)) + tl.where(even, mirrored, -mirrored) * negative.to(tl.float64)
+
+
+@triton.jit
+def zeta(x, q):
+    """The sum of (q + k)**-x over k = 0, 1, ...: infinite at x = 1 and at whole q up to 0, NaN for x below 1."""
+    s, place = x.to(tl.float64) + q * 0.0, q.to(tl.float64) + x * 0.0
+    whole = tl.floor(s) == s
+    value = _whole_zeta(tl.where(s > 1.0, s, 2.0), place, tl.floor(s * 0.5) * 2.0 == s)
+    value = tl.where(place == float("inf"), 0.0, tl.where((place < 0) & (whole == 0), float("nan"), value))
+    value = tl.where((place <= 0) & (place == tl.floor(place)), float("inf"), value)
+    value = tl.where(s > 1.0, value, tl.where(s == 1.0, float("inf"), float("nan")))
+    return tl.where(place == place, value, float("nan")).to(x.dtype)
 
 
 @triton.jit
@@ -147,11 +173,7 @@ def _polygamma(n, x):
     odd = tl.floor(n * 0.5) * 2.0 != n
     factor = tl.where(odd, tl.exp(_lgamma(s)), -tl.exp(_lgamma(s)))
     down = tl.floor(x)
-    negative = x < 0
-    rest = tl.where(negative, x - down, 0.5)
-    # the terms below 0 are, mirrored, a difference of two such sums
-    mirrored = _zeta(s, 1.0 - rest) - _zeta(s, tl.where(negative, 1.0 - x, 0.5))
-    value = _zeta(s, tl.where(negative, rest, x)) + tl.where(odd, mirrored, -mirrored) * negative.to(tl.float64)
+    value = _whole_zeta(s, x, odd)
     value = tl.where((x <= 0) & (x == down), float("inf"), value)
     value = tl.where(x == float("inf"), 0.0, tl.where((x != x) | (x == -float("inf")), float("nan"), value))
     return factor * value

@@ -19,20 +19,38 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from dynograd.kernels import formulas, logarithms_numba, math_numba, normal_numba, quotients_numba, special_numba
+from dynograd.kernels import (
+    formulas,
+    incomplete_gammas_numba,
+    logarithms_numba,
+    math_numba,
+    normal_numba,
+    polynomials_numba,
+    quotients_numba,
+    special_numba,
+)
 from dynograd.kernels.compiling_numba import REASSOCIATED, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_numba import to_numba
 
 __all__ = ["row_kernel", "ufunc"]
 
-_FUNCTIONS = (math_numba, logarithms_numba, normal_numba, special_numba, quotients_numba)
+_FUNCTIONS = (
+    math_numba,
+    logarithms_numba,
+    normal_numba,
+    special_numba,
+    quotients_numba,
+    incomplete_gammas_numba,
+    polynomials_numba,
+)
 _NAMES: dict[str, Any] = {name: getattr(module, name) for module in _FUNCTIONS for name in module.__all__}
 _NAMES |= {"sin": np.sin, "cos": np.cos}
 _NAMES |= {"np": np, "carray": carray, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 _NAMES |= {"copysign": np.copysign}
 _KEY = _stamp_of(logarithms_numba.log) + _stamp_of(normal_numba.erf)  # each with that of math_numba
 _KEY += _stamp_of(special_numba.lgamma) + _stamp_of(quotients_numba.mod)
+_KEY += _stamp_of(incomplete_gammas_numba.igamma) + _stamp_of(polynomials_numba.hermite)
 
 
 def row_kernel(

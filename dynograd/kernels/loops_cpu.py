@@ -42,7 +42,9 @@ _VECTOR = frozenset(
     "exp exp2 expm1 log log2 log10 log1p log1pexp tanh erf sigmoid "
     "normal_cdf normal_pdf normal_gate normal_gate_slope".split()
 )
-_SCALAR = frozenset("erfc erfinv lgamma digamma polygamma".split())
+_SCALAR = frozenset(
+    "erfc erfinv lgamma digamma polygamma zeta igamma igammac chebyshev hermite laguerre legendre".split()
+)
 # Of float64 by libm, in parts on all threads: NumPy has no vector code for them either.
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())
 # Of float32 where `quotients_fit`.

@@ -27,7 +27,7 @@ __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
 _BLOCK = 1024
 # Long series in float64: more than one element for a thread does not fit its registers.
-_HEAVY = frozenset({"lgamma", "digamma", "polygamma"})
+_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "zeta"})
 _HEAVY_BLOCK = 128
 _MOST_DIMS = 6
 _TRITON = {
@@ -85,7 +85,8 @@ class CudaLoop:
     ) -> None:
         self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
         self.trees = tuple(formulas.simplify(tree) for tree in trees)
-        self._block = _HEAVY_BLOCK if formulas.functions_in(*self.trees) & _HEAVY else _BLOCK
+        self.functions = formulas.functions_in(*self.trees)
+        self._block = _HEAVY_BLOCK if self.functions & _HEAVY else _BLOCK
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._kernels: dict[Any, Any] = {}
         self._calls: dict[Any, Call] = {}

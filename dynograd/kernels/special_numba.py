@@ -10,7 +10,7 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import compiled
 
-__all__ = ["digamma", "erfc", "erfinv", "lgamma", "polygamma"]
+__all__ = ["digamma", "erfc", "erfinv", "lgamma", "polygamma", "zeta"]
 
 _INFINITY = math.inf
 
@@ -44,6 +44,12 @@ def polygamma(x, n):
     """The n-th derivative of digamma (n a whole number as a float)."""
     wide = np.float64(x)
     return type(x)(_digamma(wide) if n == 0 else _polygamma(np.float64(n), wide))
+
+
+@compiled(in_order=True)
+def zeta(x, q):
+    """The sum of (q + k)**-x over k = 0, 1, ...: infinite at x = 1 and at whole q up to 0, NaN for x below 1."""
+    return type(x)(_hurwitz(np.float64(x), np.float64(q)))
 
 
 @compiled(in_order=True)
@@ -89,8 +95,11 @@ def _digamma(x):
 def _zeta(s, q):
     """Sum of (q + k)^-s over k >= 0 for q > 0, by Euler and Maclaurin after the first terms."""
     total = 0.0
-    while q < 12.0:
-        total += q**-s
+    while q < 12.0 or q < s + 10.0:
+        term = q**-s
+        total += term
+        if term <= 1e-18 * total:
+            return total
         q += 1.0
     power = q**-s
     total += power * q / (s - 1.0) + 0.5 * power
@@ -114,6 +123,34 @@ def _zeta(s, q):
 
 
 @compiled(in_order=True)
+def _hurwitz(s, q):
+    if s == 1.0:
+        return _INFINITY
+    if not s > 1.0 or q != q:
+        return math.nan
+    if q > 0.0:
+        return _positive_zeta(s, q)
+    if q == math.floor(q):
+        return _INFINITY
+    if s != math.floor(s):  # powers of negative numbers
+        return math.nan
+    return _zeta_below(s, q)
+
+
+@compiled(in_order=True)
+def _positive_zeta(s, q):
+    return 0.0 if q == _INFINITY else _zeta(s, q)
+
+
+@compiled(in_order=True)
+def _zeta_below(s, q):
+    """For q below 0 and whole s: the terms below 0 are, mirrored, a difference of two sums."""
+    rest = q - math.floor(q)
+    mirrored = _zeta(s, 1.0 - rest) - _zeta(s, 1.0 - q)
+    return _zeta(s, rest) + (mirrored if s % 2.0 == 0.0 else -mirrored)
+
+
+@compiled(in_order=True)
 def _polygamma(n, x):
     s = n + 1.0
     sign = 1.0 if n % 2.0 == 1.0 else -1.0
@@ -126,8 +163,5 @@ def _polygamma(n, x):
     elif x == math.floor(x):
         value = _INFINITY
     else:
-        # The terms below 0 are, mirrored, a difference of two such sums.
-        rest = x - math.floor(x)
-        mirrored = _zeta(s, 1.0 - rest) - _zeta(s, 1.0 - x)
-        value = _zeta(s, rest) + (mirrored if s % 2.0 == 0.0 else -mirrored)
+        value = _zeta_below(s, x)
     return sign * math.gamma(s) * value

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy
 
+from dynograd import kernels
+from dynograd.errors import DtypeError
 from dynograd.kernels import loops_cpu
 
-__all__ = ["COMPOSED", "FLAT", "SMALL", "VECTORISED", "compiled", "gate", "number", "select"]
+__all__ = ["COMPOSED", "FLAT", "SMALL", "VECTORISED", "compiled", "gate", "number", "of_table", "select"]
 
 # Below these sizes NumPy's own functions do: a small program should not have to load Numba for a mask.
 SMALL = 2048
@@ -84,6 +86,33 @@ class _ByType(dict):
 
 
 FLAT = {name: _ByType(name) for name in _NUMBERS}
+
+
+def of_table(name: str) -> Any:
+    """The kernel of an op by its formula in the table of ops; None when it is no elementwise op."""
+    told = kernels.op_formulas[0].forward(name)
+    if told is None:
+        return None
+    operands, statics, (tree,), _, _ = told
+    found: dict[str, Any] = {}
+
+    def computed(*arguments: Any) -> Any:
+        char = arguments[0].dtype.char
+        made = found.get(char)
+        if made is None:
+            made = found[char] = _of_tree(name, tree, (*operands, *statics), char, statics)
+        count = len(operands)
+        return made(*arguments[:count], *[number(value, char) for value in arguments[count:]])
+
+    return computed
+
+
+def _of_tree(name: str, tree: Any, operands: tuple[str, ...], char: str, numbers: tuple[str, ...]) -> Any:
+    if char not in ("f", "d"):
+        raise DtypeError(f"{name}: expected real floating-point numbers, got {numpy.dtype(char).name}.")
+    from dynograd.kernels import generator_numba
+
+    return generator_numba.ufunc(f"{name}_{char}", tree, operands, char * len(operands), char, numbers)
 
 
 def number(value: Any, char: str) -> Any:

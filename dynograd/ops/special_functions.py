@@ -1,4 +1,4 @@
-"""The error function, the gamma function, and their inverses and derivatives."""
+"""The error function, the gamma function, and their relatives; those of `dynograd.special` alone have `special_` in front."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.kernels import error_formulas
 from dynograd.ops.op import composed, elementwise
 
-__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "mvlgamma", "polygamma"]
+__all__ = ["digamma", "erf", "erfc", "erfinv", "igamma", "igammac", "lgamma", "mvlgamma", "polygamma"]
 
 
 @elementwise(
@@ -53,6 +54,144 @@ def erfinv(input: Array) -> Array:
 
     >>> dynograd.erfinv(tensor([0.0, 0.5]))
     tensor([0.0000, 0.4769])
+    """
+
+
+@elementwise(
+    name="special_erfcx",
+    formula=error_formulas.erfcx,
+    derivative="g * (2 * input * output - 1.1283791670955126)",
+    promote="float",
+)
+def erfcx(input: Array) -> Array:
+    """`exp(input**2) * erfc(input)`, which does not underflow.
+
+    >>> dynograd.special.erfcx(tensor([0.0, 10.0]))
+    tensor([1.0000, 0.0561])
+    """
+
+
+@elementwise(
+    name="special_ndtr",
+    formula="normal_cdf(input)",
+    derivative="g * 0.3989422804014327 * exp(input * input * -0.5)",
+    promote="float",
+)
+def ndtr(input: Array) -> Array:
+    """The distribution function of the standard normal distribution: the area below its density from -inf to `input`.
+
+    >>> dynograd.special.ndtr(tensor([0.0, 1.0]))
+    tensor([0.5000, 0.8413])
+    """
+
+
+@elementwise(
+    name="special_ndtri",
+    formula=error_formulas.ndtri,
+    derivative="g * 2.5066282746310002 * exp(output * output * 0.5)",
+    promote="float",
+)
+def ndtri(input: Array) -> Array:
+    """The inverse of `ndtr`: infinite at 0 and 1, NaN beyond.
+
+    >>> dynograd.special.ndtri(tensor([0.5, 0.9]))
+    tensor([0.0000, 1.2816])
+    """
+
+
+@elementwise(
+    name="special_log_ndtr",
+    formula=(
+        "input < -1 ? log(0.5 * special_erfcx(input * -0.7071067811865476)) - 0.5 * input * input"
+        " : log1p(-0.5 * erfc(input * 0.7071067811865476))"
+    ),
+    derivative="g * 0.7978845608028654 / special_erfcx(input * -0.7071067811865476)",
+    promote="float",
+)
+def log_ndtr(input: Array) -> Array:
+    """The logarithm of `ndtr`, exact far below 0 too.
+
+    >>> dynograd.special.log_ndtr(tensor([-20.0, 0.0]))
+    tensor([-203.9172,   -0.6931])
+    """
+
+
+@elementwise(
+    name="special_entr",
+    formula="input > 0 ? -input * log(input) : input == 0 ? 0 : input < 0 ? -inf : input",
+    derivative="g * (-1 - log(input))",
+    promote="float",
+)
+def entr(input: Array) -> Array:
+    """The terms of an entropy, `-input * log(input)`: 0 at 0, minus infinity below.
+
+    >>> dynograd.special.entr(tensor([0.0, 0.5]))
+    tensor([0.0000, 0.3466])
+    """
+
+
+@elementwise(
+    name="special_xlog1py",
+    formula="input == 0 && !isnan(other) ? 0 : input * log1p(other)",
+    derivative=("where((input == 0) & (other <= -1), 0.0, g * log1p(other))", "g * input / (other + 1)"),
+    promote="float",
+)
+def xlog1py(input: Array, other: Array) -> Array:
+    """`input * log1p(other)`, and 0 where `input` is 0 (NaN where `other` is).
+
+    >>> dynograd.special.xlog1py(tensor([0.0, 2.0]), tensor([-1.0, 1.0]))
+    tensor([0.0000, 1.3863])
+    """
+
+
+@elementwise(
+    name="special_zeta",
+    formula="zeta(input, other)",
+    derivative=(None, "-g * input * special_zeta(input + 1, other)"),
+    promote="float",
+)
+def zeta(input: Array, other: Array) -> Array:
+    """Hurwitz' zeta function: the sum of `(other + k) ** -input` over k = 0, 1, 2, ...; it has no gradient for `input`.
+
+    Infinite at `input` = 1 and where `other` is 0, -1, -2, ...; NaN for `input` below 1.
+
+    >>> dynograd.special.zeta(tensor([2.0]), tensor([1.0]))
+    tensor([1.6449])
+    """
+
+
+_GAMMA_DENSITY = "exp((input - 1) * log(other) - other - lgamma(input))"
+
+
+@elementwise(
+    formula="igamma(input, other)",
+    derivative=(None, f"g * {_GAMMA_DENSITY}"),
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def igamma(input: Array, other: Array) -> Array:
+    """The regularized lower incomplete gamma function: the integral of `exp(-t) t**(input - 1)` from 0 to `other`, over gamma(input).
+
+    It has no gradient for `input`. NaN where either is negative.
+
+    >>> dynograd.igamma(tensor([1.0]), tensor([1.0]))
+    tensor([0.6321])
+    """
+
+
+@elementwise(
+    formula="igammac(input, other)",
+    derivative=(None, f"-g * {_GAMMA_DENSITY}"),
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def igammac(input: Array, other: Array) -> Array:
+    """The regularized upper incomplete gamma function, `1 - igamma(input, other)` without the difference; see `igamma`.
+
+    >>> dynograd.igammac(tensor([1.0]), tensor([1.0]))
+    tensor([0.3679])
     """
 
 

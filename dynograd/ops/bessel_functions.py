@@ -1,0 +1,225 @@
+"""Bessel functions and Airy's: functions of `dynograd.special`, here under their names with `special_` in front.
+
+Their formulas are those of `kernels/bessel_formulas.py`: relative errors of a few units in the last place, near zeros of the functions
+absolute ones. Far from 0 the waves of J, Y and Ai are as exact as `sin` of a number that is rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.kernels import bessel_formulas
+from dynograd.ops.op import composed, elementwise
+
+__all__: list[str] = []
+
+
+# --- modified ------------------------------------------------------------------------------------------------------------
+
+
+@elementwise(
+    formula="abs(input) == inf ? inf : exp(abs(input)) * special_i0e(input)",
+    derivative="g * special_i1(input)",
+    promote="float",
+    method=True,
+    inplace=True,
+)
+def i0(input: Array) -> Array:
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> dynograd.i0(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
+
+
+@elementwise(
+    name="special_i0e",
+    formula=bessel_formulas.i0e,
+    derivative="g * (special_i1e(input) - sign(input) * output)",
+    promote="float",
+)
+def i0e(input: Array) -> Array:
+    """`exp(-abs(input)) * i0(input)`, which does not overflow.
+
+    >>> dynograd.special.i0e(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.4658])
+    """
+
+
+@elementwise(
+    name="special_i1",
+    formula="abs(input) == inf ? input : exp(abs(input)) * special_i1e(input)",
+    derivative="g * where(input == 0, 0.5, i0(input) - output / where(input == 0, 1.0, input))",
+    promote="float",
+)
+def i1(input: Array) -> Array:
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> dynograd.special.i1(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
+
+
+@elementwise(
+    name="special_i1e",
+    formula=bessel_formulas.i1e,
+    derivative="g * where(input == 0, 0.5, special_i0e(input) - output * (sign(input) + 1 / where(input == 0, 1.0, input)))",
+    promote="float",
+)
+def i1e(input: Array) -> Array:
+    """`exp(-abs(input)) * i1(input)`, which does not overflow.
+
+    >>> dynograd.special.i1e(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2079])
+    """
+
+
+@composed()
+def special_modified_bessel_i0(input: Any) -> Any:
+    """Another name of `i0`."""
+    return i0(input)
+
+
+@composed()
+def special_modified_bessel_i1(input: Any) -> Any:
+    """Another name of `special.i1`."""
+    return i1(input)
+
+
+@elementwise(
+    name="special_modified_bessel_k0",
+    formula=bessel_formulas.k0,
+    derivative="-g * special_modified_bessel_k1(input)",
+    promote="float",
+)
+def k0(input: Array) -> Array:
+    """The modified Bessel function of the second kind of order 0; infinite at 0, NaN below.
+
+    >>> dynograd.special.modified_bessel_k0(tensor([1.0, 2.0]))
+    tensor([0.4210, 0.1139])
+    """
+
+
+@elementwise(
+    name="special_modified_bessel_k1",
+    formula=bessel_formulas.k1,
+    derivative="-g * (special_modified_bessel_k0(input) + output / input)",
+    promote="float",
+)
+def k1(input: Array) -> Array:
+    """The modified Bessel function of the second kind of order 1; infinite at 0, NaN below.
+
+    >>> dynograd.special.modified_bessel_k1(tensor([1.0, 2.0]))
+    tensor([0.6019, 0.1399])
+    """
+
+
+@elementwise(
+    name="special_scaled_modified_bessel_k0",
+    formula=bessel_formulas.scaled_k0,
+    derivative="g * (output - special_scaled_modified_bessel_k1(input))",
+    promote="float",
+)
+def scaled_k0(input: Array) -> Array:
+    """`exp(input) * modified_bessel_k0(input)`, which does not underflow.
+
+    >>> dynograd.special.scaled_modified_bessel_k0(tensor([1.0, 2.0]))
+    tensor([1.1445, 0.8416])
+    """
+
+
+@elementwise(
+    name="special_scaled_modified_bessel_k1",
+    formula=bessel_formulas.scaled_k1,
+    derivative="g * (output - special_scaled_modified_bessel_k0(input) - output / input)",
+    promote="float",
+)
+def scaled_k1(input: Array) -> Array:
+    """`exp(input) * modified_bessel_k1(input)`, which does not underflow.
+
+    >>> dynograd.special.scaled_modified_bessel_k1(tensor([1.0, 2.0]))
+    tensor([1.6362, 1.0335])
+    """
+
+
+# --- of the first and second kind ----------------------------------------------------------------------------------------------
+
+
+@elementwise(
+    name="special_bessel_j0",
+    formula=bessel_formulas.j0,
+    derivative="-g * special_bessel_j1(input)",
+    promote="float",
+)
+def j0(input: Array) -> Array:
+    """The Bessel function of the first kind of order 0.
+
+    >>> dynograd.special.bessel_j0(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.7652])
+    """
+
+
+@elementwise(
+    name="special_bessel_j1",
+    formula=bessel_formulas.j1,
+    derivative="g * where(input == 0, 0.5, special_bessel_j0(input) - output / where(input == 0, 1.0, input))",
+    promote="float",
+)
+def j1(input: Array) -> Array:
+    """The Bessel function of the first kind of order 1.
+
+    >>> dynograd.special.bessel_j1(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.4401])
+    """
+
+
+@elementwise(
+    name="special_bessel_y0",
+    formula=bessel_formulas.y0,
+    derivative="-g * special_bessel_y1(input)",
+    promote="float",
+)
+def y0(input: Array) -> Array:
+    """The Bessel function of the second kind of order 0; minus infinity at 0, NaN below.
+
+    >>> dynograd.special.bessel_y0(tensor([1.0, 2.0]))
+    tensor([0.0883, 0.5104])
+    """
+
+
+@elementwise(
+    name="special_bessel_y1",
+    formula=bessel_formulas.y1,
+    derivative="g * (special_bessel_y0(input) - output / input)",
+    promote="float",
+)
+def y1(input: Array) -> Array:
+    """The Bessel function of the second kind of order 1; minus infinity at 0, NaN below.
+
+    >>> dynograd.special.bessel_y1(tensor([1.0, 2.0]))
+    tensor([-0.7812, -0.1070])
+    """
+
+
+@elementwise(
+    name="special_spherical_bessel_j0",
+    formula=bessel_formulas.spherical_j0,
+    derivative=None,
+    promote="float",
+)
+def spherical_j0(input: Array) -> Array:
+    """The spherical Bessel function of the first kind of order 0, `sin(input) / input`. It has no gradient, as in PyTorch.
+
+    >>> dynograd.special.spherical_bessel_j0(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.8415])
+    """
+
+
+@elementwise(name="special_airy_ai", formula=bessel_formulas.airy_ai, derivative=None, promote="float")
+def airy_ai(input: Array) -> Array:
+    """Airy's function Ai. It has no gradient, as in PyTorch.
+
+    >>> dynograd.special.airy_ai(tensor([0.0, 1.0]))
+    tensor([0.3550, 0.1353])
+    """
