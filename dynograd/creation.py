@@ -410,22 +410,26 @@ def arange(
     if end is None:
         start, end = 0, start
     start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}. Give finite bounds.")
+    dtype = out_dtype(dtype, out)
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
+    if not whole and kind.category == dtypes.INTEGER:
+        start, end, step, whole = int(start), int(end), int(step), True
     if step == 0:
-        raise RuntimeError("arange: step must be nonzero, got 0.")
+        raise RuntimeError(f"arange: step must be nonzero, got 0 in {kind}.")
     if (end - start) * step < 0:
         raise ShapeError(
             f"arange: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
             f"Swap the bounds or change the sign of step."
         )
-    dtype = out_dtype(dtype, out)
-    whole = all(isinstance(one, int) for one in (start, end, step))
-    kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    check_sizes("arange", (count,))
     return _finish(kernel("creation", "arange", place)(start, step, count, kind.numpy), requires_grad, out, "arange")
 
 
 def linspace(
-    check_sizes("arange", (count,))
     start: Any,
     end: Any,
     steps: int,
@@ -443,15 +447,18 @@ def linspace(
     tensor([0.0000, 0.5000, 1.0000])
     """
     place = _where("linspace", device, out)
-    start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
+    kind = _kind(dtype, out)
+    start, end = _bounds(start, end, kind)
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
-    return _finish(
-        kernel("creation", "linspace", place)(start, end, steps, _kind(dtype, out).numpy),
-        requires_grad,
-        out,
-        "linspace",
-    )
+    check_sizes("linspace", (steps,))
+    return _finish(kernel("creation", "linspace", place)(start, end, steps, kind.numpy), requires_grad, out, "linspace")
+
+
+def _bounds(start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
+    """The numbers between which numbers of a dtype are counted up: whole ones for integers."""
+    start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
+    return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
 
 
 def logspace(
@@ -472,8 +479,10 @@ def logspace(
     >>> dynograd.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
+    kind = _kind(dtype, out)
+    start, end = _bounds(start, end, kind)
     exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
-    return _finish(arrays.cast(exponents.array.__rpow__(base), _kind(dtype, out)), requires_grad, out, "logspace")
+    return _finish(arrays.cast(exponents.array.__rpow__(base), kind), requires_grad, out, "logspace")
 
 
 def eye(

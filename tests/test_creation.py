@@ -123,3 +123,15 @@ def test_legacy_constructors():
     assert dg.autograd.Variable(x) is x and dg.autograd.Variable(x, requires_grad=True).requires_grad
     with pytest.raises(TypeError, match="has to be a tensor"):
         dg.autograd.Variable([1])
+
+
+def test_whole_numbers_of_fractional_bounds():
+    """Bounds and steps are cut to whole numbers first, as in PyTorch."""
+    assert dg.arange(0.0, -8.5, -4.5, dtype=dg.int64).tolist() == [0, -4]
+    assert dg.arange(3.1, dtype=dg.int64).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="nonzero"):
+        dg.arange(0, 3, 0.5, dtype=dg.int64)
+    with pytest.raises(RuntimeError, match="0 -> inf"):
+        dg.arange(0, float("inf"))
+    assert dg.linspace(4.3, -3, 5, dtype=dg.int64).tolist() == [4, 2, 0, -1, -3]
+    assert dg.logspace(0, 1.2, 2, dtype=dg.int64).tolist() == [1, 10]

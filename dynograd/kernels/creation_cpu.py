@@ -14,6 +14,10 @@ def arange(start: Any, step: Any, count: int, dtype: Any) -> Any:
 
 
 def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
+    """From the start up to the middle, from the end down to it: whole numbers are cut off the same way from both sides."""
+    if dtype.kind in "iu" and steps > 1:
+        places, step = numpy.arange(steps), (end - start) / (steps - 1)
+        return numpy.where(places < steps // 2, start + step * places, end - step * places[::-1]).astype(dtype)
     made = numpy.linspace(start, end, steps, dtype=numpy.complex128 if dtype.kind == "c" else numpy.float64)
     return made.astype(dtype)
 
