@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.creation import arange
 from dynograd.transforms.batching.batched import run
 from dynograd.transforms.batching.calls import Call, rule
 from dynograd.transforms.batching.elementwise import masked
@@ -126,6 +127,27 @@ def _leading_of_all(call: Call) -> Any:
     if isinstance(found, tuple):
         return type(found)(*[parted(one, call.size) for one in found])
     return parted(found, call.size)
+
+
+@rule("segment_sum", "segment_extreme", "segment_product")
+def segments(call: Call) -> Any:
+    """The examples' rows behind one another, their segments moved along with them."""
+    return _moved_segments(call, "values", call.shape("values")[0])
+
+
+@rule("segment_spread")
+def segment_spread(call: Call) -> Any:
+    rows = call["rows"]
+    return _moved_segments(call, "g", rows, rows=rows * call.size)
+
+
+def _moved_segments(call: Call, name: str, rows: int, **changed: Any) -> Any:
+    if not call.size:
+        return NotImplemented
+    bounds = {one: call.front(one) for one in ("starts", "ends")}
+    first = run("mul", arange(call.size, device=bounds["starts"].device), rows)
+    moved = {one: merged(run("add", value, run("view", first, (-1, 1)))) for one, value in bounds.items()}
+    return parted(call.with_(**{name: merged(call.front(name))}, **moved, **changed), call.size)
 
 
 @rule("ctc_losses")

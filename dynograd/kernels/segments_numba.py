@@ -1,0 +1,191 @@
+"""Numba kernels of reductions over segments of rows, on values (M, D): a part of the work is a group of whole segments.
+
+A segment is first <= row < last; `groups` says which segments a part has, so that parts have about as many rows each.
+"""
+
+import numpy as np
+
+from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.row_programs_numba import ordered, unordered
+
+__all__ = ["MAX", "MIN", "PROD", "SUM", "extreme_gradients", "product_gradients", "reduce_segments", "spread_segments"]
+
+SUM, PROD, MAX, MIN = range(4)
+_RUN = 4096  # elements that are added up in their own type; runs are added up in float64
+
+
+@compiled
+def _sum(values, first, last):
+    total = 0.0
+    for start in range(first, last, _RUN):
+        part = type(values[0])(0)
+        for row in range(start, min(start + _RUN, last)):
+            part += values[row]
+        total += part
+    return total
+
+
+@compiled
+def _product(values, first, last):
+    total = type(values[0])(1)
+    for row in range(first, last):
+        total *= values[row]
+    return total
+
+
+@compiled
+def _largest(values, first, last):
+    """The maximum, NaN where there is one, -inf of nothing."""
+    best, odd = ordered(type(values[0])(-np.inf)), 0
+    for row in range(first, last):
+        value = values[row]
+        key = ordered(value)
+        best = key if key > best else best
+        odd |= value != value
+    return type(values[0])(np.nan) if odd else unordered(best)
+
+
+@compiled
+def _smallest(values, first, last):
+    best, odd = ordered(type(values[0])(np.inf)), 0
+    for row in range(first, last):
+        value = values[row]
+        key = ordered(value)
+        best = key if key < best else best
+        odd |= value != value
+    return type(values[0])(np.nan) if odd else unordered(best)
+
+
+@compiled
+def _reduce_columns(values, first, last, kind, result):
+    """`result[c]` of the columns of rows first to last."""
+    if kind == SUM:
+        result[:] = 0
+        for row in range(first, last):
+            given = values[row]
+            for c in range(result.size):
+                result[c] += given[c]
+    elif kind == PROD:
+        result[:] = 1
+        for row in range(first, last):
+            given = values[row]
+            for c in range(result.size):
+                result[c] *= given[c]
+    elif kind == MAX:
+        result[:] = -np.inf
+        for row in range(first, last):
+            given = values[row]
+            for c in range(result.size):
+                result[c] = given[c] if (given[c] > result[c]) | (given[c] != given[c]) else result[c]
+    else:
+        result[:] = np.inf
+        for row in range(first, last):
+            given = values[row]
+            for c in range(result.size):
+                result[c] = given[c] if (given[c] < result[c]) | (given[c] != given[c]) else result[c]
+
+
+@chunked(noalias=True)
+def reduce_segments(values, starts, ends, groups, kind, result, start, stop):
+    """`result[k]` (K, D) is the sum, product, maximum or minimum (`kind`) of the rows of segment k."""
+    single = values.shape[1] == 1
+    line = values.reshape(-1)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            if not single:
+                _reduce_columns(values, first, last, kind, result[k])
+            elif kind == SUM:
+                result[k, 0] = _sum(line, first, last)
+            elif kind == PROD:
+                result[k, 0] = _product(line, first, last)
+            elif kind == MAX:
+                result[k, 0] = _largest(line, first, last)
+            else:
+                result[k, 0] = _smallest(line, first, last)
+
+
+@chunked(noalias=True)
+def spread_segments(g, starts, ends, groups, result, start, stop):
+    """Row k of `g` (K, D) in each row of segment k of `result` (M, D)."""
+    single = g.shape[1] == 1
+    line = result.reshape(-1)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(result))
+            if single:
+                value = g[k, 0]
+                for row in range(first, last):
+                    line[row] = value
+            else:
+                given = g[k]
+                for row in range(first, last):
+                    to = result[row]
+                    for c in range(to.size):
+                        to[c] = given[c]
+
+
+@chunked(noalias=True)
+def extreme_gradients(g, values, output, starts, ends, groups, gx, start, stop):
+    """Rows that are their segment's `output` (NaN: any NaN) share its gradient evenly."""
+    columns = values.shape[1]
+    count, share = np.empty(columns, np.int64), np.empty(columns, g.dtype)
+    line, line_to = values.reshape(-1), gx.reshape(-1)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            if columns == 1:
+                top, hits = output[k, 0], 0
+                for row in range(first, last):
+                    hits += (line[row] == top) | (line[row] != line[row])
+                part = type(top)(g[k, 0] / type(top)(hits))
+                for row in range(first, last):
+                    line_to[row] = part if (line[row] == top) | (line[row] != line[row]) else 0
+                continue
+            best, given = output[k], g[k]
+            count[:] = 0
+            for row in range(first, last):
+                x = values[row]
+                for c in range(columns):
+                    count[c] += (x[c] == best[c]) | (x[c] != x[c])
+            for c in range(columns):
+                share[c] = given[c] / count[c]
+            for row in range(first, last):
+                x, to = values[row], gx[row]
+                for c in range(columns):
+                    to[c] = share[c] if (x[c] == best[c]) | (x[c] != x[c]) else 0
+
+
+@chunked(noalias=True)
+def product_gradients(g, values, starts, ends, groups, gx, start, stop):
+    """Each row gets the product of the others: of those that are not 0, where no other one is."""
+    columns = values.shape[1]
+    zeros, share = np.empty(columns, np.int64), np.empty(columns, g.dtype)
+    line, line_to = values.reshape(-1), gx.reshape(-1)
+    one = type(g[0, 0])(1)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            if columns == 1:
+                part, none = g[k, 0], 0
+                for row in range(first, last):
+                    none += line[row] == 0
+                    part *= line[row] if line[row] != 0 else one
+                for row in range(first, last):
+                    zero = line[row] == 0
+                    line_to[row] = part / (one if zero else line[row]) if none == zero else 0
+                continue
+            given = g[k]
+            zeros[:] = 0
+            for c in range(columns):
+                share[c] = given[c]
+            for row in range(first, last):
+                x = values[row]
+                for c in range(columns):
+                    zeros[c] += x[c] == 0
+                    share[c] *= x[c] if x[c] != 0 else one
+            for row in range(first, last):
+                x, to = values[row], gx[row]
+                for c in range(columns):
+                    zero = x[c] == 0
+                    to[c] = share[c] / (one if zero else x[c]) if zeros[c] == zero else 0

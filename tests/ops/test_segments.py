@@ -1,0 +1,190 @@
+"""Reductions over segments, against loops over slices."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.autograd import grad
+from dynograd.func import grad as grad_of
+from dynograd.func import vmap
+from dynograd.kernels import segments_cpu, threads
+from tests.ops.harness import Row, error, generate
+
+NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -numpy.inf, "min": numpy.inf}
+FOLD = {"sum": numpy.sum, "mean": numpy.sum, "prod": numpy.prod, "max": numpy.max, "min": numpy.min}
+
+
+def np_segment(rows, reduce, initial):
+    """One segment, (L, ...)."""
+    with numpy.errstate(all="ignore"):
+        found = FOLD[reduce](rows, axis=0, initial=NEUTRAL[reduce] if initial is None else initial)
+        if reduce == "mean" and (len(rows) or initial is None):
+            found = found / len(rows)
+    return found
+
+
+def np_segment_reduce(data, reduce, *, lengths=None, offsets=None, axis=0, unsafe=False, initial=None):
+    axis %= data.ndim
+    if offsets is None:
+        offsets = numpy.concatenate([numpy.zeros_like(lengths[..., :1]), lengths.cumsum(-1)], -1)
+    shape = (*data.shape[:axis], offsets.shape[-1] - 1, *data.shape[axis + 1 :])
+    made = numpy.empty(shape)
+    for outer in numpy.ndindex(*data.shape[:axis]):
+        for number, (first, last) in enumerate(zip(offsets[outer][:-1], offsets[outer][1:], strict=True)):
+            made[(*outer, number)] = np_segment(data[outer][first:last], reduce, initial)
+    return made
+
+
+def row(reduce, kind, data=(7, 2), id="", axis=0, initial=None, domain=None, **bounds):
+    given = {name: numpy.array(value) for name, value in bounds.items()}
+    options = {} if initial is None else {"initial": initial}
+
+    def function(data, *bounds):
+        return dynograd.segment_reduce(data, reduce, axis=axis, **options, **dict(zip(given, bounds, strict=True)))
+
+    def reference(data, *bounds):
+        return np_segment_reduce(data, reduce, axis=axis, **options, **dict(zip(given, bounds, strict=True)))
+
+    def args(rng):
+        size = int(numpy.prod(data))
+        values = rng.permutation(size).reshape(data) / 3 - size / 7  # no ties, and no zero
+        return [values if kind == "distinct" else rng.normal(size=data), *given.values()]
+
+    covers = {"sum": "segment_sum", "mean": "segment_spread", "prod": "segment_product"}
+    return Row(
+        "segment_reduce", reference, args=args, function=function, id=f"{reduce} {id}".strip(),
+        covers=[covers.get(reduce, "segment_extreme")], gradient_tolerance=(2e-4, 1e-5),
+    )  # fmt: skip
+
+
+x, three = dynograd.ones(7), dynograd.tensor([2, 1, 4])
+
+
+def refused(*words, kind=RuntimeError, data=x, reduce="sum", **options):
+    return error(lambda op: dynograd.segment_reduce(data, reduce, **options), kind, "segment_reduce", *words)
+
+
+ERRORS = [
+    refused("max or min", "'most'", reduce="most", lengths=three),
+    refused("lengths or offsets", "neither"),
+    refused("indices", "scatter_reduce", kind=NotImplementedError, indices=three),
+    refused("6", "got 7", "unsafe=True", kind=IndexError, data=x[:6], lengths=three),
+    refused("lengths", "0 to 7", "got -1", "[0]", kind=IndexError, lengths=dynograd.tensor([-1, 8])),
+    refused("offsets", "0 to 7", "got 9", "[2]", kind=IndexError, offsets=dynograd.tensor([0, 4, 9])),
+    refused("fall", "got -2", kind=IndexError, offsets=dynograd.tensor([0, 4, 2, 7])),
+    refused("(2, 'S')", "got (2,)", data=dynograd.ones(2, 3), lengths=dynograd.tensor([1, 2]), axis=1),
+    refused("0-dim", "reshape(1)", data=dynograd.tensor(1.0), lengths=three),
+    refused("floating", "int64", data=x.long(), lengths=three),
+    refused("integer", "float32", ".long()", lengths=three.float()),
+    refused("must be Tensor", "list", "tensor([2, 5])", kind=TypeError, lengths=[2, 5]),
+    refused("[-1, 0]", "got 3", kind=IndexError, lengths=three, axis=3),
+]
+
+ROWS = [
+    row("sum", "any", lengths=[2, 0, 5]),
+    row("sum", "any", (7,), "offsets", offsets=[0, 2, 2, 7]),
+    row("sum", "any", (7,), "offsets that leave rows out", offsets=[1, 3, 6]),
+    row("sum", "any", (2, 3, 2), "axis 1", axis=1, lengths=[[1, 2], [3, 0]], initial=2),
+    row("mean", "any", (7,), lengths=[2, 4, 1]),
+    row("mean", "any", (7,), "initial", lengths=[2, 0, 5], initial=1.5),
+    row("mean", "any", (2, 3), "last axis", axis=-1, offsets=[[0, 1, 3], [0, 2, 3]]),
+    row("max", "distinct", (7,), lengths=[2, 1, 4]),
+    row("max", "distinct", (7, 3), "initial", lengths=[2, 0, 5], initial=0.25),
+    row("min", "distinct", (7, 3), lengths=[2, 1, 4]),
+    row("min", "distinct", (7,), "initial", lengths=[2, 0, 5], initial=0.25),
+    row("prod", "any", (9,), lengths=[2, 0, 6, 1]),
+    row("prod", "any", (7, 3), "initial", lengths=[2, 0, 5], initial=2),
+]
+ROWS[0].errors = ERRORS
+test_rows = generate(ROWS)
+
+
+def test_empty_segments():
+    empty = dynograd.zeros(3, dtype=dynograd.long)
+    for reduce, wanted in {"sum": "0.", "prod": "1.", "max": "-inf", "min": "inf", "mean": "nan"}.items():
+        assert str(dynograd.segment_reduce(x[:0], reduce, lengths=empty)) == f"tensor([{', '.join([wanted] * 3)}])"
+        assert (dynograd.segment_reduce(x[:0], reduce, lengths=empty, initial=4) == 4).all()
+    assert dynograd.segment_reduce(x[:0], "sum", lengths=empty[:0]).shape == (0,)
+
+
+def test_unsafe_sums_what_there_is():
+    assert dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([2, 1]), unsafe=True).tolist() == [2, 1]
+    assert dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([5, 90]), unsafe=True).tolist() == [5, 2]
+
+
+@pytest.mark.parametrize(
+    "reduce, wanted",
+    [("max", [0.5, 0.5, 0, 1, 0, 0, 1]), ("min", [0.5, 0.5, 1, 0, 0.5, 0.5, 0]), ("prod", [2, 2, 3, 0, 0, 0, 0])],
+)
+def test_gradients_at_ties_and_zeros(reduce, wanted):
+    data = dynograd.tensor([2.0, 2.0, 0.0, 3.0, 0.0, 0.0, 5.0], requires_grad=True)
+    (found,) = grad(dynograd.segment_reduce(data, reduce, lengths=dynograd.tensor([2, 2, 3])).sum(), data)
+    assert found.tolist() == wanted
+
+
+def test_second_derivatives_of_products_with_zeros():
+    data = dynograd.tensor([2.0, 0.0, 3.0, 0.0, 0.0], dtype=dynograd.float64)
+
+    def product(data):
+        return dynograd.segment_reduce(data, "prod", lengths=dynograd.tensor([3, 2])).sum()
+
+    found = dynograd.func.hessian(product)(data)
+    wanted = numpy.zeros((5, 5))
+    wanted[:3, :3] = [[0, 3, 0], [3, 0, 2], [0, 2, 0]]
+    wanted[3:, 3:] = [[0, 1], [1, 0]]
+    assert found.tolist() == wanted.tolist()
+
+
+def test_nan_is_every_extreme():
+    data = dynograd.tensor([numpy.nan, 2.0, numpy.nan, 1.0], requires_grad=True)
+    for reduce in ("max", "min"):
+        found = dynograd.segment_reduce(data, reduce, lengths=dynograd.tensor([3, 1]))
+        assert found[0].isnan() and found[1] == 1
+        assert grad(found.sum(), data)[0].tolist() == [0.5, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_compiled_kernels_of_any_lengths(reduce, columns, dtype, monkeypatch):
+    """Short, empty, long and, with small pieces, very long segments; one thread gives the bits of several."""
+    monkeypatch.setattr(segments_cpu, "_PIECE", 500)
+    rng = numpy.random.default_rng(0)
+    lengths = numpy.array([0, 3, 90000, 1, 0, 1001, 400, 20, 0])
+    ends = lengths.cumsum()
+    starts = ends - lengths
+    values = (1 + rng.normal(size=(ends[-1], columns)) / 200).astype(dtype)
+    values[20], values[90_002] = -5, 9
+    found = segments_cpu.reduce_segments(values, starts, ends, reduce)
+    wanted = np_segment_reduce(values.astype("float64"), reduce, lengths=lengths)
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-12 if dtype == "float64" else 2e-4)
+    monkeypatch.setattr(threads, "_threads", 1)
+    assert (segments_cpu.reduce_segments(values, starts, ends, reduce) == found).all()
+    spread = segments_cpu.spread_segments(found[1:], starts[1:], ends[1:] - 1, len(values))
+    again = numpy.zeros_like(values)
+    for row, first, last in zip(found[1:], starts[1:], ends[1:] - 1, strict=True):
+        again[first:last] = row
+    assert (spread == again).all()
+
+
+def test_sums_of_many_numbers_keep_their_digits():
+    values = numpy.random.default_rng(1).uniform(size=(200_000, 1)).astype("float32")
+    found = segments_cpu.reduce_segments(values, numpy.array([0]), numpy.array([200_000]), "sum")
+    numpy.testing.assert_allclose(found, values.astype("float64").sum(0, keepdims=True), rtol=2e-7)
+
+
+def test_vmap_lays_the_examples_behind_one_another():
+    data, lengths = dynograd.randn(3, 6, 2), dynograd.tensor([[1, 5], [0, 6], [3, 3]])
+    dynograd.func.vmap_fallbacks(clear=True)
+    for reduce in ("sum", "mean", "max", "prod"):
+
+        def loss(data, lengths, reduce=reduce):
+            return (dynograd.segment_reduce(data, reduce, lengths=lengths, initial=2) ** 2).sum()
+
+        found, slopes = vmap(loss)(data, lengths), vmap(grad_of(loss))(data, lengths)
+        shared = vmap(grad_of(loss), (0, None))(data, lengths[0])
+        for n in range(3):
+            assert found[n].item() == pytest.approx(loss(data[n], lengths[n]).item(), rel=1e-5)
+            assert (slopes[n] - grad_of(loss)(data[n], lengths[n])).abs().max() < 1e-4
+            assert (shared[n] - grad_of(loss)(data[n], lengths[0])).abs().max() < 1e-4
+    assert not dynograd.func.vmap_fallbacks()
