@@ -140,6 +140,9 @@ def from_numpy(ndarray: Any) -> Tensor:
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
 
+    Raises:
+        ValueError: `copy=False`, and another `device` than the memory's.
+
     >>> import numpy
     >>> dynograd.from_dlpack(numpy.arange(3))
     tensor([0, 1, 2])
@@ -153,7 +156,12 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     else:
         raise TypeError(f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(x).__name__}.")
     made = wrap(dlpack.from_capsule(capsule))
-    if copy:
+    place = made.device if device is None else arrays.check_device("from_dlpack", device)
+    if copy is False and place != made.device:
+        raise ValueError(
+            f"from_dlpack: memory on {made.device} cannot be used on {place} without a copy. Pass copy=None."
+        )
+    if copy and place == made.device:
         made = wrap(arrays.copy(made.array))
     return made if device is None else made.to(device)  # type: ignore[attr-defined]
 

@@ -446,6 +446,10 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:
+            if copy is False:
+                raise ValueError(
+                    f"__array__: {self.dtype} cannot become {dtype} without a copy. Ask for copy=None, or convert before."
+                )
             return found.astype(dtype)
         return arrays.copy(found) if copy else found
 
@@ -525,17 +529,32 @@ class Tensor:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """A DLPack capsule of this tensor's memory.
+        """A DLPack capsule of this tensor's memory, or, with `copy` or for the CPU as `dl_device` (1, 0), of a copy.
 
         Raises:
-            BufferError: the tensor requires grad; use `detach()`.
+            BufferError: the tensor requires grad (use `detach()`), or `dl_device` is another GPU or cannot be reached without a copy.
         """
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return dlpack.capsule_of(arrays.copy(self.array) if copy else self.array, stream, max_version)
+        array = self.array
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
+            if int(dl_device[0]) != dlpack.CPU or copy is False:
+                raise BufferError(
+                    f"__dlpack__: a tensor on {self.device} is exported there, or copied to the CPU (1, 0); got dl_device="
+                    f"{dl_device} with copy={copy}. Use x.to(device) first."
+                )
+            return dlpack.capsule_of(arrays.to_numpy(array), None, max_version)
+        return dlpack.capsule_of(arrays.copy(array) if copy else array, stream, max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.device_of_capsules(self.array)
+
+    def __copy__(self) -> Tensor:
+        """Another tensor on the same memory, with the same attributes; a leaf without `.grad`."""
+        made = _init(object.__new__(type(self)), self.array)
+        made._requires_grad = self._requires_grad
+        made.__dict__.update(self.__dict__)
+        return made
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         if self.node is not None:

@@ -8,7 +8,9 @@ import pytest
 import dynograd as dg
 from dynograd.arrays import dlpack
 
-DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64"]
+DTYPES = [
+    *"float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
+]
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -70,6 +72,25 @@ def test_a_capsule_is_taken_once():
 
 def test_empty():
     assert dg.from_dlpack(dg.zeros(0, 3)).shape == (0, 3)
+
+
+def test_copies_are_made_when_asked_for_and_only_then():
+    x = dg.arange(3)
+    for made in (dg.from_dlpack(x, copy=True), dg.from_dlpack(x.__dlpack__(copy=True))):
+        assert made.tolist() == [0, 1, 2] and made.data_ptr() != x.data_ptr()
+    for made in (
+        dg.from_dlpack(x, copy=False),
+        dg.from_dlpack(x, device="cpu"),
+        dg.from_dlpack(x.__dlpack__(dl_device=(1, 0))),
+    ):
+        assert made.data_ptr() == x.data_ptr()
+    with pytest.raises(BufferError, match=r"on cpu .* got dl_device=\(2, 0\).*x.to\(device\)"):
+        x.__dlpack__(dl_device=(2, 0))
+
+
+def test_pytorchs_names():
+    x = dg.arange(3)
+    assert dg.utils.dlpack.from_dlpack(dg.utils.dlpack.to_dlpack(x)).data_ptr() == x.data_ptr()
 
 
 def test_errors():

@@ -1,6 +1,7 @@
 """DLPack and the CUDA array interface of tensors on the device; where new tensors go."""
 
 import numpy
+import pytest
 
 import dynograd as dg
 from dynograd.arrays import dlpack
@@ -39,3 +40,16 @@ def test_default_device():
     finally:
         dg.set_default_device("cpu")
     assert dg.ones(1).is_cpu and numpy.asarray(dg.ones(1)).tolist() == [1]
+
+
+def test_the_cpu_may_ask_for_a_copy():
+    x = dg.arange(3, device="cuda")
+    assert numpy.from_dlpack(x, device="cpu").tolist() == [0, 1, 2]
+    with pytest.raises(BufferError, match="on cuda:0 .* copy=False"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(ValueError, match="without a copy"):
+        dg.from_dlpack(x, device="cpu", copy=False)
+    assert (
+        dg.from_dlpack(x, device="cpu").tolist() == [0, 1, 2]
+        and dg.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
+    )
