@@ -487,7 +487,7 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.array.ndim:
-            raise TypeError("len() of a 0-d tensor.")
+            raise TypeError("len() of a 0-d tensor. Use numel() for the number of elements, item() for the value.")
         return self.array.shape[0]
 
     def __iter__(self) -> Any:

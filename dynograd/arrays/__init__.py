@@ -237,7 +237,7 @@ def _ragged_error(data: Any) -> Exception:
                 f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "
                 f"expected a rectangle. Pad them, e.g. nn.utils.rnn.pad_sequence([tensor(row) for row in rows])."
             )
-    return TypeError(f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}.")
+    return TypeError(f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}. Map words to numbers first.")
 
 
 def cast(array: Any, dtype: dtypes.dtype) -> Any:

@@ -94,6 +94,15 @@ def slow_of(op: Op) -> Any:
         try:
             out = as_result(quietly(kernel("elementwise", op.name, ready[0]), *ready, *statics))
         except TypeError as error:
+            if kind is dtypes.bool and op.name in ("sub", "neg"):
+                what = (
+                    "subtraction, the `-` operator, with two bool tensors"
+                    if op.name == "sub"
+                    else "the `-` of a bool tensor"
+                )
+                raise DtypeError(
+                    f"{op.name}: {what} is not supported. Use ^ or logical_xor (~ or logical_not for one tensor), or convert with .int()."
+                ) from None
             raise DtypeError(
                 f"{op.name}: not defined for {kind} ({error}). Convert to a supported dtype first."
             ) from None

@@ -9,6 +9,7 @@ from dynograd import devices, dtypes
 from dynograd.errors import DtypeError
 from dynograd.nn import hooks, state
 from dynograd.nn.parameter import Buffer, Parameter
+from dynograd.nn.places import note_place
 from dynograd.tensor import Tensor
 
 __all__ = ["Module"]
@@ -44,9 +45,13 @@ class Module(state.StateMethods, hooks.HookMethods):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooked or hooks.any_global:
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if self._hooked or hooks.any_global:
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            note_place(error, self)
+            raise
 
     # --- attributes -----------------------------------------------------------------------------------------------------
 
@@ -62,7 +67,11 @@ class Module(state.StateMethods, hooks.HookMethods):
             group = held["_buffers"]
             if name in group:
                 return group[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise AttributeError(
+            f"'{type(self).__name__}' object has no attribute '{name}': Module.__init__() was not called. Call super().__init__() first "
+            f"in {type(self).__name__}.__init__."
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         held = self.__dict__
@@ -137,7 +146,8 @@ class Module(state.StateMethods, hooks.HookMethods):
             raise KeyError(f"attribute '{name}' already exists.")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)."
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required). "
+                f"Wrap it: nn.Parameter(value)."
             )
         if param is not None and param.node is not None:
             raise ValueError(
@@ -162,7 +172,10 @@ class Module(state.StateMethods, hooks.HookMethods):
         """Registers a submodule under `name`."""
         self._check_name("module", name)
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass.")
+            raise TypeError(
+                f"{type(module).__name__} is not a Module subclass: {type(self).__name__} cannot take it as '{name}'. "
+                f"Pass modules one by one (*layers), or wrap a function in a Module."
+            )
         if hasattr(self, name) and name not in self._modules:
             raise KeyError(f"attribute '{name}' already exists.")
         self._modules[name] = module

@@ -68,7 +68,10 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     rows, batch, width = query.shape
     if width != embed_dim_to_check:
-        raise ShapeError(f"{_WHO}: was expecting embedding dimension of {embed_dim_to_check}, but got {width}.")
+        raise ShapeError(
+            f"{_WHO}: was expecting embedding dimension of {embed_dim_to_check}, but got {width} (query of shape "
+            f"{(rows, width) if single else tuple(query.shape)}). Project query first, or build MultiheadAttention({width}, {num_heads})."
+        )
     if width % num_heads:
         raise ShapeError(f"{_WHO}: embed_dim {width} not divisible by num_heads {num_heads}.")
     if is_causal and attn_mask is None:

@@ -133,7 +133,8 @@ class RNNBase(Module):
         else:
             if input.dim() not in (2, 3):
                 raise ShapeError(
-                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead."
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead (shape "
+                    f"{tuple(input.shape)}). Input is (T, B, {self.input_size}), or (B, T, {self.input_size}) with batch_first."
                 )
             self._check_input(input)
             single = input.dim() == 2
@@ -186,7 +187,9 @@ class RNNBase(Module):
             return [creation.zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths]
         given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
         if len(given) != len(widths):
-            raise ShapeError(f"{type(self).__name__}: expected {len(widths)} initial state(s), got {len(given)}.")
+            wanted = "hx to be a pair of tensors (h, c)" if len(widths) == 2 else "hx to be one tensor"
+            got = f"{len(given)} of them" if isinstance(hx, (tuple, list)) else "one tensor"
+            raise ShapeError(f"{type(self).__name__}: expected {wanted}, got {got}.")
         for name, one, width in zip(("hx[0]" if self.mode == "LSTM" else "hx", "hx[1]"), given, widths, strict=False):
             if tuple(one.shape) != (count, batch, width):
                 raise ShapeError(

@@ -281,8 +281,8 @@ def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_inde
         raise _target_shape_error(who, shape, labels.shape, wanted)
     if labels.dtype.kind not in "iu":
         raise DtypeError(
-            f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(labels)}. Use target.long(); "
-            f"probabilities need the shape of input, {shape}."
+            f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(labels)} of shape {labels.shape}. Use "
+            f"target.long(); probabilities need the shape of input, {shape}."
         )
     classes = shape[1] if len(shape) > 1 else shape[0]
     labels = arrays.all_values(labels)

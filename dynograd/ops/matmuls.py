@@ -28,11 +28,12 @@ def conjugated(input: Any) -> Any:
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
-def _check_product(who: str, one: Any, two: Any) -> None:
+def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("input", "other")) -> None:
     if one.dtype is not two.dtype and one.dtype != two.dtype:
+        first, second = names
         raise DtypeError(
-            f"{who}: expected m1 and m2 to have the same dtype, but got: {one.dtype} != {two.dtype}. "
-            f"Convert one of them, e.g. other.to(input.dtype)."
+            f"{who}: expected m1 and m2 to have the same dtype, but got: {one.dtype} != {two.dtype} ({first} of shape "
+            f"{tuple(one.shape)}, {second} of shape {tuple(two.shape)}). Convert one of them, e.g. {first}.to({second}.dtype)."
         )
 
 
@@ -188,9 +189,9 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"(shape {weight.shape}); mat1 and mat2 shapes cannot be multiplied. Transpose or reshape input, or build "
             f"Linear({features}, {weight.shape[0]})."
         )
-    _check_product("linear", input, weight)
+    _check_product("linear", input, weight, ("input", "weight"))
     if bias is not None and bias.dtype != input.dtype:
-        _check_product("linear", input, bias)
+        _check_product("linear", input, bias, ("input", "bias"))
     return kernel("matmuls", "linear_forward", input)(input, weight, bias)
 
 

@@ -88,11 +88,11 @@ class Optimizer(HookMethods):
         self._init_hooks()
         self.state = defaultdict(dict)
         self.param_groups = []
-        groups: list[Any] = _listed(params)
+        groups: list[Any] = _listed(params, type(self).__name__)
         if not groups:
             raise ValueError(
-                "optimizer got an empty parameter list. A generator such as model.parameters() can be read only once: pass a new one, "
-                "or a list."
+                f"{type(self).__name__}: optimizer got an empty parameter list. A generator such as model.parameters() can be read only "
+                f"once: pass a new one, or a list."
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
@@ -232,7 +232,7 @@ class Optimizer(HookMethods):
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
                 "between runs. Please use a list instead."
             )
-        listed = [given] if isinstance(given, Tensor) else _listed(given)
+        listed = [given] if isinstance(given, Tensor) else _listed(given, type(self).__name__)
         names = [one[0] for one in listed if isinstance(one, tuple)]
         if names and len(names) != len(listed):
             raise ValueError(
@@ -253,12 +253,13 @@ class Optimizer(HookMethods):
     def _check_parameter(self, one: Any, position: int) -> None:
         if not isinstance(one, Tensor):
             raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {type(one).__name__} (number {position}: {one!r:.60})."
+                f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the params is {type(one).__name__} "
+                f"(number {position}: {one!r:.60})."
             )
         if not self.defaults.get("differentiable") and not (one.is_leaf or one.retains_grad):
             raise ValueError(
-                f"can't optimize a non-leaf Tensor (number {position}, shape {tuple(one.shape)}): it was computed by "
-                f"{one.grad_fn}. Optimize what it was computed from, or x.detach().requires_grad_()."
+                f"{type(self).__name__}: can't optimize a non-leaf Tensor (number {position}, shape {tuple(one.shape)}): it was "
+                f"computed by {one.grad_fn}. Optimize what it was computed from, or x.detach().requires_grad_()."
             )
 
     def _check_overlap(self, group: dict[str, Any]) -> None:
@@ -277,7 +278,11 @@ class Optimizer(HookMethods):
                     f"whose groups are the other kind."
                 )
             if not mine.isdisjoint(map(id, other["params"])):
-                raise ValueError("some parameters appear in more than one parameter group")
+                shapes = [tuple(p.shape) for p in group["params"] if any(p is held for held in other["params"])]
+                raise ValueError(
+                    f"{type(self).__name__}: some parameters appear in more than one parameter group: of shapes {shapes[:5]}. "
+                    f"Give each to one group."
+                )
 
     # --- saving ---------------------------------------------------------------------------------------------------------
 
@@ -329,15 +334,16 @@ class Optimizer(HookMethods):
         return "\n".join([*lines, ")"])
 
 
-def _listed(params: Any) -> list[Any]:
+def _listed(params: Any, who: str) -> list[Any]:
     """The parameters or groups as a list, or an error that says what was passed instead."""
     if isinstance(params, Tensor):
         raise TypeError(
-            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got dynograd.Tensor. Pass [tensor]."
+            f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got dynograd.Tensor. "
+            f"Pass [tensor]."
         )
     if callable(getattr(params, "parameters", None)):
         raise TypeError(
-            f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got the module "
+            f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got the module "
             f"{type(params).__name__}. Pass its parameters()."
         )
     return list(params)

@@ -107,6 +107,11 @@ def clip_grad_norm(
 
 
 def _listed(tensors: Any) -> list[Tensor]:
+    if callable(getattr(tensors, "parameters", None)):
+        raise TypeError(
+            f"clip_grad_norm_ and its like: expected an iterable of Tensors, got the module {type(tensors).__name__}. "
+            f"Pass its parameters()."
+        )
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 

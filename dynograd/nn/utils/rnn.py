@@ -219,6 +219,11 @@ def pad_sequence(
         raise ShapeError("pad_sequence: received an empty list of sequences. Give at least one.")
     if padding_side not in ("left", "right"):
         raise ValueError(f"pad_sequence: expected padding_side to be 'left' or 'right', got {padding_side!r}.")
+    for place, one in enumerate(sequences):
+        if not isinstance(one, Tensor):
+            raise TypeError(
+                f"pad_sequence: expected sequences to be Tensors, but number {place} is {type(one).__name__}. Use tensor(...)."
+            )
     rest = tuple(sequences[0].shape[1:])
     for place, one in enumerate(sequences):
         if tuple(one.shape[1:]) != rest:

@@ -1,0 +1,71 @@
+"""Where in a model an error arose: a note on the exception that names the module's path and its parameters.
+
+Each module on the way out puts its own name before the path, so the note grows from `Linear` to `Model.encoder.layers.3.linear1`.
+Type, message and traceback of the exception stay as they are.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+__all__ = ["note_place"]
+
+_SHOWN = 6
+
+
+class _Place(str):
+    """The text of the note; what the next module on the way out needs to lengthen it."""
+
+    outermost: Any
+    path: str
+    rest: str
+
+    def __reduce__(self) -> tuple:
+        return str, (str(self),)
+
+
+def note_place(error: BaseException, module: Any) -> None:
+    """Notes on `error` that it passed through a call of `module`; again for each module around it."""
+    notes = getattr(error, "__notes__", None) or ()
+    for position, note in enumerate(notes):
+        if type(note) is _Place:
+            notes[position] = _around(note, module)
+            return
+    error.add_note(_written(module, "", _described(module)))
+
+
+def _written(outermost: Any, path: str, rest: str) -> _Place:
+    made = _Place(f"in module {type(outermost).__name__}{path}{rest}")
+    made.outermost, made.path, made.rest = weakref.ref(outermost), path, rest
+    return made
+
+
+def _around(note: _Place, module: Any) -> _Place:
+    inner = note.outermost()
+    if inner is module:
+        return note
+    for name, one in module.named_modules():
+        if one is inner:
+            return _written(module, f".{name}{note.path}", note.rest)
+    return _written(module, f" -> {type(inner).__name__}{note.path}", note.rest)
+
+
+def _described(module: Any) -> str:
+    """Its class is the end of the path already where it is called alone; options and parameters help most."""
+    try:
+        options = module.extra_repr()
+        held = [
+            f"{name} {_shape(one)}" for name, one in module.__dict__.get("_parameters", {}).items() if one is not None
+        ]
+    except Exception:  # a module that is not ready to be described must not hide the error
+        return ""
+    shown = ", ".join(held[:_SHOWN]) + (f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else "")
+    return f": {type(module).__name__}({options}){' with ' + shown if held else ''}"
+
+
+def _shape(parameter: Any) -> str:
+    try:
+        return str(tuple(parameter.shape))
+    except Exception:  # a lazy parameter has none yet
+        return "(no shape yet)"
