@@ -163,7 +163,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
         )
     if copy and place == made.device:
         made = wrap(arrays.copy(made.array))
-    return made if device is None else made.to(device)  # type: ignore[attr-defined]
+    return made.to(place)  # type: ignore[attr-defined]
 
 
 def to_dlpack(tensor: Tensor) -> Any:

@@ -43,7 +43,7 @@ def test_numpy_converts_only_where_a_copy_is_allowed():
 beside = numpy.array([3.0, 4.0], "float32")
 MIXED = [
     (lambda x: beside + x, [4, 6]),
-    (lambda x: x + array, [4, 6]),
+    (lambda x: x + beside, [4, 6]),
     (lambda x: beside - x, [2, 2]),
     (lambda x: beside * x, [3, 8]),
     (lambda x: beside / x, [3, 2]),
