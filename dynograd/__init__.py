@@ -108,6 +108,7 @@ def _imported_when_called(module: str, name: str) -> Any:
 
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
+cuda.make_graphed_callables = _imported_when_called("dynograd.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
 
@@ -135,6 +136,9 @@ _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warm
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
+_LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
+_LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
+_LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
 __all__ = sorted(

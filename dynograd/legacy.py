@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import cuda, devices, dtypes
 from dynograd.creation import arange
 from dynograd.errors import ShapeError
 from dynograd.out_forms import out_dtype, write_out
@@ -30,19 +30,23 @@ __all__ = [
 
 class _TypedMeta(type):
     dtype: dtypes.dtype
+    kind: str  # of device
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:  # type: ignore[override]
-        return Tensor(*data, dtype=cls.dtype, device=device)
+        return Tensor(*data, dtype=cls.dtype, device=cls.kind if device is None else device)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, Tensor) and value.dtype is cls.dtype
+        return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.kind
 
     def __repr__(cls) -> str:
-        return f"dynograd.{cls.__name__}"
+        return f"dynograd.{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}"
 
 
 def _typed(name: str, dtype: dtypes.dtype) -> Any:
-    return _TypedMeta(name, (), {"dtype": dtype, "__doc__": f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."})
+    """The type for the CPU; that of the same name for GPUs becomes a name of `dynograd.cuda`."""
+    text = f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."
+    setattr(cuda, name, _TypedMeta(name, (), {"dtype": dtype, "kind": "cuda", "__doc__": text}))
+    return _TypedMeta(name, (), {"dtype": dtype, "kind": "cpu", "__doc__": text})
 
 
 FloatTensor = _typed("FloatTensor", dtypes.float32)
@@ -88,15 +92,21 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."""
     if dtype is None:
-        return f"dynograd.{TYPE_NAMES[self.dtype]}"
-    if isinstance(dtype, _TypedMeta):
-        return self.to(dtype.dtype)  # type: ignore[attr-defined]
+        return f"dynograd.{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}"
     if isinstance(dtype, str):
-        wanted = dtype.split(".")[-1]
-        for kind, name in TYPE_NAMES.items():
-            if name == wanted:
-                return self.to(kind)  # type: ignore[attr-defined]
+        dtype = _type_named(dtype) or dtype
+    if isinstance(dtype, _TypedMeta):
+        if self.device.type == dtype.kind:
+            return self.to(dtype.dtype)  # type: ignore[attr-defined]
+        return self.to(dtype.kind, dtype.dtype)  # type: ignore[attr-defined]
     return self.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]
+
+
+def _type_named(name: str) -> Any:
+    """The type that `torch.FloatTensor` or `torch.cuda.FloatTensor` names; None for others."""
+    parts = name.split(".")
+    found = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])
+    return found if isinstance(found, _TypedMeta) else None
 
 
 def numel(input: Tensor) -> int:
@@ -109,22 +119,25 @@ def numel(input: Tensor) -> int:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Sets the default dtype by a floating type such as `DoubleTensor` or its name (old; use `set_default_dtype`).
+    """Sets the default dtype and device by a floating type such as `DoubleTensor`, `cuda.FloatTensor`, or its name.
+
+    Old; use `set_default_dtype` and `set_default_device`.
 
     Raises:
-        TypeError: not a type of floating tensors on the CPU.
+        TypeError: not a type of floating tensors.
+        DeviceError: a type of GPU tensors where no GPU can be used.
     """
-    kind = getattr(t, "dtype", None)
-    name = t.split(".")[-1] if isinstance(t, str) and ".cuda." not in t else None
-    for each, known in TYPE_NAMES.items():
-        if known == name:
-            kind = each
+    found = _type_named(t) if isinstance(t, str) else t
+    kind, device = getattr(found, "dtype", None), getattr(found, "kind", "cpu")
     if kind is None or not kind.is_floating_point:
         raise TypeError(
             f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}. "
             f"Use set_default_dtype, and set_default_device for the device."
         )
+    if device == "cuda":
+        cuda.init()
     dtypes.set_default_dtype(kind)
+    devices.set_default_device(device)
 
 
 def range(

@@ -49,7 +49,7 @@ def test_old_names():
     assert torch.zeros(1).dtype == torch.float64
     torch.set_default_tensor_type("torch.FloatTensor")
     assert torch.zeros(1).dtype == torch.float32
-    for wrong in (torch.LongTensor, "torch.cuda.FloatTensor", 3):
+    for wrong in (torch.LongTensor, "torch.cuda.LongTensor", "FloatTenser", 3):
         with pytest.raises(TypeError, match="only floating-point types .* Use set_default_dtype"):
             torch.set_default_tensor_type(wrong)
 

@@ -25,13 +25,19 @@ from dynograd.tensor import Tensor
 __all__ = [
     "autocast",
     "clear_autocast_cache",
+    "get_autocast_cpu_dtype",
     "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
     "is_autocast_available",
     "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
     "is_autocast_enabled",
     "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
     "set_autocast_dtype",
     "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
 ]
 
 _HALF = (dtypes.bfloat16, dtypes.float16)
@@ -165,6 +171,36 @@ def get_autocast_dtype(device_type: str) -> Any:
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """Sets it, on this thread."""
     STATE.dtypes[_checked("set_autocast_dtype", device_type)] = dtype
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """`get_autocast_dtype("cuda")` (old)."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: Any) -> None:
+    """`set_autocast_dtype("cuda", dtype)` (old)."""
+    set_autocast_dtype("cuda", dtype)
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """`get_autocast_dtype("cpu")` (old)."""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: Any) -> None:
+    """`set_autocast_dtype("cpu", dtype)` (old)."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled("cpu")` (old)."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """`set_autocast_enabled("cpu", enabled)` (old)."""
+    set_autocast_enabled("cpu", enabled)
 
 
 def is_autocast_cache_enabled() -> bool:

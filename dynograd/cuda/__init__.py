@@ -9,7 +9,8 @@ Streams are ordered queues (`Stream`, `stream`, `Event`), memory comes back for 
 
 from __future__ import annotations
 
-from dynograd.cuda import amp, driver, nvtx, random
+from dynograd.cuda import amp, driver, nccl, nvtx, random
+from dynograd.cuda.compatibility import cudart, has_half, has_magma
 from dynograd.cuda.driver import get_sync_debug_mode, set_sync_debug_mode
 from dynograd.cuda.faults import CudaError
 from dynograd.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
@@ -81,6 +82,7 @@ __all__ = [
     "StreamContext",
     "amp",
     "can_device_access_peer",
+    "cudart",
     "current_device",
     "current_stream",
     "default_stream",
@@ -98,6 +100,8 @@ __all__ = [
     "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
+    "has_half",
+    "has_magma",
     "host_memory_stats",
     "init",
     "initial_seed",
@@ -115,6 +119,7 @@ __all__ = [
     "memory_reserved",
     "memory_stats",
     "memory_summary",
+    "nccl",
     "nvtx",
     "random",
     "reset_accumulated_memory_stats",
