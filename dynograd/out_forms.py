@@ -350,13 +350,13 @@ def _quick_form(found: Any, places: list[int], face: Op, compares: bool) -> Any:
         if target.base is not None and first is not target:
             return False
         wants = one._requires_grad or out._requires_grad
-        if first.dtype is not kind or first.shape != target.shape:
+        if first.dtype is not kind or first.shape != target.shape or type(first) is not ndarray:
             return False
         if count == 2:
             two = args[1]
             if type(two) in TENSORS:
                 second = two.array
-                if second.dtype is not kind or second.shape != target.shape:
+                if second.dtype is not kind or second.shape != target.shape or type(second) is not ndarray:
                     return False
                 wants = wants or two._requires_grad
             elif type(two) is float or type(two) is int:
@@ -389,6 +389,8 @@ def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
 def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
     from dynograd.kernels import elementwise_cuda
 
-    if any([type(one) is CudaArray and one.device_index != target.device_index for one in operands]):
-        return False
+    for one in operands:
+        if type(one) is not float and type(one) is not int:
+            if type(one) is not CudaArray or one.device_index != target.device_index:
+                return False
     return elementwise_cuda.into(name, operands, statics, target)
