@@ -125,6 +125,7 @@ _LAZY = (
     "nn",
     "optim",
     "profiler",
+    "signal",
     "special",
     "transforms",
     "utils",
@@ -134,6 +135,7 @@ _LAZY = (
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
+_LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
 _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
@@ -157,6 +159,7 @@ __all__ = sorted(
         "memory",
         "nn",
         "optim",
+        "signal",
         "special",
         "utils",
     }

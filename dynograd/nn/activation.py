@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import empty_like, full
+from dynograd.creation import full
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init as initial
@@ -174,11 +174,7 @@ class RReLU(Module):
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Any) -> Any:
-        if not self.training:
-            return F.leaky_relu(input, (self.lower + self.upper) / 2, self.inplace)
-        slopes = empty_like(input).uniform_(self.lower, self.upper)  # type: ignore[attr-defined]
-        out = input.where(input >= 0, input * slopes)
-        return input.copy_(out) if self.inplace else out
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return _with_inplace(f"lower={self.lower}, upper={self.upper}", self.inplace)

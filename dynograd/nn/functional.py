@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.methods import public_functions
+from dynograd.nn import randomized
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.tensor import Tensor
@@ -17,7 +18,7 @@ _names = (
     "binary_cross_entropy binary_cross_entropy_with_logits celu channel_shuffle conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity cross_entropy "
     "ctc_loss dropout dropout1d dropout2d dropout3d elu embedding embedding_bag feature_alpha_dropout fold "
-    "gaussian_nll_loss gelu glu grid_sample group_norm gumbel_softmax hardshrink hardsigmoid hardswish hardtanh "
+    "fractional_max_pool2d fractional_max_pool3d gaussian_nll_loss gelu glu grid_sample group_norm gumbel_softmax hardshrink hardsigmoid hardswish hardtanh "
     "hinge_embedding_loss huber_loss instance_norm interpolate kl_div l1_loss layer_norm leaky_relu linear "
     "local_response_norm log_softmax logsigmoid lp_pool1d lp_pool2d lp_pool3d margin_ranking_loss "
     "multi_head_attention_forward max_pool1d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d mish "
@@ -25,12 +26,12 @@ _names = (
     "pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu relu relu6 rms_norm rrelu "
     "scaled_dot_product_attention selu sigmoid silu smooth_l1_loss soft_margin_loss softmax softmin softplus "
     "softshrink softsign tanh tanhshrink threshold triplet_margin_loss triplet_margin_with_distance_loss unfold "
-    "upsample upsample_bilinear upsample_nearest"
+    "upsample upsample_bilinear upsample_nearest rrelu_"
 ).split()
-_inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ sigmoid_ tanh_ threshold_").split()
+_inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_ sigmoid_ tanh_ threshold_").split()
 
 _ops = {**public_functions(), "multi_head_attention_forward": multi_head_attention_forward}
-_ops |= {"gumbel_softmax": gumbel_softmax}
+_ops |= {"gumbel_softmax": gumbel_softmax, **{name: getattr(randomized, name) for name in randomized.__all__}}
 __all__ = [name for name in _names if name in _ops]
 globals().update({name: _ops[name] for name in __all__})
 unfold = _ops["im2col"]  # Tensor.unfold is another op

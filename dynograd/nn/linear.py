@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from dynograd.creation import empty
-from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.module import Module
@@ -102,16 +101,7 @@ class Bilinear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Any, input2: Any) -> Any:
-        wanted = self.in1_features, self.in2_features
-        found = input1.shape[-1], input2.shape[-1]
-        if found != wanted or input1.shape[:-1] != input2.shape[:-1]:
-            raise ShapeError(
-                f"Bilinear: inputs of shapes {tuple(input1.shape)} and {tuple(input2.shape)}, expected (*, {wanted[0]}) and "
-                f"(*, {wanted[1]}) with the same leading dims. Reshape them, or build Bilinear({found[0]}, {found[1]}, ...)."
-            )
-        rows = input1.unsqueeze(-2).unsqueeze(-2)
-        out = (rows @ self.weight @ input2.unsqueeze(-1).unsqueeze(-3)).squeeze(-1).squeeze(-1)
-        return out if self.bias is None else out + self.bias
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (

@@ -14,6 +14,8 @@ from dynograd.nn.module import Module
 __all__ = [
     *[f"{kind}Pool{rank}d" for kind in ("AdaptiveAvg", "AdaptiveMax", "Avg", "LP", "Max") for rank in (1, 2, 3)],
     *[f"MaxUnpool{rank}d" for rank in (1, 2, 3)],
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
 ]
 
 
@@ -243,6 +245,56 @@ class _AdaptiveMaxPoolNd(Module):
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
+
+
+class _FractionalMaxPoolNd(Module):
+    _rank = 2
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{who}: requires specifying either an output size, or a pooling ratio.")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError(
+                f"{who}: only one of output_size and output_ratio may be specified, got {output_size} and {output_ratio}."
+            )
+        self.kernel_size, self.return_indices = _for_each(kernel_size, self._rank), return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else _for_each(output_size, self._rank)
+        self.output_ratio = None if output_ratio is None else _for_each(output_ratio, self._rank)
+        if self.output_ratio is not None and not all(0 < one < 1 for one in self.output_ratio):
+            raise ValueError(f"{who}: output_ratio must be between 0 and 1 (got {output_ratio}).")
+
+    def _options(self) -> tuple:
+        return self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+
+
+def _for_each(value: Any, rank: int) -> Any:
+    return value if isinstance(value, (tuple, list)) else (value,) * rank
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maxima over `output_size` windows at random places of (N, C, H, W); see `nn.functional.fractional_max_pool2d`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.fractional_max_pool2d(input, *self._options())
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Maxima over `output_size` windows at random places of (N, C, D, H, W)."""
+
+    _rank = 3
+
+    def forward(self, input: Any) -> Any:
+        return F.fractional_max_pool3d(input, *self._options())
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):

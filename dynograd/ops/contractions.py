@@ -19,10 +19,41 @@ from dynograd.ops.strides import diagonal
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import normalize_dim
 
-__all__ = ["einsum", "inner", "tensordot", "vdot"]
+__all__ = ["bilinear", "einsum", "inner", "tensordot", "vdot"]
 
 Labels = tuple[Any, ...]
 Shape = tuple[int, ...]
+
+
+@composed()
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """`input1 @ weight[k] @ input2 + bias[k]` for every output feature k.
+
+    Args:
+        input1 (*, I), input2 (*, J): features, with the same leading dims.
+        weight (K, I, J): a matrix for each output feature.
+        bias (K): what is added.
+    Returns:
+        (*, K).
+    Raises:
+        ShapeError: sizes that do not fit.
+
+    >>> dynograd.nn.functional.bilinear(tensor([1.0, 2.0]), tensor([3.0]), tensor([[[1.0], [1.0]]]))
+    tensor([9.])
+    """
+    one, two, inner = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if len(inner) != 3 or one[:-1] != two[:-1] or (one[-1], two[-1]) != inner[1:]:
+        wanted = inner[1:] if len(inner) == 3 else ("I", "J")
+        raise ShapeError(
+            f"bilinear: inputs of shapes {one} and {two}, expected (*, {wanted[0]}) and (*, {wanted[1]}) with the same leading dims for "
+            f"a weight (K, I, J) of shape {inner}. Reshape them, or take a weight of shape (K, {one[-1]}, {two[-1]})."
+        )
+    if bias is not None and tuple(bias.shape) != inner[:1]:
+        raise ShapeError(f"bilinear: bias of shape {tuple(bias.shape)} does not match {inner[0]} output features.")
+    rows = matmul(input1, reshaped(permuted(weight, (1, 0, 2)), (inner[1], inner[0] * inner[2])))
+    rows = reshaped(rows, (*one[:-1], inner[0], inner[2]))
+    found = sum_dims(rows * reshaped(input2, (*two[:-1], 1, two[-1])), len(one), False)
+    return found if bias is None else found + bias
 
 
 @composed()

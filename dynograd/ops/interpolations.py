@@ -109,6 +109,28 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@composed()
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """The old name of `interpolate` with mode "nearest"."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return interpolate(input, size, scale_factor)
+
+
+@composed()
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """The old name of `interpolate` with mode "bilinear" and corners aligned."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
 def _check(shape: tuple[int, ...], mode: str, align_corners: Any, antialias: bool) -> None:
     if mode not in (*_RULES, "area"):
         raise ValueError(f"interpolate: unknown mode {mode!r}: expected one of {', '.join([*_RULES, 'area'])}.")

@@ -15,10 +15,11 @@ from dynograd.ops.extremes import tie_shares
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.op import composed, op, registry
 from dynograd.ops.reductions import kept, reduced_dims, sum_dims
+from dynograd.ops.triangles import triu_indices
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import normalize_dim
 
-__all__ = ["cdist", "dist", "norm", "renorm"]
+__all__ = ["cdist", "dist", "norm", "pdist", "renorm"]
 
 
 @op(name="vector_norm", saves="input output")
@@ -191,6 +192,27 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_f
         return _euclidean_by_product(x1, x2)
     apart = reshaped(x1, (*one[:-1], 1, one[-1])) - reshaped(x2, (*two[:-2], 1, *two[-2:]))
     return vector_norm(apart, p, -1, who="cdist")
+
+
+@composed()
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The p-norm distance between every two rows of `input`: rows 0 and 1, 0 and 2, ..., the last two.
+
+    Args:
+        input (N, M): points.
+    Returns:
+        (N * (N - 1) / 2).
+
+    >>> dynograd.pdist(tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    shape = tuple(input.shape)
+    if len(shape) != 2:
+        raise ShapeError(f"pdist: only supports 2D tensors, got: {len(shape)}D, of shape {shape}.")
+    if p < 0:
+        raise RuntimeError(f"pdist: only supports non-negative p values, got {p}.")
+    rows, columns = triu_indices(shape[0], shape[0], 1, device=input.device)
+    return vector_norm(input[rows] - input[columns], p, -1, who="pdist")
 
 
 def _euclidean_by_product(x1: Any, x2: Any) -> Any:

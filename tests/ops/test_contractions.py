@@ -57,7 +57,41 @@ def einsum_error(equation, *shapes_and_words):
     )
 
 
+def np_bilinear(x, y, weight, bias=None):
+    found = numpy.einsum("...i,kij,...j->...k", x, weight, y)
+    return found if bias is None else found + bias
+
+
 ROWS = [
+    Row(
+        "nn.functional.bilinear",
+        np_bilinear,
+        shapes=[(2, 5, 3), (2, 5, 4), (6, 3, 4), (6,)],
+        covers=["bilinear"],
+        empty=[[(0, 3), (0, 4), (6, 3, 4), (6,)]],
+        ones=[[(1, 1), (1, 1), (1, 1, 1), (1,)]],
+        errors=[
+            error(
+                lambda op: op(dynograd.ones(2, 3), dynograd.ones(3, 4), dynograd.ones(5, 3, 4)),
+                RuntimeError,
+                "(2, 3)",
+                "(3, 4)",
+            ),
+            error(
+                lambda op: op(dynograd.ones(2, 3), dynograd.ones(2, 4), dynograd.ones(5, 4, 4)),
+                RuntimeError,
+                "(K, 3, 4)",
+            ),
+            error(
+                lambda op: op(dynograd.ones(3), dynograd.ones(4), dynograd.ones(5, 3, 4), dynograd.ones(4)),
+                RuntimeError,
+                "bias",
+                "(4,)",
+                "5",
+            ),
+        ],
+    ),
+    Row("nn.functional.bilinear", np_bilinear, shapes=[(3,), (4,), (6, 3, 4)], id="vectors", empty=False, ones=False),
     *[
         Row("einsum", np_einsum, args=operands(equation, shapes), id=equation, method=False, tolerance=4)
         for equation, shapes in CONTRACTIONS.items()

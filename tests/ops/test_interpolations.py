@@ -130,6 +130,8 @@ ROWS = [
         ],
     ),
     Row("nn.functional.upsample", None, shapes=[(1, 1, 2)], kwargs={"size": 4}, dtypes=(), ones=False, empty=False),
+    Row("nn.functional.upsample_nearest", None, shapes=[(1, 1, 2)], kwargs={"size": 4}, dtypes=(), ones=False, empty=False),
+    Row("nn.functional.upsample_bilinear", None, shapes=[(1, 1, 2, 2)], kwargs={"size": 4}, dtypes=(), ones=False, empty=False),
 ]  # fmt: skip
 test_rows = generate(ROWS)
 
@@ -139,6 +141,19 @@ def test_upsample_is_interpolate_with_a_warning():
     with pytest.warns(UserWarning, match="deprecated"):
         y = F.upsample(x, scale_factor=2)
     assert y.tolist() == F.interpolate(x, scale_factor=2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("upsample_nearest", {}), ("upsample_bilinear", {"mode": "bilinear", "align_corners": True})],
+)
+def test_old_names_of_modes(name, options):
+    x = dynograd.randn(1, 2, 3, 4, requires_grad=True)
+    for sizes in ({"size": (5, 6)}, {"scale_factor": 2}):
+        with pytest.warns(UserWarning, match=name):
+            y = getattr(F, name)(x, **sizes)
+        assert y.tolist() == F.interpolate(x, **sizes, **options).tolist()
+        assert y.requires_grad
 
 
 def test_the_same_size_gives_a_new_tensor_of_the_same_values():

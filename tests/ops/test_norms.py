@@ -3,6 +3,7 @@
 import numpy
 import pytest
 from scipy.spatial.distance import cdist as scipy_cdist
+from scipy.spatial.distance import pdist as scipy_pdist
 
 import dynograd
 from tests.ops.harness import Row, error, generate
@@ -34,7 +35,27 @@ def points(*shapes):
     return {"args": lambda rng: [rng.normal(size=shape) for shape in shapes]}
 
 
+def np_pdist(x, p=2.0):
+    return scipy_pdist(x, "minkowski", p=p) if len(x) > 1 else numpy.zeros(0)
+
+
 ROWS = [
+    *[
+        Row(
+            "pdist",
+            np_pdist,
+            shapes=[(4, 3)],
+            kwargs={"p": p},
+            empty=[[(0, 3)], [(1, 3)]],
+            tolerance=4,
+            id=None if p == 2 else f"p={p}",
+            errors=[
+                error(lambda op: op(dynograd.ones(2, 3, 4)), RuntimeError, "2D", "(2, 3, 4)"),
+                error(lambda op: op(dynograd.ones(2, 3), -1), RuntimeError, "non-negative", "-1"),
+            ],
+        )
+        for p in (2.0, 1.0, 3.0, float("inf"))
+    ],
     *[
         Row(
             "norm",

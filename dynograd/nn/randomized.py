@@ -1,0 +1,162 @@
+"""Functions of `nn.functional` that draw: `rrelu`, and max pooling over windows at random places."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from dynograd.creation import arange
+from dynograd.errors import ShapeError
+from dynograd.ops.activations import leaky_relu
+from dynograd.ops.poolings import picked
+from dynograd.ops.spatial_sizes import per_dim
+from dynograd.randomness import rand
+
+__all__ = ["fractional_max_pool2d", "fractional_max_pool3d", "rrelu", "rrelu_"]
+
+
+def rrelu(
+    input: Any,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+    generator: Any = None,
+) -> Any:
+    """`input` where positive, else `input` times a slope that is drawn from [lower, upper] for each element.
+
+    Args:
+        training: False takes the mean of the bounds instead.
+    Raises:
+        RuntimeError: `lower` is above `upper`.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015 (arXiv:1505.00853).
+
+    >>> dynograd.nn.functional.rrelu(tensor([-1.0, 2.0]), 0.1, 0.3)
+    tensor([-0.2000,  2.0000])
+    """
+    if lower > upper:
+        raise RuntimeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, got lower={lower} and upper={upper}."
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slopes = _uniform(input, tuple(input.shape), lower, upper, generator)
+    out = input.where(input >= 0, input * slopes)
+    return input.copy_(out) if inplace else out
+
+
+def rrelu_(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Any:
+    """`rrelu`, written into `input`."""
+    return rrelu(input, lower, upper, training, True, generator)
+
+
+def fractional_max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """The largest value of each of `output_size` windows over (N, C, H, W) or (C, H, W), at random places that cover the image.
+
+    Args:
+        kernel_size: sizes of the windows, or one for both.
+        output_size: how many windows in each dim, or one number for both.
+        output_ratio: or their share of the sizes of `input`, between 0 and 1.
+        return_indices: also give the places of the largest values among H * W.
+        _random_samples (N, C, 2): the numbers of [0, 1) that choose the windows of W and of H; drawn when left out.
+    Raises:
+        ValueError: neither or an impossible one of `output_size` and `output_ratio`.
+        ShapeError: windows that do not fit, or numbers of another shape.
+
+    Source: Graham, Fractional max-pooling, 2014 (arXiv:1412.6071).
+
+    >>> x = dynograd.arange(36.0).reshape(1, 6, 6)
+    >>> dynograd.nn.functional.fractional_max_pool2d(x, 2, 3).shape
+    dynograd.Size([1, 3, 3])
+    """
+    found = _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """`fractional_max_pool2d` of (N, C, D, H, W) or (C, D, H, W); the numbers of `_random_samples` are for D, H and W.
+
+    >>> x = dynograd.arange(216.0).reshape(1, 6, 6, 6)
+    >>> dynograd.nn.functional.fractional_max_pool3d(x, 2, 3).shape
+    dynograd.Size([1, 3, 3, 3])
+    """
+    found = _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+def _pooled(who: str, rank: int, input: Any, kernel_size: Any, output_size: Any, ratio: Any, samples: Any) -> Any:
+    shape = tuple(input.shape)
+    if len(shape) not in (rank + 1, rank + 2):
+        raise ShapeError(f"{who}: Expected {rank + 1}D or {rank + 2}D tensor, but got input of shape {shape}.")
+    own = shape[-rank:]
+    taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
+    sizes = _sizes(who, own, output_size, ratio)
+    for size, tap, count in zip(own, taps, sizes, strict=True):
+        if tap + count - 1 > size:
+            raise ShapeError(
+                f"{who}: pool size {tap} too large relative to input size {size}: {count} windows at different places need "
+                f"{tap + count - 1}. Ask for fewer or smaller windows."
+            )
+    lead = (1, *shape)[-rank - 2 : -rank]
+    if samples is None:
+        samples = _uniform(input, (*lead, rank), 0.0, 1.0, None)
+    elif tuple(samples.shape) != (*lead, rank):
+        raise ShapeError(
+            f"{who}: Expect _random_samples of shape {(*lead, rank)}; got {tuple(samples.shape)} for input of shape {shape}."
+        )
+    places = None  # of all elements of all windows among the last dims: (N, C, *windows, *taps)
+    for dim, (size, tap, count) in enumerate(zip(own, taps, sizes, strict=True)):
+        chosen = samples[..., dim if rank == 3 else 1 - dim]
+        steps = _starts(chosen, size, tap, count).unsqueeze(-1) + arange(tap, device=input.device)
+        stretched = [1] * (2 * rank)
+        stretched[dim], stretched[rank + dim] = count, tap
+        steps = steps.reshape(*lead, *stretched)
+        places = steps if places is None else places * size + steps
+    flat = places.reshape(*shape[:-rank], *sizes, prod(taps))  # type: ignore[union-attr]
+    windows = picked(input.detach(), flat.flatten(-rank - 1), rank).reshape(flat.shape)
+    indices = flat.gather(-1, windows.argmax(-1, keepdim=True)).squeeze(-1)
+    return picked(input, indices, rank), indices
+
+
+def _sizes(who: str, own: tuple[int, ...], output_size: Any, ratio: Any) -> tuple[int, ...]:
+    if output_size is None and ratio is None:
+        raise ValueError(f"{who}: requires specifying either an output_size or an output_ratio.")
+    if output_size is not None:
+        return per_dim(who, "output_size", output_size, len(own), 1)
+    ratios = tuple(ratio) if isinstance(ratio, (tuple, list)) else (ratio,) * len(own)
+    if len(ratios) != len(own):
+        raise ValueError(f"{who}: requires output_ratio to be one number or {len(own)}, got {len(ratios)}: {ratios}.")
+    return tuple([int(size * one) for size, one in zip(own, ratios, strict=True)])
+
+
+def _starts(samples: Any, size: int, tap: int, count: int) -> Any:
+    """Where each window of a dim begins: steps of (size - tap) / (count - 1) on average, the last one at the end. (N, C, count)."""
+    if count == 1:
+        return (samples.unsqueeze(-1) * 0).long() + (size - tap)
+    pace = (size - tap) / (count - 1)
+    numbers = arange(count, device=samples.device)
+    first = samples.unsqueeze(-1)
+    found = ((first + numbers) * pace).long() - (first * pace).long()
+    return found.where(numbers < count - 1, numbers * 0 + (size - tap))
+
+
+def _uniform(like: Any, shape: tuple[int, ...], low: float, high: float, generator: Any) -> Any:
+    made = rand(shape, generator=generator, dtype=like.dtype, device=like.device)
+    return made if (low, high) == (0.0, 1.0) else made * (high - low) + low

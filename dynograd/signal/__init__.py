@@ -1,0 +1,5 @@
+"""Signals (`torch.signal`): `signal.windows`."""
+
+from dynograd.signal import windows as windows
+
+__all__ = ["windows"]
