@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout
+from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout, operations
 from dynograd.cuda import driver
 from dynograd.kernels import attentions_triton as device
 from dynograd.kernels import precision
@@ -43,7 +43,7 @@ _FORWARD = {
     "dropout": {64: Blocks(64, 64, 8, 2), 128: Blocks(64, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
 }
 _TO_QUERIES = {
-    "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
+    "half": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(128, 32, 8, 2)},
     "elsewhere": {64: Blocks(128, 64, 8, 3), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)},
     "tf32": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 32, 8, 1), 256: Blocks(16, 16, 8, 1)},
     "single": {64: Blocks(32, 32, 4, 2), 128: Blocks(32, 16, 8, 1), 256: Blocks(16, 16, 8, 1)},
@@ -80,7 +80,7 @@ def attention_forward(
         p, place: weights are dropped as `random_cpu.dropout_mask` says for their shape and this (seed, offset).
     """
     q, k, v = (_in_rows(_with_four_dims(one)) for one in (query, key, value))
-    mask = _in_bytes(mask)
+    mask = _readable(mask, k.shape[2])
     plan = _planned(_forward_plan, mask, causal, p, q, k, v)
     out, logarithms = (of_layout(one) for one in plan.made)
     plan.launches[0](
@@ -104,7 +104,7 @@ def attention_backward(
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
     g, q, k, v, out = (_in_rows(_with_four_dims(one)) for one in (g, query, key, value, out))
-    mask = _in_bytes(mask)
+    mask = _readable(mask, k.shape[2])
     plan = _planned(_backward_plan, mask, causal, p, q, k, v, g, out)
     g_q, g_k, g_v, delta = (of_layout(one) for one in plan.made)
     to_rows, to_keys, to_queries = plan.launches
@@ -149,7 +149,7 @@ def _launch(kernel: Any, grid: tuple[int, ...], fixed: tuple[int, ...], constant
 
 def _forward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any) -> Plan:
     out = _laid_out_like(q, v.shape[-1])
-    mask_steps, kind = _mask(mask, q, k)
+    mask_steps, *kind = _mask(mask, q, k)
     blocks, constants = _blocks(_FORWARD, q, k, v, kind, causal, p, (q, k, v, out))
     fixed = (*_sizes(q, k, v), *_steps(q, k, v, out), *mask_steps)
     grid = (q.shape[0] * q.shape[1], -(-q.shape[2] // blocks.queries))
@@ -164,7 +164,7 @@ def _backward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any, g:
     fixed: tuple[int, ...] = (heads, rows, v.shape[3], *_steps(g, out))
     constants: dict[str, Any] = {"BM": high, "BV": width, "num_warps": 4}
     launches = [_launch(device.row_products, (batch * heads, -(-rows // high)), fixed, constants)]
-    mask_steps, kind = _mask(mask, q, k)
+    mask_steps, *kind = _mask(mask, q, k)
     blocks, constants = _blocks(_TO_KEYS, q, k, v, kind, causal, p, (q, k, v, g, g_k, g_v))
     fixed = (*_sizes(q, k, v), *_steps(q, k, v, g, g_k, g_v), *mask_steps)
     grid = (batch * k.shape[1], -(-k.shape[2] // blocks.keys))
@@ -182,7 +182,7 @@ def _of_rows(q: Any) -> Any:
 
 
 def _blocks(
-    table: Any, q: Any, k: Any, v: Any, mask: int, causal: bool, p: float, stepped: tuple[Any, ...]
+    table: Any, q: Any, k: Any, v: Any, mask: list[int], causal: bool, p: float, stepped: tuple[Any, ...]
 ) -> tuple[Blocks, dict[str, Any]]:
     """The tiles, and the constants of a kernel that steps through the arrays of `stepped`."""
     width, values = _power(q.shape[3]), _power(v.shape[3])
@@ -192,13 +192,16 @@ def _blocks(
     if half:
         ours = driver.get("attention").capability(q.device_index)[0] == 9
         kind = "dropout" if p else "half" if ours else "elsewhere"
+        if mask[0] in (1, 2) and (kind == "elsewhere" or (table is _TO_KEYS and kind == "half")):
+            kind = "dropout" if kind == "elsewhere" else "elsewhere"  # a tile of the mask takes registers too
     blocks = table[kind][max(64, width, values)]
     unit = 16 // q.dtype.itemsize
     for one in stepped:
         if one.pointer % 16 or any([step % 16 for step in one.strides[:3]]):
             unit = 1
     constants: dict[str, Any] = {
-        "BM": blocks.queries, "BN": blocks.keys, "BE": width, "BV": values, "UNIT": unit, "MASK": mask, "CAUSAL": bool(causal),
+        "BM": blocks.queries, "BN": blocks.keys, "BE": width, "BV": values, "UNIT": unit, "MASK": mask[0], "MASK_UNIT": mask[1],
+        "CAUSAL": bool(causal),
         "FULL": width == q.shape[3] and values == v.shape[3], "DROPOUT": p > 0, "QUADS": k.shape[2] % 4 == 0,
         "PRECISION": "tf32" if tf32 else "ieee", "num_warps": blocks.warps, "num_stages": blocks.stages,
     }  # fmt: skip
@@ -219,17 +222,30 @@ def _steps(*arrays: CudaArray) -> list[int]:
     return [step // one.itemsize for one in arrays for step in one.strides[:3]]
 
 
-def _in_bytes(mask: Any) -> Any:
-    """Truths as bytes."""
-    return mask.view(numpy.uint8) if mask is not None and mask.dtype.kind == "b" else mask
-
-
-def _mask(mask: Any, q: Any, k: Any) -> tuple[tuple[int, ...], int]:
-    """The mask's four strides in elements, and which kind it is."""
+def _readable(mask: Any, keys: int) -> Any:
+    """The mask, or a copy, with four dims, so that the kernels can read 16 bytes of a row at a time; truths as bytes."""
     if mask is None:
-        return (0, 0, 0, 0), 0
+        return None
+    mask = _with_four_dims(mask.view(numpy.uint8) if mask.dtype.kind == "b" else mask)
+    size = mask.itemsize
+    wide = mask.shape[3] == keys and (mask.strides[3] == size or keys == 1)
+    if wide and not (
+        mask.pointer % 16 or keys * size % 16 or any([step < 0 or step % 16 for step in mask.strides[:3]])
+    ):
+        return mask
+    room = empty((*mask.shape[:3], -(-keys * size // 16) * 16 // size), mask.dtype, mask.device_index)[..., :keys]
+    operations.copy_into(room, mask)
+    return room
+
+
+def _mask(mask: Any, q: Any, k: Any) -> tuple[tuple[int, ...], int, int]:
+    """The mask's first three strides in elements, which kind it is, and elements of 16 bytes."""
+    if mask is None:
+        return (0, 0, 0), 0, 1
     wide = mask.broadcast_to((*q.shape[:3], k.shape[2]))
-    return tuple([step // mask.itemsize for step in wide.strides]), 1 if mask.dtype == numpy.uint8 else 2
+    steps = tuple([step // mask.itemsize for step in wide.strides[:3]])
+    kind = 1 if mask.dtype == numpy.uint8 else 2
+    return steps, kind if steps[2] else kind + 2, 16 // mask.itemsize
 
 
 def _stream(p: float, place: tuple[int, int]) -> tuple[int, int, int, float]:

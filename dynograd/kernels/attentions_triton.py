@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from dynograd.kernels.launching_cuda import triton_kernel
+from dynograd.kernels.matmuls_triton import multiple
 
 __all__: list[str] = []
 
@@ -38,16 +39,25 @@ def _hidden(
     L,
     S,
     step_row,
-    step_column,
     MASK: tl.constexpr,
+    MASK_UNIT: tl.constexpr,
     CAUSAL: tl.constexpr,
     EDGE: tl.constexpr,
+    BEYOND: tl.constexpr,
 ):
-    """Scores (in powers of two) with -inf where nothing may be seen. rows and columns have the shape of the tile, or broadcast to it."""
+    """Scores (in powers of two) with -inf where nothing may be seen. rows and columns have the shape of the tile, or broadcast to it.
+
+    BEYOND: some columns are not below S.
+    """
     if MASK:
-        place = mask + rows.to(tl.int64) * step_row + columns.to(tl.int64) * step_column
-        given = tl.load(place, mask=(rows < L) & (columns < S), other=0)
-        if MASK == 1:
+        # rows of a mask have room for whole 16 bytes
+        near = columns < tl.cdiv(S, MASK_UNIT) * MASK_UNIT
+        if MASK > 2:
+            given = tl.load(mask + columns, mask=near, other=0) if BEYOND else tl.load(mask + columns)
+        else:
+            there = (rows < L) & near if BEYOND else rows < L
+            given = tl.load(mask + rows.to(tl.int64) * step_row + columns, mask=there, other=0)
+        if MASK == 1 or MASK == 3:
             scores = tl.where(given != 0, scores, -float("inf"))
         else:
             given = given.to(tl.float32)
@@ -92,9 +102,9 @@ def _keeps(
 
 @triton.jit
 def _forward_keys(
-    acc, top, total, x, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, mask_column, seed, offset,
+    acc, top, total, x, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
     threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr,
-    MASK: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
+    MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Takes in the keys from `start` to `stop`; some may be hidden by the edges where EDGE."""
@@ -102,7 +112,9 @@ def _forward_keys(
         columns = first + tl.arange(0, BN)
         y = _tile(k, columns, k_row, S, tl.arange(0, BE), E, FULL)
         scores = tl.dot(x, tl.trans(y), input_precision=PRECISION) * scale
-        scores = _hidden(scores, mask, rows[:, None], columns[None, :], L, S, mask_row, mask_column, MASK, CAUSAL, EDGE)
+        scores = _hidden(
+            scores, mask, rows[:, None], columns[None, :], L, S, mask_row, MASK, MASK_UNIT, CAUSAL, EDGE, EDGE
+        )
         higher = tl.maximum(top, tl.max(scores, 1))
         base = tl.where(higher == -float("inf"), 0.0, higher)
         shrink = tl.exp2(top - base)
@@ -119,9 +131,9 @@ def _forward_keys(
 
 _NUMBERS: dict[str, Any] = dict(
     scale="fp32", heads="i32", group="i32", L="i32", S="i32", E="i32", V="i32",
-    **{f"{name}_{dim}": "i32" for name in ("q", "k", "v", "o", "mask") for dim in ("batch", "head", "row")}, mask_column="i32",
+    **{f"{name}_{dim}": "i32" for name in ("q", "k", "v", "o", "mask") for dim in ("batch", "head", "row")},
     seed="i64", offset="i64", threshold="i64", factor="fp32",
-    FULL=True, MASK=0, CAUSAL=True, DROPOUT=False, QUADS=True, PRECISION="ieee", UNIT=8,
+    FULL=True, MASK=0, MASK_UNIT=1, CAUSAL=True, DROPOUT=False, QUADS=True, PRECISION="ieee", UNIT=8,
 )  # fmt: skip
 _HALF = dict(_NUMBERS, q="*bf16", k="*bf16", v="*bf16", mask="*bf16", lse="*fp32")
 _SINGLE = dict(_NUMBERS, q="*fp32", k="*fp32", v="*fp32", mask="*fp32", lse="*fp32", UNIT=4)
@@ -129,7 +141,8 @@ _FORWARD_64 = dict(_HALF, out="*bf16", BM=128, BN=64, BE=64, BV=64, num_warps=8,
 _FORWARD_128 = dict(_HALF, out="*bf16", BM=128, BN=64, BE=128, BV=128, num_warps=8, num_stages=3)
 
 
-_DROPOUT: dict[str, Any] = dict(MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True, num_warps=8, num_stages=2)
+_TRUTHS: dict[str, Any] = dict(MASK=1, mask="*u8", MASK_UNIT=16)
+_DROPOUT: dict[str, Any] = dict(_TRUTHS, CAUSAL=False, DROPOUT=True, num_warps=8, num_stages=2)
 
 
 @triton_kernel(
@@ -137,7 +150,8 @@ _DROPOUT: dict[str, Any] = dict(MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True, 
         _FORWARD_64,
         dict(_FORWARD_128, CAUSAL=False),
         {**_FORWARD_64, **_DROPOUT, "BM": 64},
-        dict(_FORWARD_128, MASK=2, CAUSAL=False),
+        dict(_FORWARD_128, MASK=2, MASK_UNIT=8, CAUSAL=False),
+        {**_FORWARD_64, **_TRUTHS, "MASK": 3},
         dict(_FORWARD_128, BN=32, BE=256, BV=256, num_stages=2, capability=(9, 0)),
         dict(_FORWARD_128, BM=64, BN=32, BE=256, BV=256, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
@@ -147,13 +161,14 @@ _DROPOUT: dict[str, Any] = dict(MASK=1, mask="*u8", CAUSAL=False, DROPOUT=True, 
 )
 def attention(
     q, k, v, out, lse, mask, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
-    o_batch, o_head, o_row, mask_batch, mask_head, mask_row, mask_column, seed, offset, threshold, factor,
+    o_batch, o_head, o_row, mask_batch, mask_head, mask_row, seed, offset, threshold, factor,
     BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr, MASK: tl.constexpr,
-    CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
+    MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """out = softmax(q @ k.T * scale + mask) @ v, and lse (B, H, L). Grid: (B * H, blocks of queries).
 
-    MASK: 0 none, 1 truths, 2 numbers to add. FULL: E == BE and V == BV. UNIT divides all steps between rows, heads and batches.
+    MASK: 0 none, 1 truths, 2 numbers to add; 3, 4: the same, one row for all queries. MASK_UNIT divides the mask's steps, and its rows
+    may be read up to a multiple of it. FULL: E == BE and V == BV. UNIT divides all steps of the others.
     """
     which = tl.program_id(0)
     block = tl.num_programs(1) - 1 - tl.program_id(1)  # with CAUSAL the last blocks take longest: they begin first
@@ -164,7 +179,8 @@ def attention(
     k += batch * (k_batch // UNIT * UNIT) + shared * (k_head // UNIT * UNIT)
     v += batch * (v_batch // UNIT * UNIT) + shared * (v_head // UNIT * UNIT)
     out += batch * (o_batch // UNIT * UNIT) + head * (o_head // UNIT * UNIT)
-    mask += batch * mask_batch + head * mask_head
+    mask += batch * multiple(mask_batch, MASK_UNIT) + head * multiple(mask_head, MASK_UNIT)
+    mask_row = multiple(mask_row, MASK_UNIT)
     k_row, v_row, o_row = k_row // UNIT * UNIT, v_row // UNIT * UNIT, o_row // UNIT * UNIT
     rows = block * BM + tl.arange(0, BM)
     x = _tile(q, rows, q_row // UNIT * UNIT, L, tl.arange(0, BE), E, FULL)
@@ -178,12 +194,12 @@ def attention(
         whole = tl.minimum(whole, block * BM // BN * BN)
     scale = scale * _LOG2_E
     acc, top, total = _forward_keys(
-        acc, top, total, x, k, v, mask, 0, whole, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, mask_column, seed, offset,
-        threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, False, DROPOUT, QUADS, PRECISION,
+        acc, top, total, x, k, v, mask, 0, whole, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, False, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     acc, top, total = _forward_keys(
-        acc, top, total, x, k, v, mask, whole, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, mask_column, seed, offset,
-        threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, True, DROPOUT, QUADS, PRECISION,
+        acc, top, total, x, k, v, mask, whole, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, True, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     nothing = total == 0
     acc = acc * tl.where(nothing, 0.0, 1.0 / tl.where(nothing, 1.0, total))[:, None]
@@ -229,9 +245,9 @@ _SINGLE_BACK = {
 
 @triton.jit
 def _queries_keys(
-    acc, x, gx, sums, means, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, mask_column, seed,
+    acc, x, gx, sums, means, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed,
     offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr,
-    MASK: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
+    MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Adds what the keys from `start` to `stop` send back to a tile of queries."""
@@ -240,7 +256,9 @@ def _queries_keys(
         y = _tile(k, columns, k_row, S, tl.arange(0, BE), E, FULL)
         z = _tile(v, columns, v_row, S, tl.arange(0, BV), V, FULL)
         scores = tl.dot(x, tl.trans(y), input_precision=PRECISION) * scale
-        scores = _hidden(scores, mask, rows[:, None], columns[None, :], L, S, mask_row, mask_column, MASK, CAUSAL, EDGE)
+        scores = _hidden(
+            scores, mask, rows[:, None], columns[None, :], L, S, mask_row, MASK, MASK_UNIT, CAUSAL, EDGE, EDGE
+        )
         weights = tl.exp2(scores - sums[:, None])
         g_weights = tl.dot(gx, tl.trans(z), input_precision=PRECISION)
         if DROPOUT:
@@ -259,17 +277,20 @@ _GQ_128 = dict(_GQ_64, BM=128, BN=64, BE=128, BV=128, num_warps=8, num_stages=2)
     variants=[
         _GQ_64,
         dict(_GQ_128, CAUSAL=False),
+        dict(_GQ_128, MASK=2, MASK_UNIT=8),
+        {**_GQ_64, **_TRUTHS, "MASK": 3},
         {**_GQ_64, **_DROPOUT, "BM": 64},
         dict(_GQ_128, BM=64, BN=32, BE=256, BV=256),
+        dict(_GQ_128, BN=32, BE=256, BV=256, capability=(9, 0)),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
     ]
 )
 def attention_to_queries(
     q, k, v, g, lse, delta, mask, g_q, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head,
-    v_row, g_batch, g_head, g_row, gq_batch, gq_head, gq_row, mask_batch, mask_head, mask_row, mask_column, seed, offset, threshold,
+    v_row, g_batch, g_head, g_row, gq_batch, gq_head, gq_row, mask_batch, mask_head, mask_row, seed, offset, threshold,
     factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr, MASK: tl.constexpr,
-    CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
+    MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """g_q, the gradient of the queries. Grid: (B * H, blocks of queries)."""
     which = tl.program_id(0)
@@ -282,7 +303,8 @@ def attention_to_queries(
     v += batch * (v_batch // UNIT * UNIT) + shared * (v_head // UNIT * UNIT)
     g += batch * (g_batch // UNIT * UNIT) + head * (g_head // UNIT * UNIT)
     g_q += batch * (gq_batch // UNIT * UNIT) + head * (gq_head // UNIT * UNIT)
-    mask += batch * mask_batch + head * mask_head
+    mask += batch * multiple(mask_batch, MASK_UNIT) + head * multiple(mask_head, MASK_UNIT)
+    mask_row = multiple(mask_row, MASK_UNIT)
     k_row, v_row = k_row // UNIT * UNIT, v_row // UNIT * UNIT
     rows, columns = block * BM + tl.arange(0, BM), tl.arange(0, BE)
     x = _tile(q, rows, q_row // UNIT * UNIT, L, columns, E, FULL)
@@ -298,12 +320,12 @@ def attention_to_queries(
         whole = tl.minimum(whole, block * BM // BN * BN)
     steep = scale * _LOG2_E
     acc = _queries_keys(
-        acc, x, gx, sums, means, k, v, mask, 0, whole, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, mask_column, seed, offset,
-        threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, False, DROPOUT, QUADS, PRECISION,
+        acc, x, gx, sums, means, k, v, mask, 0, whole, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, False, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     acc = _queries_keys(
-        acc, x, gx, sums, means, k, v, mask, whole, stop, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, mask_column, seed,
-        offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, True, DROPOUT, QUADS, PRECISION,
+        acc, x, gx, sums, means, k, v, mask, whole, stop, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, seed,
+        offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, True, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     place = g_q + rows.to(tl.int64)[:, None] * (gq_row // UNIT * UNIT) + columns[None, :]
     tl.store(place, (acc * scale).to(g_q.dtype.element_ty), mask=(rows[:, None] < L) & (columns[None, :] < E))
@@ -311,9 +333,9 @@ def attention_to_queries(
 
 @triton.jit
 def _keys_queries(
-    g_keys, g_values, y, z, q, g, lse, delta, mask, start, stop, columns, which, scale, L, S, E, V, q_row, g_row, mask_row,
-    mask_column, seed, offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
-    FULL: tl.constexpr, MASK: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr,
+    g_keys, g_values, y, z, q, g, lse, delta, mask, start, stop, columns, which, scale, L, S, E, V, q_row, g_row, mask_row, seed,
+    offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
+    FULL: tl.constexpr, MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr,
     QUADS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Adds what the queries from `start` to `stop` of a head send back to a tile of keys and values. Tiles are keys by queries."""
@@ -325,7 +347,9 @@ def _keys_queries(
         sums = tl.where(sums == -float("inf"), float("inf"), sums * _LOG2_E)
         means = tl.load(delta + rows, mask=rows < L, other=0.0)
         scores = tl.dot(y, tl.trans(x), input_precision=PRECISION) * scale
-        scores = _hidden(scores, mask, rows[None, :], columns[:, None], L, S, mask_row, mask_column, MASK, CAUSAL, EDGE)
+        scores = _hidden(
+            scores, mask, rows[None, :], columns[:, None], L, S, mask_row, MASK, MASK_UNIT, CAUSAL, EDGE, True
+        )
         weights = tl.exp2(scores - sums[None, :])
         g_weights = tl.dot(z, tl.trans(gx), input_precision=PRECISION)
         if DROPOUT:
@@ -346,21 +370,23 @@ _GK_128 = dict(_GK_64, BM=32, BN=128, BE=128, BV=128)
 
 @triton_kernel(
     variants=[
-        dict(_GK_64, spills=640),  # on an H100 none; on other cards, for which the host takes the next two, some
-        dict(_GK_128, CAUSAL=False, spills=320),
-        dict(_GK_64, BM=32, spills=64),
+        dict(_GK_64, BM=32, spills=64),  # for an sm_80 by Triton 3.6: 36
+        _GK_64,
+        dict(_GK_128, CAUSAL=False),
         dict(_GK_128, BN=64),
-        {**_GK_64, **_DROPOUT, "BM": 32, "BN": 64, "spills": 64},
+        dict(_GK_128, BN=64, MASK=2, MASK_UNIT=8),
+        {**_GK_64, **_TRUTHS, "MASK": 3},
+        {**_GK_64, **_DROPOUT, "BM": 32, "BN": 64},
         dict(_GK_128, BM=32, BN=32, BE=256, BV=256),
-        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, spills=32),
+        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
         dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, PRECISION="tf32"),
     ]
 )
 def attention_to_keys(
     q, k, v, g, lse, delta, mask, g_k, g_v, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch,
     v_head, v_row, g_batch, g_head, g_row, gk_batch, gk_head, gk_row, gv_batch, gv_head, gv_row, mask_batch, mask_head, mask_row,
-    mask_column, seed, offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
-    FULL: tl.constexpr, MASK: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
+    seed, offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
+    FULL: tl.constexpr, MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
     PRECISION: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """g_k and g_v, the gradients of keys and values: sums over the `group` heads of queries that share them.
@@ -375,7 +401,7 @@ def attention_to_keys(
     v += far * (v_batch // UNIT * UNIT) + shared.to(tl.int64) * (v_head // UNIT * UNIT)
     g_k += far * (gk_batch // UNIT * UNIT) + shared.to(tl.int64) * (gk_head // UNIT * UNIT)
     g_v += far * (gv_batch // UNIT * UNIT) + shared.to(tl.int64) * (gv_head // UNIT * UNIT)
-    q_row, g_row = q_row // UNIT * UNIT, g_row // UNIT * UNIT
+    q_row, g_row, mask_row = q_row // UNIT * UNIT, g_row // UNIT * UNIT, multiple(mask_row, MASK_UNIT)
     columns = block * BN + tl.arange(0, BN)
     y = _tile(k, columns, k_row // UNIT * UNIT, S, tl.arange(0, BE), E, FULL)
     z = _tile(v, columns, v_row // UNIT * UNIT, S, tl.arange(0, BV), V, FULL)
@@ -386,7 +412,7 @@ def attention_to_keys(
         which = batch * heads + head
         from_q = q + far * (q_batch // UNIT * UNIT) + head.to(tl.int64) * (q_head // UNIT * UNIT)
         from_g = g + far * (g_batch // UNIT * UNIT) + head.to(tl.int64) * (g_head // UNIT * UNIT)
-        of_mask = mask + far * mask_batch + head.to(tl.int64) * mask_head
+        of_mask = mask + far * multiple(mask_batch, MASK_UNIT) + head.to(tl.int64) * multiple(mask_head, MASK_UNIT)
         place = which.to(tl.int64) * L
         begin = 0
         if CAUSAL:
@@ -394,7 +420,7 @@ def attention_to_keys(
         # one loop for tiles on the diagonal and below: the code of two would take more registers than there are
         g_keys, g_values = _keys_queries(
             g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, begin, L, columns, which, steep, L, S, E, V,
-            q_row, g_row, mask_row, mask_column, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, CAUSAL, CAUSAL,
+            q_row, g_row, mask_row, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, CAUSAL,
             DROPOUT, QUADS, PRECISION,
         )  # fmt: skip
     across = tl.arange(0, BE)

@@ -26,6 +26,12 @@ def _place(m, D, H, W):
     return m // D, m % D, h, w
 
 
+@triton.jit
+def _within(i, size):
+    """0 <= i < size, in one comparison."""
+    return i.to(tl.uint32, bitcast=True) < size.to(tl.uint32, bitcast=True)
+
+
 _WINDOW: dict[str, Any] = {
     f"{name}_{dim}": "i32" for name in ("out", "size", "taps", "base", "scale", "step") for dim in "dhw"
 }
@@ -54,9 +60,9 @@ _SINGLE = {
     variants=[
         _HALF,
         dict(_HALF, TURNED=True, PLANE=4, BN=64),
-        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1, spills=32),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, spills=32),
-        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1, spills=32),
+        dict(_HALF, FLAT=True, BN=64, BK=32, X_UNIT=1, W_UNIT=1),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4),
+        dict(_SINGLE, BM=64, BN=64, BK=16, num_warps=4, FLAT=True, X_UNIT=1, W_UNIT=1),
         dict(_SINGLE, BM=128, BN=64, BK=32, PRECISION="tf32"),
         {**_SINGLE, "x": "*fp64", "weight": "*fp64", "y": "*fp64", "bias": "*fp64", "X_UNIT": 2, "W_UNIT": 2, "Y_UNIT": 2, "BM": 64, "BN": 32,
          "BK": 16, "num_warps": 4},
@@ -91,18 +97,19 @@ def correlate(
     acc = tl.zeros((BM, BN), ACC)
     taps = taps_d * taps_h * taps_w
     if FLAT:
+        # a place's own reach and a tap's: one sum for each element of the tile
+        start = x + (at_d.to(tl.int64) * x_d + at_h.to(tl.int64) * x_h + at_w.to(tl.int64) * x_w)
         for k in range(0, taps * inner, BK):
             at = k + ok
             tap = at // inner
             c = at % inner
             t_d, t_h, t_w = tap // (taps_h * taps_w), tap // taps_w % taps_h, tap % taps_w
-            i_d = at_d[:, None] + (t_d * step_d)[None, :]
-            i_h = at_h[:, None] + (t_h * step_h)[None, :]
-            i_w = at_w[:, None] + (t_w * step_w)[None, :]
-            inside = (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
+            inside = _within(at_d[:, None] + (t_d * step_d)[None, :], size_d)
+            inside &= _within(at_h[:, None] + (t_h * step_h)[None, :], size_h)
+            inside &= _within(at_w[:, None] + (t_w * step_w)[None, :], size_w)
             inside = inside & wide[:, None] & (at < taps * inner)[None, :]
-            spot = i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w + c[None, :]
-            a = tl.load(x[:, None] + spot, mask=inside, other=0.0)
+            reach = (t_d * step_d).to(tl.int64) * x_d + (t_h * step_h).to(tl.int64) * x_h + t_w * step_w * x_w + c
+            a = tl.load(start[:, None] + reach[None, :], mask=inside, other=0.0)
             from_w = (c * w_inner + t_d * w_d + t_h * w_h + t_w * w_w)[:, None] + (on * w_outer)[None, :]
             b = tl.load(weight + from_w, mask=(at < taps * inner)[:, None] & (on < outer)[None, :], other=0.0)
             acc = tl.dot(a, b, acc, input_precision=PRECISION, out_dtype=ACC)
@@ -116,7 +123,7 @@ def correlate(
             c = (i % blocks) * BK + ok
             t_d, t_h, t_w = tap // (taps_h * taps_w), tap // taps_w % taps_h, tap % taps_w
             i_d, i_h, i_w = at_d + t_d * step_d, at_h + t_h * step_h, at_w + t_w * step_w
-            inside = wide & (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
+            inside = wide & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
             spot = x + (i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w)
             a = tl.load(spot[:, None] + c[None, :], mask=inside[:, None] & (c < channels)[None, :], other=0.0)
             from_w = weight + (t_d * w_d + t_h * w_h + t_w * w_w)
@@ -157,7 +164,7 @@ _WEIGHTS: dict[str, Any] = dict(
 
 @triton_kernel(
     variants=[
-        dict(_WEIGHTS, spills=32),
+        dict(_WEIGHTS, spills=16),  # for an sm_100 by Triton 3.6
         dict(_WEIGHTS, FLAT=True, BM=64, BN=32, BK=32, num_warps=4, X_UNIT=1),
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 16, "num_warps": 4},
         {**_WEIGHTS, "x": "*fp32", "g": "*fp32", "X_UNIT": 4, "G_UNIT": 4, "BM": 64, "BN": 64, "BK": 32, "num_warps": 4,
@@ -198,6 +205,7 @@ def correlate_weights(
     g += group * multiple(outer, G_UNIT)
     x_n, x_d, x_h, x_w = multiple(x_n, X_UNIT), multiple(x_d, X_UNIT), multiple(x_h, X_UNIT), multiple(x_w, X_UNIT)
     g_n, g_d, g_h, g_w = multiple(g_n, G_UNIT), multiple(g_d, G_UNIT), multiple(g_h, G_UNIT), multiple(g_w, G_UNIT)
+    reach = (t_d * step_d).to(tl.int64) * x_d + (t_h * step_h).to(tl.int64) * x_h + t_w * step_w * x_w + c
     acc = tl.zeros((BM, BN), ACC)
     first = split * span
     for start in range(first, tl.minimum(first + span, places), BK):
@@ -210,17 +218,14 @@ def correlate_weights(
         )
         at_d, at_h, at_w = base_d + d * scale_d, base_h + h * scale_h, base_w + w * scale_w
         if FLAT:
-            i_d = at_d[:, None] + (t_d * step_d)[None, :]
-            i_h = at_h[:, None] + (t_h * step_h)[None, :]
-            i_w = at_w[:, None] + (t_w * step_w)[None, :]
-            inside = (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
-            from_x = (
-                n.to(tl.int64)[:, None] * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
-            )
-            b = tl.load(x + from_x + c[None, :], mask=inside & real[:, None] & columns[None, :], other=0.0)
+            inside = _within(at_d[:, None] + (t_d * step_d)[None, :], size_d)
+            inside &= _within(at_h[:, None] + (t_h * step_h)[None, :], size_h)
+            inside &= _within(at_w[:, None] + (t_w * step_w)[None, :], size_w)
+            from_x = n.to(tl.int64) * x_n + at_d.to(tl.int64) * x_d + at_h.to(tl.int64) * x_h + at_w.to(tl.int64) * x_w
+            b = tl.load(x + from_x[:, None] + reach[None, :], mask=inside & real[:, None] & columns[None, :], other=0.0)
         else:
             i_d, i_h, i_w = at_d + t_d * step_d, at_h + t_h * step_h, at_w + t_w * step_w
-            inside = real & (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
+            inside = real & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
             from_x = n.to(tl.int64) * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
             b = tl.load(x + from_x[:, None] + c[None, :], mask=inside[:, None] & columns[None, :], other=0.0)
         acc = tl.dot(tl.trans(given), b, acc, input_precision=PRECISION, out_dtype=ACC)
@@ -248,7 +253,6 @@ _DEPTHWISE: dict[str, Any] = dict(
             "bias": "*fp32",
             "LAST": False,
             "UNIT": 1,
-            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
@@ -260,7 +264,6 @@ _DEPTHWISE: dict[str, Any] = dict(
             "bias": "*fp64",
             "LAST": False,
             "UNIT": 1,
-            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
@@ -296,7 +299,7 @@ def correlate_depthwise(
         for t_h in range(taps_h):
             for t_w in range(taps_w):
                 i_d, i_h, i_w = at_d + t_d * step_d, at_h + t_h * step_h, at_w + t_w * step_w
-                inside = real & (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
+                inside = real & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
                 spot = n.to(tl.int64) * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
                 a = tl.load(x + spot[:, None] + from_c[None, :], mask=inside[:, None] & known[None, :], other=0.0).to(
                     ACC
@@ -318,7 +321,7 @@ _DEPTHWISE_WEIGHTS: dict[str, Any] = dict(
 @triton_kernel(
     variants=[
         _DEPTHWISE_WEIGHTS,
-        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "UNIT": 1, "spills": 32, "BP": 1024, "BC": 1},
+        {**_DEPTHWISE_WEIGHTS, "x": "*fp32", "g": "*fp32", "LAST": False, "UNIT": 1, "BP": 1024, "BC": 1},
         {
             **_DEPTHWISE_WEIGHTS,
             "x": "*fp64",
@@ -326,7 +329,6 @@ _DEPTHWISE_WEIGHTS: dict[str, Any] = dict(
             "parts": "*fp64",
             "LAST": False,
             "UNIT": 1,
-            "spills": 32,
             "BP": 512,
             "BC": 1,
         },
@@ -360,7 +362,7 @@ def correlate_depthwise_weights(
             base_h + h * scale_h + t_h * step_h,
             base_w + w * scale_w + t_w * step_w,
         )
-        inside = real & (i_d >= 0) & (i_d < size_d) & (i_h >= 0) & (i_h < size_h) & (i_w >= 0) & (i_w < size_w)
+        inside = real & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
         spot = n.to(tl.int64) * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
         acc += given * tl.load(
             x + spot[:, None] + from_x[None, :], mask=inside[:, None] & known[None, :], other=0.0

@@ -18,7 +18,7 @@ _MAX = dict(
     variants=[
         dict(_MAX, x="*fp32", values="*fp32", places="*i32", ACC=tl.float32, LOWEST=float("-inf")),
         dict(_MAX, x="*bf16", values="*bf16", places="*i64", ACC=tl.float32, LOWEST=float("-inf")),
-        dict(_MAX, x="*i64", values="*i64", places="*i64", spills=8, ACC=tl.int64, LOWEST=-9223372036854775808),
+        dict(_MAX, x="*i64", values="*i64", places="*i64", ACC=tl.int64, LOWEST=-9223372036854775808),
     ]
 )
 def largest_in_windows(

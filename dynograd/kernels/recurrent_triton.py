@@ -83,7 +83,7 @@ def _of(variant: dict[str, Any], *left_out: str, **changes: Any) -> dict[str, An
 @triton_kernel(
     variants=[
         _of(_HALF, "new_bias", "candidates"),
-        _of(_HALF, "new_bias", "candidates", PERSISTENT=True, BB=16, BU=32, RAGGED=1, REVERSE=True, spills=32),
+        _of(_HALF, "new_bias", "candidates", PERSISTENT=True, BB=16, BU=32, RAGGED=1, REVERSE=True),
         _of(_SINGLE, "new_bias", "candidates", RAGGED=2),
         _of(_SINGLE, "new_bias", "candidates", PRECISION="tf32"),
         _of(_DOUBLE, "new_bias", "candidates", PERSISTENT=True),
@@ -438,7 +438,7 @@ def gru_steps_backward(
 
 @triton_kernel(
     variants=[
-        _of(_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True, spills=32),
+        _of(_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
         _of(_SINGLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=False, PERSISTENT=True),
         _of(_DOUBLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
     ]

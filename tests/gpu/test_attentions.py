@@ -74,6 +74,12 @@ def check(
         mask[random.random((rows, keys)) < 0.3] = -numpy.inf
     elif mask == "lengths":
         mask = (numpy.arange(keys) < random.integers(1, keys, (batch, 1, 1, 1))).astype(bool)
+    elif mask == "numbers for keys":
+        mask = random.standard_normal((batch, heads, 1, keys)).astype(dtype)
+    elif mask == "truths for queries":
+        mask = random.random((rows, 1)) < 0.6
+    elif mask == "turned":
+        mask = random.standard_normal((keys, rows)).astype(dtype).T
     on_mask = None if mask is None else from_numpy(mask, 0)
     scale, place = width**-0.5, (123456789012345, 77)
     dropped = random_cpu.dropout_mask(*place, (batch, heads, rows, keys), p, "float32") if p else 1.0
@@ -110,6 +116,14 @@ ROWS = {
     "truths": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, mask="truths"),
     "numbers": dict(heads=2, shared=2, rows=20, keys=37, width=16, values=16, mask="numbers"),
     "lengths": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, mask="lengths"),
+    "lengths, several tiles": dict(heads=1, shared=1, rows=80, keys=144, width=16, values=16, mask="lengths"),
+    "truths, several tiles": dict(
+        heads=1, shared=1, rows=140, keys=144, width=16, values=16, mask="truths", causal=True
+    ),
+    "numbers, several tiles": dict(heads=2, shared=1, rows=40, keys=75, width=16, values=16, mask="numbers", batch=1),
+    "numbers for keys": dict(heads=2, shared=1, rows=20, keys=37, width=16, values=16, mask="numbers for keys"),
+    "truths for queries": dict(heads=1, shared=1, rows=20, keys=24, width=16, values=16, mask="truths for queries"),
+    "turned mask": dict(heads=1, shared=1, rows=20, keys=24, width=16, values=16, mask="turned"),
     "dropout": dict(heads=2, shared=2, rows=20, keys=24, width=16, values=16, p=0.3),
     "dropout, odd keys": dict(heads=2, shared=1, rows=20, keys=37, width=16, values=16, p=0.3, causal=True),
     "everything dropped": dict(heads=1, shared=1, rows=20, keys=24, width=16, values=16, p=1.0),
