@@ -10,12 +10,24 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.paddings import pad_constant
 from dynograd.ops.splits import unbind
 from dynograd.ops.views import reshaped
 from dynograd.shapes import normalize_dim
 
-__all__ = ["argwhere", "bincount", "bucketize", "isin", "nonzero", "searchsorted", "unique", "unique_consecutive"]
+__all__ = [
+    "argwhere",
+    "bincount",
+    "bucketize",
+    "isin",
+    "nonzero",
+    "nonzero_static",
+    "searchsorted",
+    "unique",
+    "unique_consecutive",
+    "unravel_index",
+]
 
 
 @op(name="nonzero", differentiable=False)
@@ -129,10 +141,49 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     return counted(input, weights, minlength)
 
 
+@composed(method=True)
+@read_values
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """The first `size` rows of `nonzero(input)`, filled up with rows of `fill_value`: a shape known in advance.
+
+    >>> dynograd.nonzero_static(tensor([0, 1, 0, 1]), size=3)
+    tensor([[ 1],
+            [ 3],
+            [-1]])
+    """
+    if size < 0:
+        raise ShapeError(f"nonzero_static: size must be an non-negative integer, got {size}.")
+    found = nonzero(input)[:size]
+    return pad_constant(found, ((0, size - found.shape[0]), (0, 0)), fill_value)
+
+
+@composed()
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """The coordinates, one tensor for each dim, of flat row-major indices into `shape`.
+
+    >>> dynograd.unravel_index(tensor([4, 0]), (2, 3))
+    (tensor([1, 0]), tensor([1, 0]))
+    """
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == dtypes.bool:
+        raise DtypeError(
+            f"unravel_index: expected indices to be integers, but got {indices.dtype}. Use indices.long()."
+        )
+    sizes = shape.tolist() if hasattr(shape, "tolist") else shape
+    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
+    if not all(isinstance(size, int) for size in sizes):
+        raise DtypeError(f"unravel_index: expected shape to be an int or a sequence of ints, but got {shape}.")
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"unravel_index: shape cannot have negative values, but got {tuple(sizes)}.")
+    steps = [prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    return tuple([(indices // step) % size for step, size in zip(steps, sizes, strict=True)])
+
+
 @op(name="unique", outputs="list", differentiable=False)
-def distinct(input: Array, dim: int | None, consecutive: bool) -> Any:
-    """(values, inverse, counts)."""
-    return kernel("lookups", "unique_consecutive" if consecutive else "unique", input)(input, dim)
+def distinct(input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True) -> Any:
+    """(values, inverse, counts); without `wants_inverse` the inverse may be empty."""
+    if consecutive:
+        return kernel("lookups", "unique_consecutive", input)(input, dim)
+    return kernel("lookups", "unique", input)(input, dim, wants_inverse)
 
 
 @composed(covers="unique", method=True)
@@ -148,7 +199,8 @@ def unique(
     >>> dynograd.unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    return _chosen(distinct(input, _dim("unique", input, dim), False), return_inverse, return_counts)
+    found = distinct(input, _dim("unique", input, dim), False, bool(return_inverse))
+    return _chosen(found, return_inverse, return_counts)
 
 
 @composed(method=True)

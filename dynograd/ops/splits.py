@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from dynograd import arrays
@@ -30,6 +31,8 @@ def unbind(input: Array, dim: int = 0) -> Any:
         raise IndexRangeError(
             "unbind: Dimension specified as 0 but tensor has no dimensions. Use item() for its value."
         )
+    if dim == 0 and type(input) is arrays.ndarray and input.ndim > 1:
+        return tuple(input)
     lead = (FULL,) * normalize_dim("unbind", dim, input.ndim)
     return tuple([input[(*lead, number, ...)] for number in range(input.shape[len(lead)])])
 
@@ -48,7 +51,7 @@ def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -
     """
     place = normalize_dim("split_with_sizes", dim, input.ndim)
     size = input.shape[place] if input.ndim else 1
-    if sum(split_sizes) != size or min(split_sizes, default=0) < 0:
+    if sum(split_sizes) != size or (split_sizes and min(split_sizes) < 0):
         raise ShapeError(
             f"split_with_sizes: expects split_sizes (not negative) to sum exactly to {size} (input tensor's size at dimension "
             f"{place}), but got split_sizes={list(split_sizes)}, which sum to {sum(split_sizes)}."
@@ -79,9 +82,10 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     wanted = split_size if split_size_or_sections is None else split_size_or_sections
     if isinstance(wanted, (tuple, list)):
         return split_with_sizes(tensor, tuple([one.__index__() for one in wanted]), dim)
-    place = normalize_dim("split", dim, tensor.ndim)
-    _check_has_dims("split", tensor)
-    size, part = tensor.shape[place], wanted.__index__()
+    shape = getattr(tensor, "array", tensor).shape
+    place = normalize_dim("split", dim, len(shape))
+    _check_has_dims("split", shape)
+    size, part = shape[place], wanted.__index__()
     if part < 0 or (part == 0 and size):
         raise ShapeError(
             f"split: split expects split_size be non-negative, and split_size can only be 0 if dimension size is 0, but got "
@@ -91,8 +95,8 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     return split_with_sizes(tensor, (*(part,) * (count - 1), size - part * (count - 1)), place)
 
 
-def _check_has_dims(who: str, tensor: Any) -> None:
-    if not tensor.ndim:
+def _check_has_dims(who: str, shape: tuple[int, ...]) -> None:
+    if not shape:
         raise ShapeError(f"{who}: {who} expects at least a 1-dimensional tensor, got a 0-d one. Use unsqueeze(0).")
 
 
@@ -103,14 +107,30 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     >>> dynograd.chunk(tensor([1, 2, 3, 4, 5]), 2)
     (tensor([1, 2, 3]), tensor([4, 5]))
     """
-    _check_has_dims("chunk", input)
+    shape = getattr(input, "array", input).shape
+    _check_has_dims("chunk", shape)
     if chunks <= 0:
         raise ShapeError(f"chunk: chunk expects `chunks` to be greater than 0, got: {chunks}.")
-    place = normalize_dim("chunk", dim, input.ndim)
-    size = input.shape[place]
+    place = normalize_dim("chunk", dim, len(shape))
+    size = shape[place]
     if not size:
         return split_with_sizes(input, (0,) * chunks, place)
     return split(input, -(-size // chunks), place)
+
+
+def _unsafe(name: str, function: Any) -> Any:
+    def parts(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    parts.__name__ = parts.__qualname__ = f"unsafe_{name}"
+    parts.__doc__ = f"`{name}`: PyTorch does not check writes into the parts of this one, here they are checked."
+    parts.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return composed(method=True)(parts)
+
+
+unsafe_chunk = _unsafe("chunk", chunk)
+unsafe_split = _unsafe("split", split)
+unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 
 
 @composed(method=True)
@@ -122,7 +142,7 @@ def tensor_split(
     >>> dynograd.tensor_split(tensor([1, 2, 3, 4, 5]), 3)
     (tensor([1, 2]), tensor([3, 4]), tensor([5]))
     """
-    _check_has_dims("tensor_split", input)
+    _check_has_dims("tensor_split", input.shape)
     cuts: Any = indices_or_sections
     for given in (indices, sections):
         cuts = given if cuts is None else cuts
@@ -191,9 +211,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     >>> dynograd.narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
     tensor([2, 3])
     """
-    _check_has_dims("narrow", input)
-    place = normalize_dim("narrow", dim, input.ndim)
-    size = input.shape[place]
+    shape = getattr(input, "array", input).shape
+    _check_has_dims("narrow", shape)
+    place = normalize_dim("narrow", dim, len(shape))
+    size = shape[place]
     first = start.__index__()
     if not -size <= first <= size:
         raise IndexRangeError(
@@ -215,14 +236,18 @@ def select(input: Any, dim: int, index: Any) -> Any:
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
+    shape = getattr(input, "array", input).shape
+    if type(index) is int and type(dim) is int and 0 <= dim < len(shape) and 0 <= index < shape[dim]:
+        return get_basic(input, (*(FULL,) * dim, index, ...))
     return get_basic(input, _at("select", input, dim, index))
 
 
 def _at(who: str, input: Any, dim: int, index: Any) -> tuple:
-    if not input.ndim:
+    shape = getattr(input, "array", input).shape
+    if not shape:
         raise IndexError(f"{who}: {who}() cannot be applied to a 0-dim tensor. Use item() for its value.")
-    place = normalize_dim(who, dim, input.ndim)
-    number, size = index.__index__(), input.shape[place]
+    place = normalize_dim(who, dim, len(shape))
+    number, size = index.__index__(), shape[place]
     if not -size <= number < size:
         raise IndexRangeError(
             f"{who}: index {number} out of range for tensor of size {list(input.shape)} at dimension {place} (index {number} is out of "

@@ -9,12 +9,12 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.indexing import add_advanced, get_advanced
+from dynograd.ops.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import reshaped
 from dynograd.shapes import as_shape, normalize_dim
 
-__all__ = ["as_strided", "diagonal", "diagonal_scatter"]
+__all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
 
 
 @op(method=True, linear=True, view=True, saves="input.shape")
@@ -131,15 +131,19 @@ def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: A
 @op(name="as_strided", linear=True, view=True, saves="input.shape input.strides input.dtype")
 def strided_view(input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Array:
     """A view of `input`'s memory with any strides (in elements), from `offset` elements after its first one."""
+    _check_reach("as_strided", input, size, stride, offset)
+    return kernel("views", "as_strided", input)(input, size, stride, offset)
+
+
+def _check_reach(who: str, input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
     held = arrays.base_of(input).nbytes // input.dtype.itemsize
     first = arrays.offset_in_elements(input) + offset
     last = first + sum([(count - 1) * step for count, step in zip(size, stride, strict=True)])
     if 0 not in size and (first < 0 or last >= held):
         raise ShapeError(
-            f"as_strided: sizes {list(size)}, strides {list(stride)}, storage offset {first} reach element {last}, out of bounds for "
+            f"{who}: sizes {list(size)}, strides {list(stride)}, storage offset {first} reach element {last}, out of bounds for "
             f"storage of {held} elements."
         )
-    return kernel("views", "as_strided", input)(input, size, stride, offset)
 
 
 @strided_view.backward
@@ -169,11 +173,41 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
             [2, 3],
             [3, 4]])
     """
-    shape, steps = as_shape("as_strided", (tuple(size),)), as_shape("as_strided", (tuple(stride),))
-    array = getattr(input, "array", input)
+    return strided_view(input, *_placed("as_strided", input, size, stride, storage_offset))
+
+
+def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | None) -> tuple[Any, Any, int]:
+    """Checked size and strides, and where the view begins, counted from the first element of `input`."""
+    shape, steps = as_shape(who, (tuple(size),)), as_shape(who, (tuple(stride),))
     if len(shape) != len(steps):
-        raise ShapeError(f"as_strided: mismatch in length of strides and shape: size {shape}, stride {steps}.")
+        raise ShapeError(f"{who}: mismatch in length of strides and shape: size {shape}, stride {steps}.")
     if min(shape, default=0) < 0 or min(steps, default=0) < 0:
-        raise ShapeError(f"as_strided: negative sizes and strides are not supported, got size {shape}, stride {steps}.")
-    offset = 0 if storage_offset is None else storage_offset - arrays.offset_in_elements(array)
-    return strided_view(input, shape, steps, offset)
+        raise ShapeError(f"{who}: negative sizes and strides are not supported, got size {shape}, stride {steps}.")
+    array = getattr(input, "array", input)
+    return shape, steps, 0 if storage_offset is None else storage_offset - arrays.offset_in_elements(array)
+
+
+@composed(method=True)
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A copy of `input` with `src` where `as_strided` of the same arguments would show it.
+
+    Raises:
+        ShapeError: `src` has another shape than the view.
+
+    >>> dynograd.as_strided_scatter(dynograd.zeros(4), dynograd.ones(2), (2,), (2,), 1)
+    tensor([0., 1., 0., 1.])
+    """
+    who = "as_strided_scatter"
+    shape, steps, offset = _placed(who, input, size, stride, storage_offset)
+    if tuple(src.shape) != shape:
+        raise ShapeError(
+            f"{who}: expected src to have a size equal to the slice of self, {shape}, got {tuple(src.shape)}."
+        )
+    array = getattr(input, "array", input)
+    _check_reach(who, array, shape, steps, offset)
+    own = tuple([step // array.dtype.itemsize for step in array.strides])
+    inside, places = kernel("views", "memory_places", array)(tuple(array.shape), own, shape, steps, offset, array)
+    flat = put_advanced(
+        reshaped(input, (-1,)), get_advanced(reshaped(src, (-1,)), [inside], (0,)), [places], (0,), False
+    )
+    return reshaped(flat, tuple(input.shape))

@@ -53,6 +53,25 @@ ROWS = [
     ),
     looked_up("argwhere", numpy.argwhere, args=lambda rng: [whole(rng)]),
     looked_up(
+        "nonzero_static",
+        lambda x, size, fill_value: numpy.array([[0, 1], [1, 0], [7, 7]]),
+        args=lambda rng: [numpy.array([[0, 1], [1, 0]])],
+        kwargs={"size": 3, "fill_value": 7},
+        errors=[error(lambda op: op(tensor([0]), size=-1), RuntimeError, "size", "-1")],
+    ),
+    looked_up(
+        "unravel_index",
+        lambda x, shape: numpy.unravel_index(x, shape),
+        args=lambda rng: [rng.integers(0, 24, (2, 3)), (2, 3, 4)],
+        dtypes=("float32",),
+        result=("int64",) * 3,
+        errors=[
+            error(lambda op: op(tensor([0.5]), 3), RuntimeError, "integers", "float32"),
+            error(lambda op: op(tensor([1]), (2.5,)), TypeError, "sequence of ints", "2.5"),
+            error(lambda op: op(tensor([1]), (2, -3)), RuntimeError, "negative", "-3"),
+        ],
+    ),
+    looked_up(
         "nn.functional.one_hot",
         lambda x, num_classes: numpy.eye(num_classes, dtype=int)[x],
         args=lambda rng: [rng.integers(0, 4, (2, 3)), 5],

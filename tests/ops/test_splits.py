@@ -73,6 +73,9 @@ ROWS = [
     ),
     moved("chunk", lambda x, chunks: cut(x, [1, 1], 0), args=lambda rng: [rng.normal(size=(2, 2)), 5], id="fewer"),
     moved("chunk", lambda x, chunks: [x, x], args=lambda rng: [rng.normal(size=(0, 2)), 2], grad=False, id="nothing"),
+    moved("unsafe_chunk", lambda x, chunks: cut(x, [1, 1], 0), args=lambda rng: [rng.normal(size=(2, 2)), 5]),
+    moved("unsafe_split", lambda x, sizes: cut(x, sizes, 0), args=lambda rng: [rng.normal(size=(4, 2)), [1, 3]]),
+    moved("unsafe_split_with_sizes", cut, args=lambda rng: [rng.normal(size=(5, 2)), (2, 3), 0]),
     moved(
         "tensor_split",
         lambda x, sections, dim: numpy.array_split(x, sections, dim),

@@ -45,6 +45,13 @@ def strided(x, size, stride, storage_offset=0):
     return made
 
 
+def placed(x, src, size, stride, storage_offset):
+    made = numpy.ascontiguousarray(x).reshape(-1).copy()
+    for index in numpy.ndindex(*size):
+        made[storage_offset + sum(a * b for a, b in zip(index, stride, strict=True))] = src[index]
+    return made.reshape(x.shape)
+
+
 ROWS = [
     moved(
         "diagonal",
@@ -115,6 +122,16 @@ ROWS = [
             error(lambda op: op(zeros(4), (5,), (1,)), RuntimeError, "out of bounds for storage of 4 elements", "[5]"),
             error(lambda op: op(zeros(4), (2,), (1,), 3), RuntimeError, "out of bounds", "offset 3"),
             error(lambda op: op(zeros(4), (2,), (-1,), 3), RuntimeError, "negative", "(-1,)"),
+        ],
+    ),
+    moved(
+        "as_strided_scatter",
+        placed,
+        args=lambda rng: [rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), (2, 3), (5, 2), 1],
+        strided=False,
+        errors=[
+            error(lambda op: op(zeros(4), zeros(3), (2,), (1,)), RuntimeError, "as_strided_scatter", "(2,)", "(3,)"),
+            error(lambda op: op(zeros(4), zeros(2), (2,), (4,)), RuntimeError, "out of bounds for storage of 4"),
         ],
     ),
 ]

@@ -159,7 +159,9 @@ def _tensor(value: torch.Tensor) -> Any:
         made = dynograd.from_numpy(numpy.array(plain.numpy()))
     else:
         held = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0).clone()
-        made = dynograd.from_numpy(held.numpy()).as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
+        made = dynograd.from_numpy(numpy.array(held.numpy())).as_strided(
+            tuple(plain.shape), plain.stride(), plain.storage_offset()
+        )
     return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
