@@ -644,3 +644,5 @@ def install_inplace(table: dict[str, Op]) -> None:
     for method in (copy_, fill_, zero_):
         setattr(Tensor, method.__name__, method)
     Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]
+    "__ilshift__": "bitwise_left_shift_",
+    "__irshift__": "bitwise_right_shift_",

@@ -1,8 +1,8 @@
 """Every example runs: `>>>` lines of docstrings, and the Python blocks of README.md and docs/*.md.
 
-A docstring's example sees what `from dynograd import *` gives, the names of its module, and `dynograd`, `torch` (the same)
-and `tensor`. A Markdown file is typed in from top to bottom: its blocks share one namespace that starts empty, so that a
-reader can do the same. A block is left out when the line above it is `<!-- not run: reason -->`.
+A docstring's example sees what `from dynograd import *` gives, the names of its module, and `dynograd`, `torch` (the same),
+`tensor` and `xp` (`dynograd.array_api`). A Markdown file is typed in from top to bottom: its blocks share one namespace that
+starts empty, so that a reader can do the same. A block is left out when the line above it is `<!-- not run: reason -->`.
 """
 
 import builtins
@@ -72,7 +72,7 @@ def public_names():
 def aliases():
     import dynograd
 
-    return {"dynograd": dynograd, "torch": dynograd, "tensor": dynograd.tensor}
+    return {"dynograd": dynograd, "torch": dynograd, "tensor": dynograd.tensor, "xp": dynograd.array_api}
 
 
 def docstrings(module):

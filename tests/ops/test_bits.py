@@ -43,3 +43,11 @@ def test_numbers_keep_the_dtype_and_uint8_turns_over():
 def test_shifts_by_the_whole_width_and_more():
     assert (tensor([1, -1]) << 64).tolist() == [0, 0]
     assert (tensor([1, -1]) >> 64).tolist() == [0, -1]
+
+
+def test_augmented_shifts_write_in_place():
+    x = tensor([1, 6])
+    place = x.data_ptr()
+    x <<= 2
+    x >>= 1
+    assert x.tolist() == [2, 12] and x.data_ptr() == place
