@@ -77,6 +77,11 @@ def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)` as one tuple of ints."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
+    for size in sizes:
+        if type(size) is not int:
+            break
+    else:
+        return tuple(sizes)
     try:
         return tuple([size.__index__() for size in sizes])
     except AttributeError:

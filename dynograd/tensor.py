@@ -21,7 +21,7 @@ from dynograd.errors import DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
-from dynograd.tensor_parts import Meta, RemovableHandle, link_view, node_hooks
+from dynograd.tensor_parts import Meta, RemovableHandle, link_view, link_views, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -675,5 +675,6 @@ interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
 Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 Tensor.link_view = staticmethod(link_view)  # type: ignore[attr-defined]
+Tensor.link_views = staticmethod(link_views)  # type: ignore[attr-defined]
 install(interpreter.write_function)
 assert MODES is not None and DtypeError is not None

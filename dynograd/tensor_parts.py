@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
+from weakref import ref
 
 from dynograd.autograd.nodes import Hooks, Node
 
-__all__ = ["Meta", "RemovableHandle", "link_view", "node_hooks"]
+__all__ = ["Meta", "RemovableHandle", "link_view", "link_views", "node_hooks"]
 
 
 class Meta:
@@ -47,27 +47,50 @@ class RemovableHandle:
 def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
     meta = result._meta = Meta()
-    owner: Any = base._meta
+    owner = base._meta
     if owner is None:
         owner = base._meta = Meta()
+        owner.views = []
         meta.base, meta.steps = base, ((op, statics, number),)
     elif owner.base is not None:
         if owner.silent:
             meta.silent = True
-        root = owner.base
-        meta.base, meta.steps, owner = root, (*owner.steps, (op, statics, number)), root._meta
+        root = meta.base = owner.base
+        meta.steps, owner = (*owner.steps, (op, statics, number)), root._meta
     else:
         if owner.silent:
             meta.silent = True
         meta.base, meta.steps = base, ((op, statics, number),)
     views = owner.views
     if views is None:
-        owner.views = [weakref.ref(result)]
-        return
-    if len(views) >= owner.views_limit:
-        views = owner.views = [view for view in views if view() is not None]
-        owner.views_limit = 16 + 2 * len(views)
-    views.append(weakref.ref(result))
+        owner.views = [ref(result)]
+    elif len(views) < owner.views_limit:
+        views.append(ref(result))
+    else:
+        _living(owner).append(ref(result))
+
+
+def link_views(results: list[Any], base: Any, op: Any, statics: tuple) -> None:
+    """`link_view` for the outputs of an op that gives several."""
+    owner = base._meta
+    if owner is None:
+        owner = base._meta = Meta()
+    root, before, silent = (base, (), owner.silent) if owner.base is None else (owner.base, owner.steps, owner.silent)
+    owner = root._meta
+    views = _living(owner) if owner.views is None or len(owner.views) >= owner.views_limit else owner.views
+    for number, result in enumerate(results):
+        meta = result._meta = Meta()
+        meta.base, meta.steps = root, (*before, (op, statics, number))
+        if silent:
+            meta.silent = True
+        views.append(ref(result))
+
+
+def _living(owner: Meta) -> list[Any]:
+    """The views that are still there; the list is looked through again when it has doubled."""
+    views = owner.views = [view for view in owner.views or () if view() is not None]
+    owner.views_limit = 16 + 2 * len(views)
+    return views
 
 
 def node_hooks(node: Node) -> Hooks:

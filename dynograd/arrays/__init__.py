@@ -160,6 +160,8 @@ def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = 
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+    if dtype in dtypes.FLOAT8:
+        return to_device(cast(numpy.full(shape, value), dtype), device)
     made = empty(shape, dtype, device)
     made.fill(value)
     return made
@@ -202,7 +204,7 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
             dtype = dtypes.default_complex()
         elif made.size == 0 and kind == "f":
             dtype = dtypes.get_default_dtype()
-    return made if dtype is None else made.astype(dtype.numpy, copy=False)
+    return made if dtype is None else cast(made, dtype) if dtype in dtypes.FLOAT8 else made.astype(dtype.numpy, copy=False)
 
 
 def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
@@ -245,9 +247,13 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
     if array.dtype is dtype.numpy or array.dtype.num == dtype.num:
         return array
     if type(array) is CudaArray:
+        if dtype in dtypes.FLOAT8 or dtypes.of_array(array) in dtypes.FLOAT8:  # no kernel has them
+            return to_device(cast(array.numpy(), dtype), array.device)
         return array.astype(dtype.numpy)
     if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
         array = array.real
+    if dtype is dtypes.float8_e4m3fn:  # it has no infinity: what is too large becomes the largest number, as in PyTorch
+        array = numpy.clip(array.astype(numpy.float64 if array.dtype.itemsize == 8 else numpy.float32), -448.0, 448.0)
     if dtype.category == dtypes.INTEGER and dtypes.of_array(array).category == dtypes.FLOATING:
         with numpy.errstate(invalid="ignore"):
             return array.astype(dtype.numpy)
@@ -353,13 +359,12 @@ def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
         return array
     if type(array) is CudaArray:
         return array.broadcast_to(shape)
-    lead = len(shape) - array.ndim
-    strides = (0,) * lead + tuple(
-        [
-            0 if size == 1 and want != 1 else stride
-            for size, want, stride in zip(array.shape, shape[lead:], array.strides, strict=True)
-        ]
-    )
+    strides = [0] * len(shape)
+    place = len(shape) - array.ndim
+    for size, step in zip(array.shape, array.strides, strict=True):
+        if size != 1 or shape[place] == 1:
+            strides[place] = step
+        place += 1
     if array.flags.c_contiguous:  # the quick way; as_strided costs 2 us
         return numpy.ndarray(shape, array.dtype, array, 0, strides)
     return numpy.lib.stride_tricks.as_strided(array, shape, strides)

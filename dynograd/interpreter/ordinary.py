@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import as_result
+from dynograd.arrays import as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.interpreter.dispatch import names_for_all
@@ -251,17 +251,24 @@ def _outputs_of(op: Op) -> Any:
         return None
     pack = tuple if op.outputs == "list" else named_outputs(op).__call__
 
+    new = object.__new__
+
     def outputs(out: Any, node: Any, base: Any, view_op: Any, statics: Any) -> Any:
         cls = tensor_class[0]
         made = []
-        for number, array in enumerate(out):
-            one = cls.wrap(as_result(array))
-            if base is not None:
-                cls.link_view(one, base, view_op, statics, number)
-            if node is not None and one.array.dtype.kind in "fcV":
-                one.node = OutputNode(node, number)
-                one._requires_grad = True
+        for array in out:
+            one = new(cls)
+            one.array = array if type(array) is ndarray else as_result(array)
+            one.node = one._grad = one._meta = None
+            one._requires_grad = False
             made.append(one)
+        if base is not None:
+            cls.link_views(made, base, view_op, statics)
+        if node is not None:
+            for number, one in enumerate(made):
+                if one.array.dtype.kind in "fcV":
+                    one.node = OutputNode(node, number)
+                    one._requires_grad = True
         return pack(made) if op.outputs == "list" else pack(*made)
 
     return outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.arrays import buffers
 from dynograd.kernels.scatters_cpu import limits, take, true_places
 from dynograd.kernels.sorting_cpu import sort
 
@@ -16,6 +17,10 @@ __all__ = [
     "unique",
     "unique_consecutive",
 ]
+
+_COMPILED_SIZE = 2048  # values below which NumPy searches as quickly
+_LARGE = 1 << 15
+_FEW = 1 << 16  # numbers whose counts stay in the caches
 
 
 def nonzero(x):
@@ -38,16 +43,27 @@ def one_hot(x, classes):
 def bincount(x, weights, minlength):
     """How often each of 0, 1, ... occurs, or the sum of its weights (added up in float64)."""
     if weights is None:
+        if x.size >= _LARGE and x.dtype.kind in "iu":
+            high = limits(x)[1] + 1
+            if high <= _FEW:
+                from dynograd.kernels import searches_numba
+
+                counts = np.zeros((4, max(high, minlength)), np.int64)
+                searches_numba.count_in_blocks(np.ascontiguousarray(x), counts, count=4, work=2 * x.size)
+                return counts.sum(0)
         return np.bincount(x, None, minlength)
     kind = weights.dtype if weights.dtype.kind in "fV" else np.dtype(np.float64)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
 
-def unique(x, dim):
-    """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`."""
+def unique(x, dim, wants_inverse=True):
+    """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`.
+
+    Without `wants_inverse` the inverse is an empty array where that is quicker.
+    """
     if dim is None:
         if x.dtype.char in "fdilq" and x.size >= 64:
-            return _distinct(np.ascontiguousarray(x))
+            return _distinct(np.ascontiguousarray(x), wants_inverse)
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
@@ -62,7 +78,7 @@ def unique(x, dim):
     return np.ascontiguousarray(np.moveaxis(values, 0, dim)), back, counts
 
 
-def _distinct(x):
+def _distinct(x, wants_inverse):
     flat = x.reshape(-1)
     if x.dtype.kind == "i":
         low, high = limits(flat)
@@ -75,6 +91,8 @@ def _distinct(x):
     if x.dtype.kind == "f" and ordered[-1] != ordered[-1]:
         fresh[1:] &= (ordered[1:] == ordered[1:]) | (ordered[:-1] == ordered[:-1])  # NaN is there once
     starts = true_places(fresh)
+    if not wants_inverse:
+        return ordered[starts], np.empty(0, np.int64), np.diff(starts, append=flat.size)
     inverse = np.empty(x.shape, np.int64)
     numbers = np.add.accumulate(fresh, dtype=np.int64)
     numbers -= 1
@@ -115,6 +133,25 @@ def searchsorted(boundaries, values, side, sorter, dtype):
     """Where each value belongs in its sorted row: the leading dims of the two agree, or `boundaries` is one row for all."""
     if sorter is not None:
         boundaries = np.take_along_axis(boundaries, sorter, -1)
+    if (
+        boundaries.dtype == values.dtype
+        and values.dtype.char in "fdilq"
+        and boundaries.size
+        and values.size >= _COMPILED_SIZE
+    ):
+        from dynograd.kernels import searches_numba
+
+        count = values.shape[-1] if boundaries.ndim > 1 else values.size
+        table = np.ascontiguousarray(boundaries).reshape(-1, boundaries.shape[-1])
+        given = np.ascontiguousarray(values).reshape(-1, count)
+        if len(table) in (1, len(given)):
+            out = buffers.empty(values.shape, dtype)
+            blocks = len(given) * -(-count // searches_numba.LANES)
+            steps = max(table.shape[1].bit_length(), 1)
+            searches_numba.search(
+                table, given, side == "right", out.reshape(given.shape), count=blocks, work=2 * steps * values.size
+            )
+            return out
     if boundaries.ndim == 1:
         return np.asarray(np.searchsorted(boundaries, values, side)).astype(dtype)
     result = np.empty(values.shape, dtype)

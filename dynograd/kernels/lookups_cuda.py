@@ -76,7 +76,7 @@ def counted(x: CudaArray, size: int) -> CudaArray:
     return result
 
 
-def unique(x: CudaArray, dim: int | None) -> tuple[CudaArray, CudaArray, CudaArray]:
+def unique(x: CudaArray, dim: int | None, wants_inverse: bool = True) -> tuple[CudaArray, CudaArray, CudaArray]:
     """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`."""
     if dim is None:
         flat = contiguous(x).reshape(-1)

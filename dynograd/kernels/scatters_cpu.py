@@ -40,6 +40,7 @@ _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so the
 _BLOCK = 4096
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+_NUMBERS = {"prod": 0, "amax": 1, "amin": 2}
 _min, _max = np.minimum.reduce, np.maximum.reduce
 
 
@@ -188,10 +189,13 @@ def scatter(x, dim, index, src):
     """A copy of `x` with src written at `index` along `dim`; of several writes to a place the last one stays."""
     result = copied(x)
     if index.size >= COMPILED_SIZE and x.itemsize <= 8 and _suits_numba(x, dim, index):
-        from dynograd.kernels.scatters_numba import write_along
+        from dynograd.kernels.scatters_numba import write_along, write_places
 
         source = contiguous(src, x.dtype) if np.ndim(src) else np.full(index.shape, src, x.dtype)
         made, places, given = [_in_three(array, dim) for array in (bits(result), _whole(index), bits(source))]
+        if len(made) == made.shape[2] == 1 and places.size >= _LARGE_INDEX:
+            write_places(made.reshape(-1), places.reshape(-1), given.reshape(-1), count=made.size, work=2 * index.size)
+            return result
         write_along(made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size)
     else:
         result.reshape(-1)[_places(x.shape, dim, index)] = src
@@ -211,7 +215,7 @@ def _add(result, dim, index, src):
     if index.size < COMPILED_SIZE_OF_ADDING or kind.char not in _SUMMED or not _suits_numba(result, dim, index):
         np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
         return
-    one = _one_for_all(index, dim)
+    one = index if index.ndim == 1 else _one_for_all(index, dim)
     if one is not None and result.shape[:dim] == index.shape[:dim]:
         add_slices(result, dim, one, src)
         return
@@ -246,6 +250,17 @@ def _whole(index):
 def scatter_reduce(x, dim, index, src, reduce, include_self):
     """A copy of `x` with the product, maximum or minimum of what `src` puts at a place (and of `x` there, when `include_self`)."""
     result = np.array(x, _sum_dtype(x), order="C")
+    if index.size >= COMPILED_SIZE_OF_ADDING and result.dtype.char in _SUMMED and _suits_numba(result, dim, index):
+        from dynograd.kernels.scatters_numba import reduce_along, write_along
+
+        source = contiguous(src, result.dtype)
+        made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
+        count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
+        if not include_self:
+            first = np.full_like(given, 1) if reduce == "prod" else given
+            write_along(made, places, first, count=count, work=work)
+        reduce_along(made, places, given, _NUMBERS[reduce], count=count, work=work)
+        return result.astype(x.dtype, copy=False)
     flat = result.reshape(-1)
     places = _places(x.shape, dim, index).reshape(-1)
     values = _flat(src, result.dtype)

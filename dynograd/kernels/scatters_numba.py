@@ -19,8 +19,10 @@ __all__ = [
     "join_places",
     "pick_along",
     "pick_slices",
+    "reduce_along",
     "true_places",
     "write_along",
+    "write_places",
 ]
 
 BLOCK = 4096  # elements of a mask or an index that are looked at together
@@ -170,27 +172,72 @@ def add_slices(out, index, src, start, stop):
 def add_rows(out, index, src, start, stop):
     """out[index[m]] += src[m], first to last, for the rows of `out` (N, C) from start to stop; items are rows.
 
-    A part first lists what is its own. Parts by columns would share neighbouring cache lines: twice as slow as one thread.
+    A part first lists what is its own of the next BLOCK. Parts by columns would share neighbouring cache lines: twice as slow as
+    one thread.
     """
     size, inner = out.shape
     target, source = out.reshape(-1), src.reshape(-1)
-    own, held = np.empty(index.size + 1, np.int64), 0
-    for m in range(index.size):
-        place = index[np.uint64(m)]
-        place += (size if place < 0 else 0) - start
-        own[np.uint64(held)] = m
-        held += np.int64(np.uint64(place) < np.uint64(stop - start))
-    for k in range(held):
-        m = own[np.uint64(k)]
-        place = index[np.uint64(m)]
-        place += size if place < 0 else 0
-        into, of, c = place * inner, m * inner, 0
-        while c + LINE <= inner:
-            add_line(target, into + c, source, of + c)
-            c += LINE
-        while c < inner:
-            target[np.uint64(into + c)] += source[np.uint64(of + c)]
-            c += 1
+    own = np.empty(BLOCK + 1, np.int64)
+    for block in range(0, index.size, BLOCK):
+        held = 0
+        for m in range(block, min(index.size, block + BLOCK)):
+            place = index[np.uint64(m)]
+            place += (size if place < 0 else 0) - start
+            own[np.uint64(held)] = m
+            held += np.int64(np.uint64(place) < np.uint64(stop - start))
+        if inner == 1:
+            for k in range(held):
+                m = own[np.uint64(k)]
+                place = index[np.uint64(m)]
+                target[np.uint64(place + (size if place < 0 else 0))] += source[np.uint64(m)]
+            continue
+        for k in range(held):
+            m = own[np.uint64(k)]
+            place = index[np.uint64(m)]
+            place += size if place < 0 else 0
+            into, of, c = place * inner, m * inner, 0
+            while c + LINE <= inner:
+                add_line(target, into + c, source, of + c)
+                c += LINE
+            while c < inner:
+                target[np.uint64(into + c)] += source[np.uint64(of + c)]
+                c += 1
+
+
+@chunked(noalias=True)
+def write_places(out, index, src, start, stop):
+    """out[index[m]] = src[m], first to last, for the places of a vector from start to stop; items are places."""
+    own = np.empty(BLOCK + 1, np.int64)
+    for block in range(0, index.size, BLOCK):
+        held = 0
+        for m in range(block, min(index.size, block + BLOCK)):
+            own[np.uint64(held)] = m
+            held += np.int64(np.uint64(index[np.uint64(m)] - start) < np.uint64(stop - start))
+        for k in range(held):
+            m = own[np.uint64(k)]
+            out[np.uint64(index[np.uint64(m)])] = src[np.uint64(m)]
+
+
+@chunked(noalias=True)
+def reduce_along(out, index, src, how, start, stop):
+    """The product (how 0), maximum (1) or minimum (2) of out[a, index[a, m, c], c] and src[a, m, c]; items are (a, 16 columns). NaN stays."""
+    size, count, inner = out.shape[1], index.shape[1], index.shape[2]
+    blocks = (inner + LINE - 1) // LINE
+    target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
+    for item in range(start, stop):
+        a, first = item // blocks, item % blocks
+        begin, end = first * LINE, min(inner, first * LINE + LINE)
+        origin = a * size * inner
+        for row in range(a * count * inner, (a + 1) * count * inner, inner):
+            for c in range(begin, end):
+                place = np.uint64(origin + places[np.uint64(row + c)] * inner + c)
+                value, held = source[np.uint64(row + c)], target[place]
+                if how == 0:
+                    target[place] = held * value
+                elif how == 1:
+                    target[place] = value if value > held or value != value else held
+                else:
+                    target[place] = value if value < held or value != value else held
 
 
 @chunked(noalias=True)

@@ -79,11 +79,23 @@ def unfold_backward(g, shape, dim, size, step):
 def as_strided(x, size, stride, offset):
     """The memory of `x` from `offset` elements after its first one, with any strides (in elements)."""
     item = x.dtype.itemsize
+    whole = x
+    while type(whole.base) is np.ndarray:
+        whole = whole.base
+    steps = tuple([step * item for step in stride])
+    if whole.flags.c_contiguous and whole.flags.writeable and x.dtype.kind in "biufc":
+        first = offset * item
+        if whole is not x:
+            first += x.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        try:
+            return np.ndarray(size, x.dtype, whole, first, steps)
+        except (TypeError, ValueError, BufferError):
+            pass  # what NumPy's own checks do not let through: an empty view at the end
     holder = x
     if offset:
         start = x.__array_interface__["data"][0] + offset * item
         holder = np.array(_Memory(start, x), copy=False).view(x.dtype)
-    return strided(holder, size, tuple(step * item for step in stride))
+    return strided(holder, size, steps)
 
 
 class _Memory:

@@ -77,7 +77,7 @@ def expand(input: Any, *sizes: Any) -> Any:
             [2, 2, 2]])
     """
     wanted = as_shape("expand", sizes)
-    shape = tuple(input.shape)
+    shape = getattr(input, "array", input).shape
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise (
@@ -85,6 +85,11 @@ def expand(input: Any, *sizes: Any) -> Any:
             if shape
             else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
         )
+    for own, size in zip(shape, wanted[lead:] if lead else wanted, strict=True):
+        if size != own and (own != 1 or size < 0):
+            break
+    else:
+        return stretch(input, check_sizes("expand", wanted))
     full = []
     for position, size in enumerate(wanted):
         own = shape[position - lead] if position >= lead else None

@@ -33,12 +33,14 @@ def t(input: Any) -> Any:
     Raises:
         ShapeError: more than two dims.
     """
+    if getattr(input, "array", input).ndim == 2:
+        return permuted(input, (1, 0))
     if input.ndim > 2:
         raise ShapeError(
             f"t: t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D (shape {tuple(input.shape)}). "
             f"Use transpose(dim0, dim1) or .mT."
         )
-    return permuted(input, (1, 0)) if input.ndim == 2 else view(input, tuple(input.shape))
+    return view(input, tuple(input.shape))
 
 
 @composed(method=True)
@@ -82,13 +84,16 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Any:
 
 def _reversed_dims(input: Any) -> Any:
     """The tensor with its dims in reverse order; for a matrix, its transpose."""
-    if input.ndim > 2:
+    rank = getattr(input, "array", input).ndim
+    if rank == 2:
+        return permuted(input, (1, 0))
+    if rank > 2:
         warnings.warn(
             "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
             UserWarning,
             stacklevel=2,
         )
-    return permuted(input, tuple(range(input.ndim - 1, -1, -1)))
+    return permuted(input, tuple(range(rank - 1, -1, -1)))
 
 
 def _matrix_transpose(input: Any) -> Any:

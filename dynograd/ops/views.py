@@ -42,11 +42,11 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     >>> dynograd.reshape(tensor([[1, 2], [3, 4]]), (-1,))
     tensor([1, 2, 3, 4])
     """
+    wanted = sizes if shape is None else tuple(shape)
     try:
-        wanted = _sizes(sizes if shape is None else tuple(shape))
-        return reshaped(input, wanted)
+        return reshaped(input, _sizes(wanted))
     except (TypeError, ValueError):
-        _check_reshape("reshape", input, sizes if shape is None else tuple(shape))
+        _check_reshape("reshape", input, wanted)
         raise
 
 
@@ -63,14 +63,16 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """
     if dtype is not None:
         return _viewed_as(input, dtypes.as_dtype(dtype))
+    wanted = sizes if size is None else tuple(size)
     try:
-        wanted = _sizes(sizes if size is None else tuple(size))
-        out = reshaped(input, wanted)
+        out = reshaped(input, _sizes(wanted))
     except (TypeError, ValueError):
         if len(sizes) == 1 and isinstance(sizes[0], (dtypes.dtype, type)):
             return _viewed_as(input, dtypes.as_dtype(sizes[0]))
-        _check_reshape("view", input, sizes if size is None else tuple(size))
+        _check_reshape("view", input, wanted)
         raise
+    if getattr(out, "_meta", None) is not None:  # known as a view
+        return out
     array = getattr(out, "array", out)
     source = getattr(input, "array", input)
     copied = arrays.owns_memory(array) if type(array) is arrays.ndarray else not arrays.is_view_of(array, source)
@@ -88,6 +90,11 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)`; -2 and below, which NumPy would take for -1, are refused."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
+    for size in sizes:
+        if type(size) is not int or size < -1:
+            break
+    else:
+        return sizes
     shape = tuple(map(operator.index, sizes))
     if shape and min(shape) < -1:
         raise ValueError
@@ -144,7 +151,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     >>> dynograd.flatten(dynograd.zeros(2, 3, 4), start_dim=1).shape
     dynograd.Size([2, 12])
     """
-    shape = tuple(input.shape)
+    shape = getattr(input, "array", input).shape
+    if start_dim == 0 and end_dim == -1 and len(shape) > 1:
+        return reshaped(input, (prod(shape),))
     start, end = normalize_dim("flatten", start_dim, len(shape)), normalize_dim("flatten", end_dim, len(shape))
     if not shape:
         return reshaped(input, (1,))
@@ -160,7 +169,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 @composed(method=True)
 def ravel(input: Any) -> Any:
     """All elements in row-major order, as one dim."""
-    return reshaped(input, (prod(input.shape),))
+    return reshaped(input, (prod(getattr(input, "array", input).shape),))
 
 
 @composed(method=True)
@@ -197,9 +206,13 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     >>> dynograd.zeros(1, 3, 1).squeeze().shape
     dynograd.Size([3])
     """
-    shape = tuple(input.shape)
+    shape = getattr(input, "array", input).shape
     if dim is None:
         return reshaped(input, tuple([size for size in shape if size != 1]))
+    if type(dim) is int and -len(shape) <= dim < len(shape):
+        if shape[dim] != 1:
+            return reshaped(input, shape)
+        return reshaped(input, shape[:dim] + shape[dim:][1:])
     named = () if dim == () else normalize_dims("squeeze", dim, len(shape))
     return reshaped(input, tuple([size for place, size in enumerate(shape) if size != 1 or place not in named]))
 
@@ -211,7 +224,9 @@ def unsqueeze(input: Any, dim: int) -> Any:
     >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
     dynograd.Size([2, 1])
     """
-    shape = tuple(input.shape)
+    shape = getattr(input, "array", input).shape
+    if type(dim) is int and 0 <= dim <= len(shape):
+        return reshaped(input, (*shape[:dim], 1, *shape[dim:]))
     place = normalize_dim("unsqueeze", dim, len(shape) + 1)
     return reshaped(input, (*shape[:place], 1, *shape[place:]))
 
@@ -240,8 +255,16 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     >>> dynograd.permute(dynograd.zeros(2, 3, 5), (2, 0, 1)).shape
     dynograd.Size([5, 2, 3])
     """
-    rank = input.ndim
+    rank = getattr(input, "array", input).ndim
     wanted = as_shape("permute", order if dims is None else (tuple(dims),))
+    if wanted in _ORDERS:
+        if len(wanted) == rank:
+            return permuted(input, wanted)
+    elif len(wanted) == rank and rank <= 8 and {*wanted} == {*range(rank)} and {*map(type, wanted)} <= {int}:
+        if len(_ORDERS) > 1000:
+            _ORDERS.clear()
+        _ORDERS.add(wanted)  # seen to be right
+        return permuted(input, wanted)
     if len(wanted) != rank:
         raise ShapeError(
             f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: "
@@ -262,7 +285,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
             [2],
             [3]])
     """
-    rank = input.ndim
+    rank = getattr(input, "array", input).ndim
     dims = [*(_COUNTED.get(rank) or range(rank))]
     try:
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
@@ -271,6 +294,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return permuted(input, tuple(dims))
 
 
+_ORDERS: set[tuple[int, ...]] = set()
 _COUNTED = {rank: tuple(range(rank)) for rank in range(1, 9)}
 
 
