@@ -1,0 +1,64 @@
+"""Binary searches of many values at once, and counts of small whole numbers.
+
+A search waits for memory at each of its steps; LANES searches that step together wait at the same time.
+"""
+
+import numpy as np
+
+from dynograd.kernels.compiling_numba import chunked
+
+__all__ = ["LANES", "count_in_blocks", "search"]
+
+LANES = 16
+
+
+@chunked(noalias=True)
+def search(table, values, right, out, start, stop):
+    """out[r, i] = how many of the sorted table[r] are below values[r, i] (or equal, when `right`); NaN is above all. Items are (r, 16 values)."""
+    rows, count = values.shape
+    size = table.shape[1]
+    blocks = (count + LANES - 1) // LANES
+    flat = table.reshape(-1)
+    shared = table.shape[0] == 1
+    wanted = np.empty(LANES, values.dtype)
+    places = np.empty(LANES, np.int64)
+    for item in range(start, stop):
+        row, first = item // blocks, (item % blocks) * LANES
+        origin = np.int64(0) if shared else row * size
+        held = min(LANES, count - first)
+        for lane in range(LANES):
+            wanted[lane] = values[row, first + min(lane, held - 1)]
+            places[lane] = origin
+        left = size
+        while left > 0:
+            half = max(left // 2, 1)
+            if right:
+                for lane in range(LANES):
+                    places[lane] += half if flat[np.uint64(places[lane] + half - 1)] <= wanted[lane] else 0
+            else:
+                for lane in range(LANES):
+                    places[lane] += half if flat[np.uint64(places[lane] + half - 1)] < wanted[lane] else 0
+            left -= half
+        for lane in range(held):
+            found = places[lane] - origin
+            value = wanted[lane]
+            if value != value:
+                found = size
+                while (
+                    not right
+                    and found > 0
+                    and flat[np.uint64(origin + found - 1)] != flat[np.uint64(origin + found - 1)]
+                ):
+                    found -= 1
+            out[row, first + lane] = found
+
+
+@chunked(noalias=True)
+def count_in_blocks(index, counts, start, stop):
+    """counts[b, v] = how often v occurs in the b-th of equal parts of a vector; `counts` starts from 0. Items are parts."""
+    blocks = counts.shape[0]
+    size = counts.shape[1]
+    target = counts.reshape(-1)
+    for b in range(start, stop):
+        for place in range(index.size * b // blocks, index.size * (b + 1) // blocks):
+            target[np.uint64(b * size + index[np.uint64(place)])] += 1
