@@ -26,6 +26,8 @@ __all__ = [
     "finfo",
     "float",
     "float16",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float32",
     "float64",
     "get_default_dtype",
@@ -116,10 +118,15 @@ complex128 = cdouble = dtype("complex128", numpy.complex128, COMPLEX)
 _FLOATS = (float32, float64, float16, bfloat16)
 _INTEGERS = (uint8, int8, int16, int32, int64, uint16, uint32, uint64)
 ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
-BY_NUM: dict[_python_int, dtype] = {one.num: one for one in ALL}
+# Of one byte, to be stored and converted; they are no operands of arithmetic, as in PyTorch.
+float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
+float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOATING)
+FLOAT8 = (float8_e4m3fn, float8_e5m2)
+BY_NUM: dict[_python_int, dtype] = {one.num: one for one in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
-_NAMES = {one.name: one for one in ALL}
+_NAMES = {one.name: one for one in (*ALL, *FLOAT8)}
+_FIRST_OF_OTHERS = 256  # numbers of dtypes that NumPy does not bring
 _default = [float32]
 
 
@@ -136,6 +143,16 @@ def of_array(array: Any) -> dtype:
             f"Convert first, e.g. array.astype('float32'); supported are {', '.join(sorted(_NAMES))}."
         )
     return found
+
+
+def refuse_float8(who: str, array: Any) -> None:
+    """Raises `DtypeError` for elements of one byte that only storage and conversion know."""
+    found = BY_NUM[array.dtype.num]
+    if found in FLOAT8:
+        raise DtypeError(
+            f'{who}: "{who}" not implemented for {found}, a type to store and convert. Compute in another one, e.g. '
+            f"{who}(x.float(), ...), and convert the result."
+        )
 
 
 def as_dtype(value: Any) -> dtype:
@@ -188,6 +205,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """
     if type1 is type2:
         return type1
+    if type1 in FLOAT8 or type2 in FLOAT8:
+        raise DtypeError(
+            f"promote_types: promotion of float8 types is not supported, attempted to promote {type1} and {type2}. "
+            f"Convert first, e.g. x.float()."
+        )
     low, high = (type1, type2) if type1.category <= type2.category else (type2, type1)
     if high.category == COMPLEX:
         if low is float64 or low is complex128 or high is complex128:
@@ -281,7 +303,7 @@ class finfo:
         kind = get_default_dtype() if type is None else as_dtype(type)
         if kind.category not in (FLOATING, COMPLEX):
             raise TypeError(f"finfo: expected a floating dtype, got {kind}. Use iinfo for integers.")
-        info = ml_dtypes.finfo(kind.numpy) if kind is bfloat16 else numpy.finfo(kind.numpy)
+        info = ml_dtypes.finfo(kind.numpy) if kind.num >= _FIRST_OF_OTHERS else numpy.finfo(kind.numpy)
         self.dtype = kind.to_real().name
         self.bits = _python_int(info.bits)
         for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):

@@ -62,6 +62,10 @@ def draw(kind: str, count: int, generator: Generator | None, dtype: dtypes.dtype
 
 def _floating(who: str, dtype: Any) -> dtypes.dtype:
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if kind in dtypes.FLOAT8:
+        raise DtypeError(
+            f"{who}: numbers of {kind} cannot be drawn. Draw in float32 and convert: {who}(...).to({kind})."
+        )
     if kind.category < dtypes.FLOATING:
         raise DtypeError(f"{who}: expected a floating dtype, got {kind}. Use randint for integers.")
     return kind

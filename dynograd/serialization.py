@@ -309,6 +309,8 @@ _SAFETENSORS = {
     "F32": dtypes.float32,
     "F16": dtypes.float16,
     "BF16": dtypes.bfloat16,
+    "F8_E4M3": dtypes.float8_e4m3fn,
+    "F8_E5M2": dtypes.float8_e5m2,
     "I64": dtypes.int64,
     "I32": dtypes.int32,
     "I16": dtypes.int16,

@@ -204,7 +204,9 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
             dtype = dtypes.default_complex()
         elif made.size == 0 and kind == "f":
             dtype = dtypes.get_default_dtype()
-    return made if dtype is None else cast(made, dtype) if dtype in dtypes.FLOAT8 else made.astype(dtype.numpy, copy=False)
+    return (
+        made if dtype is None else cast(made, dtype) if dtype in dtypes.FLOAT8 else made.astype(dtype.numpy, copy=False)
+    )
 
 
 def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
@@ -239,7 +241,9 @@ def _ragged_error(data: Any) -> Exception:
                 f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "
                 f"expected a rectangle. Pad them, e.g. nn.utils.rnn.pad_sequence([tensor(row) for row in rows])."
             )
-    return TypeError(f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}. Map words to numbers first.")
+    return TypeError(
+        f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}. Map words to numbers first."
+    )
 
 
 def cast(array: Any, dtype: dtypes.dtype) -> Any:

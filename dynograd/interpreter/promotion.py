@@ -82,7 +82,13 @@ def slow_of(op: Op) -> Any:
             raise DtypeError(
                 f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
             )
-        compute = dtypes.float32 if kind in (dtypes.float16, dtypes.bfloat16) and op.promote != "select" else kind
+        if kind in dtypes.FLOAT8 and op.name not in _OF_FLOAT8 and op.promote != "select":
+            dtypes.refuse_float8(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
+        compute = (
+            dtypes.float32
+            if kind in (dtypes.float16, dtypes.bfloat16, *dtypes.FLOAT8) and op.promote != "select"
+            else kind
+        )
         if op.promote == "logical":
             ready = [_as_array(operand, None) for operand in operands]
         elif op.promote == "select":
@@ -114,6 +120,9 @@ def slow_of(op: Op) -> Any:
         return out
 
     return slow
+
+
+_OF_FLOAT8 = frozenset({"abs", "eq", "ne", "isnan", "isfinite", "isinf"})
 
 
 def _as_array(operand: Any, kind: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
@@ -18,12 +19,16 @@ __all__ = ["std", "std_mean", "var", "var_mean"]
 @op(name="var", saves="input")
 def var_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     """The variance over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("var", input)
     return kernel("deviations", "var_forward", input)(input, dim, correction, keepdim)
 
 
 @op(name="std", saves="input output")
 def std_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     """The standard deviation over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("std", input)
     return kernel("deviations", "std_forward", input)(input, dim, correction, keepdim)
 
 

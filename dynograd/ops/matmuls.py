@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
@@ -29,6 +30,8 @@ def conjugated(input: Any) -> Any:
 
 
 def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("input", "other")) -> None:
+    if one.dtype.itemsize == 1:
+        dtypes.refuse_float8(who, one)
     if one.dtype is not two.dtype and one.dtype != two.dtype:
         first, second = names
         raise DtypeError(

@@ -49,6 +49,8 @@ def floating(input: Any) -> Any:
 @op(name="sum", linear=True, saves="input.shape")
 def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The sum over `dim` (an int or a tuple, counted from the front; None: all)."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("sum", input)
     return kernel("reductions", "sum", input)(input, dim, keepdim)
 
 
@@ -95,6 +97,8 @@ def sum(
 @op(name="mean", linear=True, saves="input.shape")
 def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The mean over `dim` of floating numbers."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("mean", input)
     return kernel("reductions", "mean_forward", input)(input, dim, keepdim)
 
 
@@ -234,6 +238,8 @@ def count_nonzero(input: Array, dim: Any = None) -> Array:
 @op(name="prod", saves="input output")
 def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The product over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("prod", input)
     return kernel("reductions", "prod_forward", input)(input, dim, keepdim)
 
 
@@ -343,6 +349,8 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 @op(name="logsumexp", saves="input output")
 def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """log(sum(exp(input))) over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("logsumexp", input)
     return kernel("reductions", "logsumexp_forward", input)(input, dim, keepdim)
 
 

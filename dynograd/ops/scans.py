@@ -51,6 +51,8 @@ def _moved(input: Any, dim: int, step: int) -> Any:
 @op(name="cumsum", linear=True, inplace=True)
 def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
     """The sum of the elements up to each place of `dim`, or from it on when `reverse`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("cumsum", input)
     return kernel("scans", "cumsum", input)(input, dim, reverse)
 
 
@@ -88,6 +90,8 @@ def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any
 @op(name="cumprod", saves="input output", inplace=True)
 def product_so_far(input: Array, dim: int) -> Array:
     """The product of the elements up to each place of `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("cumprod", input)
     return kernel("scans", "cumprod_forward", input)(input, dim)
 
 

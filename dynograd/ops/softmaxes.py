@@ -22,6 +22,8 @@ __all__ = ["log_softmax", "softmax", "softmin"]
 @op(name="softmax", saves="output")
 def softmax_over(input: Array, dim: int) -> Array:
     """`exp(input) / sum(exp(input))` along `dim`, counted from the front."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("softmax", input)
     return kernel("softmaxes", "softmax_forward", input)(input, dim)
 
 
@@ -45,6 +47,8 @@ def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
 @op(name="log_softmax", saves="output")
 def log_softmax_over(input: Array, dim: int) -> Array:
     """`input - log(sum(exp(input)))` along `dim`, counted from the front."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("log_softmax", input)
     return kernel("softmaxes", "log_softmax_forward", input)(input, dim)
 
 
