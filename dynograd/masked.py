@@ -1,0 +1,385 @@
+"""Reductions, scans and normalisations that leave elements out (`torch.masked`): where `mask` is False, an element does not count.
+
+`mask` broadcasts to `input`; None leaves nothing out. Rows without any element give what is neutral: 0 for `sum`, -inf for `amax`, NaN for `mean`
+and `softmax`. Gradients of what is left out are 0. All are made of other ops, so they work in every order, in `vmap` and on GPUs.
+
+>>> x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+>>> dynograd.masked.mean(x, 1, mask=x < 5)
+tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, nan
+from math import prod as size_of
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.ops import choices, exponentials, extremes, norms, quantiles, reductions, scans, softmaxes
+from dynograd.shapes import normalize_dim, normalize_dims
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------------
+
+
+def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The sum of the elements that count, over `dim` (an int or several; None: all); 0 when there are none.
+
+    >>> dynograd.masked.sum(tensor([1.0, 2.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(5.)
+    """
+    kind = _summed(input, dtype)
+    return reductions.sum(_kept("sum", input, mask, 0), _dims("sum", input, dim), bool(keepdim), dtype=kind)
+
+
+def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The product of the elements that count; 1 when there are none.
+
+    >>> dynograd.masked.prod(tensor([3.0, 2.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(12.)
+    """
+    result = _kept("prod", input, mask, 1).to(_summed(input, dtype))
+    for one in sorted(_dims("prod", input, dim), reverse=True):
+        result = reductions.prod(result, one, bool(keepdim))
+    return result
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The sum so far, along `dim`.
+
+    >>> dynograd.masked.cumsum(tensor([1.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
+    tensor([1., 1., 5.])
+    """
+    kind = _kind(input, dtype)
+    return scans.cumsum(_kept("cumsum", input, mask, 0), _dim("cumsum", input, dim), dtype=kind)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The product so far, along `dim`.
+
+    >>> dynograd.masked.cumprod(tensor([3.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
+    tensor([ 3.,  3., 12.])
+    """
+    kind = _kind(input, dtype)
+    return scans.cumprod(_kept("cumprod", input, mask, 1), _dim("cumprod", input, dim), dtype=kind)
+
+
+# --- extremes ------------------------------------------------------------------------------------------------------------
+
+
+def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The largest element that counts; the smallest number of the dtype when there is none.
+
+    >>> dynograd.masked.amax(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(4.)
+    """
+    found = extremes.amax(_kept("amax", input, mask, _lowest), _dims("amax", input, dim), bool(keepdim))
+    return found.to(_kind(input, dtype))
+
+
+def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The smallest element that counts; the largest number of the dtype when there is none.
+
+    >>> dynograd.masked.amin(tensor([1.0, 0.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(1.)
+    """
+    found = extremes.amin(_kept("amin", input, mask, _highest), _dims("amin", input, dim), bool(keepdim))
+    return found.to(_kind(input, dtype))
+
+
+def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Where the largest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
+
+    >>> dynograd.masked.argmax(tensor([1, 9, 4]), mask=tensor([True, False, True]))
+    tensor(2)
+    """
+    return _kept("argmax", input, mask, _lowest).argmax(dim, bool(keepdim)).to(_kind(input, dtype))
+
+
+def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Where the smallest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
+
+    >>> dynograd.masked.argmin(tensor([1, 0, 4]), mask=tensor([True, False, True]))
+    tensor(0)
+    """
+    return _kept("argmin", input, mask, _highest).argmin(dim, bool(keepdim)).to(_kind(input, dtype))
+
+
+def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The median of the elements that count, along `dim` (the lower of the two middle ones).
+
+    Raises:
+        ValueError: a row of an integer dtype has no element that counts.
+
+    >>> dynograd.masked.median(tensor([1.0, 9.0, 4.0]), 0, mask=tensor([True, False, True]))
+    tensor(1.)
+    """
+    floating = input.dtype.is_floating_point
+    values = _kept("median", input if floating else input.to(dtypes.float32), mask, nan)
+    found = quantiles.nanmedian(values, _dim("median", input, dim), bool(keepdim)).values
+    if floating:
+        return found
+    if found.isnan().any():
+        raise ValueError(
+            "masked.median: expects no fully masked out rows if dtype is not floating point. Use input.float()."
+        )
+    return found.to(_kind(input, dtype))
+
+
+# --- means and norms -----------------------------------------------------------------------------------------------------
+
+
+def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The mean of the elements that count; NaN when there are none.
+
+    Raises:
+        ValueError: neither `input` nor `dtype` is floating or complex.
+
+    >>> dynograd.masked.mean(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(2.5000)
+    """
+    kind = _kind(input, dtype)
+    if not (kind.is_floating_point or kind.is_complex):
+        raise ValueError(
+            f"masked.mean: dtype must be either a floating point or complex dtype. Got: {kind}. Use dtype=."
+        )
+    total = sum(input, dim, keepdim=keepdim, dtype=kind, mask=mask)
+    return total / _count("mean", input, dim, bool(keepdim), mask)
+
+
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The variance of the elements that count: squares of distances over their number less `correction` (1; 0 if not `unbiased`).
+
+    >>> dynograd.masked.var(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(4.5000)
+    """
+    if unbiased is not None and correction is not None:
+        raise ValueError("masked.var: Only one of unbiased and correction may be given.")
+    less = (1.0 if unbiased in (None, True) else 0.0) if correction is None else float(correction)
+    kind = _kind(input, dtype)
+    if not (kind.is_floating_point or kind.is_complex):
+        kind = dtypes.float32
+    middle = sum(input, dim, keepdim=True, dtype=kind, mask=mask) / _count("var", input, dim, True, mask)
+    apart = input - middle
+    squares = apart * apart.conj() if kind.is_complex else apart * apart
+    total = sum(squares, dim, keepdim=keepdim, dtype=kind, mask=mask)
+    count = _count("var", input, dim, bool(keepdim), mask)
+    free = max(count - less, 0.0) if mask is None else (count - less).clamp(min=0)
+    return (total / free).to(kind)
+
+
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The square root of `var`.
+
+    >>> dynograd.masked.std(tensor([1.0, 9.0, 3.0]), correction=0, mask=tensor([True, False, True]))
+    tensor(1.)
+    """
+    return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
+
+
+def norm(
+    input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The `ord`-norm of the elements that count; 0 when there are none (inf for the norm of order -inf).
+
+    >>> dynograd.masked.norm(tensor([3.0, 9.0, 4.0]), mask=tensor([True, False, True]))
+    tensor(5.)
+    """
+    values = _kept("norm", input, mask, inf if ord == -inf else 0)
+    if dtype is not None:
+        values = values.to(dtypes.as_dtype(dtype))
+    return norms.vector_norm(values, ord, _dims("norm", input, dim), bool(keepdim), who="masked.norm")
+
+
+def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
+    """The elements that count over their `norm` along `dim` (at least `eps`), 0 elsewhere.
+
+    >>> dynograd.masked.normalize(tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=tensor([True, False, True]))
+    tensor([0.6000, 0.0000, 0.8000])
+    """
+    size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    return _kept("normalize", input, mask, 0) / size.clamp(min=eps)
+
+
+# --- exponentials --------------------------------------------------------------------------------------------------------
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """`softmax` over the elements that count, 0 elsewhere; NaN where none counts.
+
+    >>> dynograd.masked.softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
+    tensor([0.5000, 0.0000, 0.5000])
+    """
+    return softmaxes.softmax(_kept("softmax", input, mask, _lowest), _dim("softmax", input, dim), dtype=dtype)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The logarithm of `masked.softmax`: -inf for what does not count.
+
+    >>> dynograd.masked.log_softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
+    tensor([-0.6931,    -inf, -0.6931])
+    """
+    values = _kept("log_softmax", input, mask, _lowest)
+    return softmaxes.log_softmax(values, _dim("log_softmax", input, dim), dtype=dtype)
+
+
+def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """`masked.softmax` of `-input`.
+
+    >>> dynograd.masked.softmin(tensor([1.0, -9.0, 1.0]), 0, mask=tensor([True, False, True]))
+    tensor([0.5000, 0.0000, 0.5000])
+    """
+    return softmaxes.softmax(-_kept("softmin", input, mask, _highest), _dim("softmin", input, dim), dtype=dtype)
+
+
+def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """The logarithm of the sum of exponentials of the elements that count; -inf when there are none.
+
+    >>> dynograd.masked.logsumexp(tensor([0.0, 9.0, 0.0]), 0, mask=tensor([True, False, True]))
+    tensor(0.6931)
+    """
+    values = _kept("logsumexp", input, mask, _lowest)
+    return reductions.logsumexp(values, _dims("logsumexp", input, dim), bool(keepdim)).to(_kind(input, dtype))
+
+
+def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Any:
+    """`log(exp(input) + exp(other))`, where each has its own mask.
+
+    >>> dynograd.masked.logaddexp(tensor([1.0]), tensor([2.0]), other_mask=tensor([False]))
+    tensor([1.])
+    """
+    one, two = _kept("logaddexp", input, input_mask, _lowest), _kept("logaddexp", other, other_mask, _lowest)
+    return exponentials.logaddexp(one, two).to(_kind(input, dtype))
+
+
+# --- what they share -----------------------------------------------------------------------------------------------------
+
+
+def _kept(who: str, input: Any, mask: Any, neutral: float | Callable[[str, Any], float]) -> Any:
+    """`input` with `neutral` in the place of what does not count."""
+    if mask is None:
+        return input
+    value = neutral(who, input.dtype) if callable(neutral) else neutral
+    return choices.where(_spread(who, input, mask), input, value)
+
+
+def _spread(who: str, input: Any, mask: Any) -> Any:
+    own, shape = tuple(mask.shape), tuple(input.shape)
+    if len(own) > len(shape):
+        raise ShapeError(
+            f"masked.{who}: expected broadcastable mask (got mask dimensionality higher than of the input): mask of shape {own} for "
+            f"input of shape {shape}."
+        )
+    mask = mask.to(dtypes.bool)
+    return mask if own == shape else mask.broadcast_to(shape)
+
+
+def _lowest(who: str, kind: Any) -> float:
+    return _end(who, kind, -inf)
+
+
+def _highest(who: str, kind: Any) -> float:
+    return _end(who, kind, inf)
+
+
+def _end(who: str, kind: Any, end: float) -> float:
+    """The first or last number of a dtype."""
+    if kind.is_floating_point:
+        return end
+    if kind.is_complex and who == "logsumexp":
+        return end
+    if kind.is_complex or kind is dtypes.bool:
+        raise DtypeError(f"masked.{who}: no number of {kind} is neutral. Convert the input to a real dtype first.")
+    limits = dtypes.iinfo(kind)
+    return limits.max if end > 0 else limits.min
+
+
+def _count(who: str, input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
+    """How many elements count: a tensor, or one number."""
+    dims = _dims(who, input, dim)
+    if mask is None:
+        return size_of([input.shape[one] for one in dims])
+    return reductions.sum(_spread(who, input, mask), dims, keepdim)
+
+
+def _kind(input: Any, dtype: Any) -> Any:
+    return input.dtype if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _summed(input: Any, dtype: Any) -> Any:
+    kind = _kind(input, dtype)
+    if dtype is None and not (kind.is_floating_point or kind.is_complex):
+        return dtypes.int64
+    return kind
+
+
+def _dim(who: str, input: Any, dim: int) -> int:
+    return normalize_dim(f"masked.{who}", dim, len(input.shape))
+
+
+def _dims(who: str, input: Any, dim: Any) -> tuple[int, ...]:
+    return normalize_dims(f"masked.{who}", dim, len(input.shape))
+
+
+# --- PyTorch's own tests look for these -----------------------------------------------------------------------------------
+
+_ELEMENT_BY_ELEMENT = {"cumsum", "cumprod", "softmax", "log_softmax", "softmin", "normalize"}
+
+
+def _input_mask(input: Any, *args: Any, mask: Any, **kwargs: Any) -> Any:
+    """The mask in the shape of `input`."""
+    return _spread("_input_mask", input, mask)
+
+
+def _output_mask(
+    op: Any, input: Any, *args: Any, mask: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any
+) -> Any:
+    """Which elements of `op`'s result come from any that counts."""
+    spread = _spread(op.__name__, input, mask)
+    if op.__name__ in _ELEMENT_BY_ELEMENT:
+        return spread
+    place = 1 if op.__name__ == "norm" else 0
+    dim = args[place] if len(args) > place else -1 if op.__name__ == "median" and dim is None else dim
+    return reductions.any(spread, _dims(op.__name__, input, dim), bool(keepdim))
