@@ -6,7 +6,7 @@ PEERS := .venv-peers
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench parity peers docs clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench parity peers array-api docs clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -16,6 +16,7 @@ help:
 	@echo "make format   let ruff format and mend what it can"
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
+	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
 	@echo "make docs     write docs/support.md from the table of ops"
 	@echo "make clean    remove caches and builds;  make distclean  the environments too"
 
@@ -68,6 +69,10 @@ peers:
 parity: peers
 	$(PEERS)/bin/python -m pytest -n $(WORKERS) tests/parity
 
+array-api:
+	@sh tools/setup.sh $(VENV) --extras dev,viz,array-api
+	$(VENV)/bin/python -m tools.run_array_api_suite
+
 docs:
 	@sh tools/setup.sh $(VENV) --extras dev,viz
 	$(VENV)/bin/python -m tools.make_support
@@ -77,4 +82,4 @@ clean:
 	find dynograd tests tools examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV) $(VENV).lock $(PEERS) $(PEERS).lock
+	rm -rf $(VENV) $(VENV).lock $(PEERS) $(PEERS).lock .array-api-tests
