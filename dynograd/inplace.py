@@ -261,10 +261,17 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
     arrays.write(target.array, source.array)
     _stamp(target)
     if recording:
-        if not source._requires_grad:
-            source = _no_history(source)
-        rebase(target, source)
+        rebase(target, _own_history(source) if source._requires_grad else _no_history(source))
     return target
+
+
+def _own_history(source: Tensor) -> Tensor:
+    """The same with a node of its own, so that hooks on the copy are not hooks on `source`."""
+    made = wrap(source.array)
+    node = CopyBackwards()
+    node.edges, node.seq, node.hooks, node.attrs = (_edge(source),), next_seq(), None, None
+    made.node, made._requires_grad = node, True
+    return made
 
 
 def _no_history(source: Tensor) -> Tensor:
@@ -287,6 +294,17 @@ class Cut(Node):
 
     def name(self) -> str:
         return "CopyBackwards"
+
+
+class CopyBackwards(Node):
+    """The history of a tensor that another was copied into: passes the gradient on."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return (g,)
+
+    apply_graph = apply
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -333,10 +351,18 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
 
 
 def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
-    """Writes ints and slices of values without history straight into the array; False leaves it to the general way."""
-    for one in index if type(index) is tuple else (index,):
-        if type(one) is not int and not (type(one) is slice and one.step is None):
+    """Writes values without history at ints, slices, an index tensor or a mask straight into the array.
+
+    False leaves it to the general way.
+    """
+    if type(index) in TENSORS:
+        index = _plain_index(self.array, index.array, value)
+        if index is None:
             return False
+    else:
+        for one in index if type(index) is tuple else (index,):
+            if type(one) is not int and not (type(one) is slice and one.step is None):
+                return False
     if self.array.base is not None and 0 in self.array.strides:
         return False
     if type(value) in TENSORS:
@@ -355,6 +381,21 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         return False
     _stamp(self)
     return True
+
+
+def _plain_index(array: Any, index: Any, value: Any) -> Any:
+    """The index array where NumPy writes with it as PyTorch does; else None."""
+    if type(index) is not arrays.ndarray or type(array) is not arrays.ndarray or not index.ndim:
+        return None
+    if index.base is not None or array.base is index or array is index:
+        return None
+    if index.dtype.num == _BOOL:
+        fits = index.shape == array.shape[: index.ndim] and (type(value) not in TENSORS or value.array.ndim < 2)
+        return index if fits else None
+    return index if index.dtype.num == _INT64 and array.ndim else None
+
+
+_BOOL, _INT64 = dtypes.bool.numpy.num, dtypes.int64.numpy.num
 
 
 def _as_tensor(value: Any, like: Tensor) -> Tensor:
@@ -581,9 +622,9 @@ def _stretches(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 def reshaping_form(function: Any, who: str) -> Any:
     """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
 
-    def method(self: Tensor, *args: Any) -> Tensor:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not MODES.grad and self._requires_grad and self.node is None:
-            self.array = function(self.detach(), *args).array
+            self.array = function(self.detach(), *args, **kwargs).array
             return self
         check_writable(self, who)
         before = wrap(self.array)
@@ -592,7 +633,7 @@ def reshaping_form(function: Any, who: str) -> Any:
             living = view()
             if living is not None and living._meta.base is self:
                 living._meta.base = before
-        after = function(before, *args)
+        after = function(before, *args, **kwargs)
         self.array, self.node, self._requires_grad, self._meta = (
             after.array,
             after.node,
@@ -610,7 +651,7 @@ def reshaping_form(function: Any, who: str) -> Any:
 
 # What fills with one value may write an element several times.
 REPEATED = frozenset({"zero_", "fill_", "masked_fill_", "index_fill_", "index_put_"})
-_RESHAPING = ("squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
+_RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
 # Their static arguments, with the public function's defaults.
@@ -626,6 +667,8 @@ _AUGMENTED = {
     "__iand__": "bitwise_and_",
     "__ior__": "bitwise_or_",
     "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_",
+    "__irshift__": "bitwise_right_shift_",
 }
 
 
@@ -644,5 +687,3 @@ def install_inplace(table: dict[str, Op]) -> None:
     for method in (copy_, fill_, zero_):
         setattr(Tensor, method.__name__, method)
     Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]
-    "__ilshift__": "bitwise_left_shift_",
-    "__irshift__": "bitwise_right_shift_",

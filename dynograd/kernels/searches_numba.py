@@ -15,7 +15,7 @@ LANES = 16
 @chunked(noalias=True)
 def search(table, values, right, out, start, stop):
     """out[r, i] = how many of the sorted table[r] are below values[r, i] (or equal, when `right`); NaN is above all. Items are (r, 16 values)."""
-    rows, count = values.shape
+    count = values.shape[1]
     size = table.shape[1]
     blocks = (count + LANES - 1) // LANES
     flat = table.reshape(-1)
