@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from dynograd.errors import DeviceError
 
@@ -94,8 +95,16 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 def users_line() -> str:
     """The innermost line on the stack that is not dynograd's: `file:line, in function`."""
     frame = sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+    while frame is not None and _is_ours(frame):
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return "an unknown line"
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
+
+
+def _is_ours(frame: Any) -> bool:
+    """Whether a frame runs dynograd's code: a file of the package, or text that it made and compiled."""
+    name = frame.f_code.co_filename
+    if name.startswith("<"):
+        return str(frame.f_globals.get("__name__", "dynograd")).split(".")[0] in ("dynograd", "builtins")
+    return os.path.abspath(name).startswith(_PACKAGE)
