@@ -26,6 +26,7 @@ __all__ = [
 
 _INT64, _INT32 = numpy.dtype(numpy.int64), numpy.dtype(numpy.int32)
 _TILE = 2048  # elements that a program scans at a time
+_TOPS = 128  # segments before its own that a program looks at at a time
 
 
 def reversed_along(input: Any, dim: int) -> Any:
@@ -145,10 +146,16 @@ def _running_extreme(largest: bool, input: Any, dim: int) -> Any:
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = _compute(x.dtype)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // 2)
-    device.running_extreme(
-        (programs,), x, made, places, outer, n, inner, blocks, FIRST=first_of("max" if largest else "min", compute),
-        GREATEST=largest, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
-    )  # fmt: skip
+    segment, splits = cut(n, block, programs) if inner == 1 else (n, 1)
+    tops, top_places = made, places
+    if splits > 1:
+        tops, top_places = (cuda_arrays.empty((outer, splits), kind, x.device_index) for kind in (compute, _INT32))
+    for phase in (0,) if splits == 1 else (1, 2):
+        device.running_extreme(
+            (programs, splits), x, tops, top_places, made, places, outer, n, inner, blocks, splits, segment,
+            FIRST=first_of("max" if largest else "min", compute), GREATEST=largest, PHASE=phase, TOPS=_TOPS, ACC=triton_type(compute),
+            INNER=inner > 1, ROWS=rows, BLOCK=block,
+        )  # fmt: skip
     return made, places
 
 
@@ -158,9 +165,15 @@ def logcumsumexp_forward(input: Any, dim: int) -> Any:
     x = input if input.is_contiguous else input.copy()
     outer, n, inner = in_three(x.shape, dim % x.ndim)
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
-    rows, block, blocks, programs = tiles(outer, n, inner, _TILE // 2)
-    device.running_logarithm(
-        (programs,), x, made, outer, n, inner, blocks,
-        ACC=triton_type(computed(x.dtype)), INNER=inner > 1, ROWS=rows, BLOCK=block,
-    )  # fmt: skip
+    compute = computed(x.dtype)
+    rows, block, blocks, programs = tiles(outer, n, inner, _TILE // (4 if compute.itemsize == 8 else 2))
+    segment, splits = cut(n, block, programs) if inner == 1 else (n, 1)
+    tops = totals = made
+    if splits > 1:
+        tops, totals = (cuda_arrays.empty((outer, splits), compute, x.device_index) for _ in range(2))
+    for phase in (0,) if splits == 1 else (1, 2):
+        device.running_logarithm(
+            (programs, splits), x, tops, totals, made, outer, n, inner, blocks, splits, segment,
+            PHASE=phase, TOPS=_TOPS, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
+        )  # fmt: skip
     return made

@@ -1,9 +1,9 @@
 """Runs kernels of numba-cuda on host memory: each thread of a block is a Python generator that stops where threads wait for each other.
 
 numba-cuda's own simulator gives every thread of a block a thread of Python's, polls them (5 ms a barrier) and knows no warps. Here a
-barrier costs a microsecond a thread, runs are the same each time, and mistakes are found: the order in which threads run between
-barriers turns round at each of them, so that what needs a barrier and has none sees memory as it was before; shared memory starts as
-garbage; a block whose threads wait in different places is an error.
+barrier costs a microsecond a thread, runs are the same each time, and mistakes are found: warps run one after the other from barrier
+to barrier, and threads of a warp from meeting to meeting, each time in the other order, so that what needs a barrier and has none sees
+memory as it was before; shared memory starts as garbage; a block whose threads wait in different places is an error.
 """
 
 from __future__ import annotations
@@ -119,42 +119,41 @@ def run_blocks(
 
 
 def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) -> None:
-    """Each thread runs to where it waits; who waits with all others of its warp or block goes on."""
+    """Each warp runs to where it waits for the others of its block, one warp after the other; within it each thread to where it waits."""
     waiting: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(running)))
+    firsts = list(range(0, len(running), _WARP))
+    step = turn
     while answers:
-        for thread in sorted(answers, reverse=bool(turn)):
-            module.thread(thread)
-            try:
-                waiting[thread] = running[thread].send(answers[thread])
-            except StopIteration:
-                waiting.pop(thread, None)
+        for first in firsts[:: -1 if turn else 1]:
+            lanes = range(first, min(first + _WARP, len(running)))
+            ready = {thread: answers[thread] for thread in lanes if thread in answers}
+            while ready:
+                for thread in sorted(ready, reverse=bool(step)):
+                    module.thread(thread)
+                    try:
+                        waiting[thread] = running[thread].send(ready[thread])
+                    except StopIteration:
+                        waiting.pop(thread, None)
+                step ^= 1
+                ready = _meet_in_warp([thread for thread in lanes if thread in waiting], waiting, name)
         turn ^= 1
-        answers = {}
-        for first in range(0, len(running), _WARP):
-            _meet_in_warp(
-                [one for one in range(first, min(first + _WARP, len(running))) if one in waiting],
-                waiting,
-                answers,
-                name,
-            )
-        if not answers and waiting:
-            places = {one[:2] for one in waiting.values()}
-            if len(places) > 1:
-                raise RuntimeError(
-                    f"{name}: threads of a block wait for each other in different places: {sorted(places)}"
-                )
-            values = [one[2] for one in waiting.values() if len(one) > 2]
-            (_, operation), found = places.pop(), None
+        places = {one[:2] for one in waiting.values()}
+        if len(places) > 1 or any(operation in _OF_WARPS for _, operation in places):
+            raise RuntimeError(f"{name}: threads of a block wait for each other in different places: {sorted(places)}")
+        values = [one[2] for one in waiting.values() if len(one) > 2]
+        found: Any = None
+        for _, operation in places:
             if operation == "syncthreads_count":
                 found = sum(map(bool, values))
             elif operation != "syncthreads":
                 found = int(all(values) if operation == "syncthreads_and" else any(values))
-            answers = dict.fromkeys(waiting, found)
+        answers = dict.fromkeys(waiting, found)
 
 
-def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], answers: dict[int, Any], name: str) -> None:
-    """Answers lanes when all of their mask that have not returned wait in the same place. A short block is a part of a warp."""
+def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], name: str) -> dict[int, Any]:
+    """Answers for lanes when all of their mask that have not returned wait in the same place. A short block is a part of a warp."""
+    answers: dict[int, Any] = {}
     meetings: dict[Any, list[int]] = {}
     for thread in lanes:
         place, operation, *given = waiting[thread]
@@ -170,6 +169,7 @@ def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], answers: dict[int, 
             values = [waiting[one][3] for one in threads] if operation != "syncwarp" else [None] * len(threads)
             other = [waiting[one][4] for one in threads] if operation.startswith("shfl") else values
             answers.update(zip(threads, _met(operation, threads, values, other), strict=True))
+    return answers
 
 
 def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]) -> list[Any]:

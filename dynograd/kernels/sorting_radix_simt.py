@@ -128,7 +128,6 @@ def _mover(size: int) -> Any:
         cuda.syncthreads()
         for d in range(thread, 256, threads):
             base_of[d] += counts[0, d]
-        cuda.syncthreads()
         first = block * int64(chunk)
         last = min(int64(size), first + int64(chunk))
         while first < last:

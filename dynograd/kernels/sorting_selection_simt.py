@@ -58,7 +58,6 @@ def _finder(size: int) -> Any:
             prefix = key_type(key_type(prefix << key_type(8)) | key_type(chosen[0]))
             left = int32(chosen[1])
             shift = int32(shift - 8)
-            cuda.syncthreads()
         return prefix, int32(left + 1)
 
     return kth_key

@@ -48,6 +48,7 @@ def test_extremes_nan():
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr(scans_cuda, "_TILE", 16)
+    monkeypatch.setattr(scans_cuda, "_TOPS", 4)
     monkeypatch.setattr(reductions_cuda, "_ENOUGH", 4)
 
 
@@ -71,6 +72,21 @@ def test_segments(monkeypatch):
     compared("scans", "cumsum", x, 1, False)
     compared("scans", "cumsum", x, 1, True)
     compared("scans", "cumsum", drawn((900,), "int64"), 0, True)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_extremes_and_logarithms_of_segments(monkeypatch):
+    """More segments than are looked at at once; long ties, NaN and infinities that go on into the next segments."""
+    monkeypatch.setattr(reductions_cuda, "_ENOUGH", 100)
+    x = numpy.round(drawn((1, 130)))
+    x[0, :40] = -numpy.inf
+    for one in (x, numpy.where(numpy.arange(130) == 100, numpy.nan, x).astype("float32")):
+        compared("scans", "cummax", one, 1)
+        compared("scans", "cummin", -one, 1)
+        compared("scans", "logcumsumexp_forward", one, 1)
+    compared("scans", "cummax", numpy.full((2, 100), -numpy.inf, "float32"), 1)
+    compared("scans", "cummin", numpy.full((1, 100), numpy.iinfo("int64").max), 1)
+    compared("scans", "cummax", drawn((100,), bfloat16), 0)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", bfloat16], ids=str)
