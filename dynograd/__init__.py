@@ -17,9 +17,11 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|
 
 from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
 from dynograd import array_protocols as _array_protocols  # noqa: E402
+from dynograd import absent as _absent  # noqa: E402
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
+from dynograd import fills as _fills  # noqa: E402
 from dynograd import foreach as _foreach  # noqa: E402
 from dynograd import graphs as _graphs  # noqa: E402
 from dynograd import honest as _honest  # noqa: E402
@@ -49,6 +51,8 @@ _creation.install_creation_methods()
 _randomness.install_random_methods()
 _array_protocols.install_protocols()
 _storages.install_storages()
+_fills.install_fills()
+_absent.install_absent()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
 _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
@@ -174,7 +178,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"dynograd.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
-    raise AttributeError(f"module 'dynograd' has no attribute {name!r}")
+    why = _absent.absence_of(name)
+    raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))
 
 
 assert arrays is not None and cuda is not None and errors is not None and _graphs is not None
