@@ -28,13 +28,17 @@ from dynograd import honest as _honest  # noqa: E402
 from dynograd import import_paths as _import_paths  # noqa: E402
 from dynograd import inplace as _inplace  # noqa: E402
 from dynograd import layouts as _layouts  # noqa: E402
+from dynograd import histograms as _histograms  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
+from dynograd import low_rank as _low_rank  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import out_forms as _out_forms  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
+from dynograd import random_fills as _random_fills  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
 from dynograd import storages as _storages  # noqa: E402
+from dynograd import top_level as _top_level  # noqa: E402
 from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import determinism as _determinism  # noqa: E402
@@ -49,6 +53,7 @@ _methods.install_methods()
 _inplace.install_inplace(_registry)
 _creation.install_creation_methods()
 _randomness.install_random_methods()
+_random_fills.install_random_fills()
 _array_protocols.install_protocols()
 _storages.install_storages()
 _fills.install_fills()
@@ -56,7 +61,21 @@ _absent.install_absent()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
 _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
-for _module in (_creation, _randomness, _window_functions, _legacy, _storages, shapes, devices, dtypes):
+_top_level.install_more_methods(_public)
+_public |= _top_level.inplace_functions()
+for _module in (
+    _creation,
+    _randomness,
+    _window_functions,
+    _legacy,
+    _storages,
+    _histograms,
+    _low_rank,
+    _top_level,
+    shapes,
+    devices,
+    dtypes,
+):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {

@@ -21,6 +21,7 @@ __all__ = [
     "asarray",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eye",
     "from_dlpack",
@@ -104,22 +105,33 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`obj` as a tensor; `copy=True` never shares memory, `copy=False` raises when it would have to copy."""
+    """`obj` as a tensor; `copy=True` never shares memory, `copy=False` raises when it would have to copy.
+
+    A tensor keeps its history, through a copy too, unless `requires_grad` is given: False cuts it off, True gives a leaf where there
+    is none.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> dynograd.asarray(x, copy=True).requires_grad, dynograd.asarray(x, requires_grad=False).requires_grad
+    (True, False)
+    """
     made = as_tensor(obj, dtype, device)
     source = obj.array if isinstance(obj, Tensor) else obj
     shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
     if copy and shares:
-        made = wrap(arrays.copy(made.array))
+        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))  # type: ignore[attr-defined]
     if copy is False and not shares:
         raise ValueError(
             f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
         )
-    if requires_grad:
+    if requires_grad is None:
+        return made
+    from_leaf = made is not obj and isinstance(obj, Tensor) and obj.is_leaf
+    if requires_grad and (not made.requires_grad or from_leaf):
         made = made.detach()
         made.requires_grad = True
-    return made
+    return made if requires_grad or not made.requires_grad else made.detach()
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -194,6 +206,33 @@ def empty_strided(
     reach = 1 + sum([(count - 1) * step for count, step in zip(check_sizes("empty_strided", size), stride)])
     whole = empty(reach if 0 not in size else 0, dtype=dtype, device=device)
     return _finish(arrays.as_strided(whole.array, size, stride), requires_grad)
+
+
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+) -> Tensor:
+    """A tensor of whatever was in memory, dense, with the dims in memory in the order of `physical_layout` (the last one closest).
+
+    >>> dynograd.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
+    (15, 1, 3)
+    """
+    size, order = tuple(size), tuple(physical_layout)
+    if sorted(order) != list(range(len(size))):
+        raise ShapeError(
+            f"empty_permuted: Number of dimensions in size does not match the length of the physical_layout, or a dim appears twice: "
+            f"size {size}, physical_layout {order}. Name every dim of size once."
+        )
+    strides, step = [0] * len(size), 1
+    for place in reversed(order):
+        strides[place] = step
+        step *= max(size[place], 1)
+    return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -535,8 +574,17 @@ def _new_any(self: Tensor, *data: Any, device: Any = None) -> Tensor:
     return Tensor(*data, dtype=self.dtype, device=self.device if device is None else device)
 
 
+def _new_empty_strided(
+    self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_: Any
+) -> Tensor:
+    """`empty_strided` with this tensor's dtype and device, if they are not given."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
 def install_creation_methods() -> None:
     """Puts `new_zeros` and its like on Tensor."""
     for kind in ("zeros", "ones", "empty", "full", "tensor"):
         setattr(Tensor, f"new_{kind}", _new(kind))
+    Tensor.new_empty_strided = _new_empty_strided  # type: ignore[attr-defined]
     Tensor.new = _new_any  # type: ignore[attr-defined]

@@ -135,3 +135,11 @@ def test_whole_numbers_of_fractional_bounds():
         dg.arange(0, float("inf"))
     assert dg.linspace(4.3, -3, 5, dtype=dg.int64).tolist() == [4, 2, 0, -1, -3]
     assert dg.logspace(0, 1.2, 2, dtype=dg.int64).tolist() == [1, 10]
+
+
+def test_memory_orders_of_empty_tensors():
+    assert dg.empty_permuted((2, 3, 5), (0, 2, 1)).stride() == (15, 1, 3)
+    with pytest.raises(RuntimeError, match=r"empty_permuted.*\(2, 3\).*\(0, 0\)"):
+        dg.empty_permuted((2, 3), (0, 0))
+    made = dg.zeros(2, dtype=dg.float64).new_empty_strided((2, 3), (1, 2))
+    assert (made.stride(), made.dtype) == ((1, 2), dg.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.broadcasting import convert
@@ -90,6 +90,17 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
             f"Use where(mask, value, input) for several values."
         )
     return choose(mask, convert(value, kind), input)
+
+
+@composed()
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` of which every element is `value`, a number or a tensor without dims.
+
+    >>> dynograd.fill(tensor([1, 2]), 7)
+    tensor([7, 7])
+    """
+    raw = getattr(input, "array", input)
+    return masked_fill(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
 
 
 def _fitting(value: Any, kind: dtypes.dtype) -> Any:

@@ -14,9 +14,25 @@ from dynograd.errors import ShapeError
 from dynograd.ops.choices import where
 from dynograd.ops.op import composed
 
-__all__ = ["affine_grid", "grid_sample"]
+__all__ = ["affine_grid", "grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def _by_numbers(name: str, rank: int | None) -> Any:
+    def sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+        if rank is not None and len(input.shape) != rank + 2:
+            raise ShapeError(f"{name}: expected input of {rank + 2} dims (N, C, ...), got shape {tuple(input.shape)}.")
+        return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], bool(align_corners))
+
+    sampler.__name__ = sampler.__qualname__ = name
+    sampler.__doc__ = f"`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for {', '.join(_MODES)} and {', '.join(_PADDINGS)}."
+    return composed()(sampler)
+
+
+grid_sampler = _by_numbers("grid_sampler", None)
+grid_sampler_2d = _by_numbers("grid_sampler_2d", 2)
+grid_sampler_3d = _by_numbers("grid_sampler_3d", 3)
 
 
 @composed()

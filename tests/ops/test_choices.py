@@ -58,6 +58,20 @@ ROWS = [
         method="where",
     ),
     Row(
+        "fill",
+        lambda x, value: numpy.full_like(x, value),
+        args=lambda rng: [three(rng)[1], 2],
+        dtypes=REAL,
+        result="same",
+    ),
+    Row(
+        "fill",
+        lambda x, value: numpy.full_like(x, value),
+        args=lambda rng: [three(rng)[1], numpy.array(0.5)],
+        result="same",
+        id="tensor",
+    ),
+    Row(
         "masked_fill",
         lambda x, m, value: numpy.where(m, value, x),
         args=lambda rng: [three(rng)[1], three(rng)[0], 2],

@@ -8,7 +8,7 @@ import pytest
 
 import dynograd
 from dynograd.nn import functional as F
-from tests.ops.harness import Row, generate
+from tests.ops.harness import Row, error, generate
 from tests.ops.test_interpolations import cubic
 
 
@@ -71,6 +71,23 @@ def arguments(dims):
 
 x, g = dynograd.zeros(2, 1, 3, 3), dynograd.zeros(2, 2, 2, 2)
 ROWS = [
+    *[
+        Row(
+            name,
+            lambda input, grid, *_: np_grid_sample(
+                input, grid, mode="bilinear", padding_mode="border", align_corners=True
+            ),
+            args=lambda rng, dims=dims: [*arguments(dims)(rng), 0, 1, True],
+            dtypes=["float32", "float64"],
+            ones=False,
+            empty=False,
+            tolerance=20,
+            errors=[error(lambda op, dims=dims: op(dynograd.zeros(3), None, 0, 0, True), RuntimeError, name, "(3,)")]
+            if name != "grid_sampler"
+            else [],
+        )
+        for name, dims in (("grid_sampler", 2), ("grid_sampler_2d", 2), ("grid_sampler_3d", 3))
+    ],
     *[
         Row(
             "nn.functional.grid_sample",

@@ -34,6 +34,7 @@ KNOWN_FILE = Path(__file__).with_name("op_database_known.txt")
 FULL = bool(os.environ.get("DYNOGRAD_OP_DATABASE_FULL"))  # every sample instead of a few of each entry
 SAMPLES = 400 if FULL else 16
 SECONDS = 600 if FULL else 60
+LARGEST = 2**20  # elements of a sample
 FORWARD_DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 GRADIENT_DTYPES = (torch.float64, torch.complex128)
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
@@ -64,11 +65,17 @@ def samples_of(entry: Any, dtype: torch.dtype, requires_grad: bool = False, most
     torch.manual_seed(0)
     found: dict[str, Any] = {}
     for sample in itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=requires_grad), 400):
-        found.setdefault(described(sample), sample)
+        if FULL or _elements(sample) <= LARGEST:
+            found.setdefault(described(sample), sample)
     every = list(found.values())
     if len(every) <= most:
         return every
     return [every[int(place)] for place in numpy.linspace(0, len(every) - 1, most)]
+
+
+def _elements(sample: Any) -> int:
+    leaves = torch.utils._pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+    return sum(one.numel() for one in leaves if isinstance(one, torch.Tensor) and one.layout is torch.strided)
 
 
 def described(sample: Any) -> str:
