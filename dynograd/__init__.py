@@ -24,11 +24,11 @@ from dynograd import differentiation as _differentiation  # noqa: E402
 from dynograd import fills as _fills  # noqa: E402
 from dynograd import foreach as _foreach  # noqa: E402
 from dynograd import graphs as _graphs  # noqa: E402
+from dynograd import histograms as _histograms  # noqa: E402
 from dynograd import honest as _honest  # noqa: E402
 from dynograd import import_paths as _import_paths  # noqa: E402
 from dynograd import inplace as _inplace  # noqa: E402
 from dynograd import layouts as _layouts  # noqa: E402
-from dynograd import histograms as _histograms  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import low_rank as _low_rank  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
