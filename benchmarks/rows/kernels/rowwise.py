@@ -29,6 +29,30 @@ def cross_entropy(torch, rows, columns):
     return Kernel(torch.nn.functional.cross_entropy, (x, y), backward_moved=2 * 4 * rows * columns)
 
 
+@kernel("ctc_loss", (150, 32, 60, 30), small=(6, 2, 4, 2), forms="backward")
+def ctc_loss(torch, steps, batch, classes, labels):
+    """The recursion over states is what costs; moved are log-probabilities and their gradient."""
+    (x,) = draw(torch, (steps, batch, classes))
+    log_probs = torch.log_softmax(x, -1)
+    targets = torch.from_numpy(generator(22).integers(1, classes, (batch, labels)))
+    inputs, lengths = torch.full((batch,), steps), torch.full((batch,), labels)
+
+    def loss(log_probs, targets):
+        return torch.nn.functional.ctc_loss(log_probs, targets, inputs, lengths)
+
+    return Kernel(loss, (log_probs, targets), backward_moved=3 * 4 * steps * batch * classes)
+
+
+@kernel("segment_reduce", (1_000_000, 20_000), (200_000, 64, 5_000), small=(20, 4))
+def segment_reduce(torch, rows, *rest):
+    """Maxima of segments of random lengths, some empty."""
+    *columns, count = rest
+    (x,) = draw(torch, (rows, *columns))
+    cuts = sorted(generator(22).integers(0, rows + 1, count - 1).tolist())
+    lengths = torch.tensor([last - first for first, last in zip([0, *cuts], [*cuts, rows], strict=True)])
+    return Kernel(lambda x: torch.segment_reduce(x, "max", lengths=lengths, initial=-9), (x,))
+
+
 @kernel("layer_norm", (1024, 256), TABLE, small=SMALL)
 def layer_norm(torch, rows, columns):
     norm = torch.nn.functional.layer_norm
