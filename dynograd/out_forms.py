@@ -38,14 +38,27 @@ FAMILIES_WITHOUT = frozenset(
 )
 # PyTorch's functions of other files that have none.
 WITHOUT = frozenset(
-    """allclose argwhere atleast_1d bincount block_diag cartesian_prod cdist combinations conj count_nonzero cumulative_trapezoid
-    det diag_embed diagflat dist einsum equal fft_fftshift fft_ifftshift hardsigmoid hardswish hardtanh imag index_fill
+    """allclose argwhere atleast_1d bilinear bincount block_diag cartesian_prod cdist combinations conj corrcoef count_nonzero cov cumulative_trapezoid
+    det diag_embed diagflat dist einsum equal fill gradient fft_fftshift fft_ifftshift hardsigmoid hardswish hardtanh imag index_fill
     index_put is_complex is_conj is_floating_point is_neg isclose isfinite isinf isnan isreal linalg_diagonal linalg_lstsq
-    linalg_vander linear logdet masked_fill masked_scatter matrix_exp meshgrid one_hot pinverse positive put real relu6
-    resolve_conj resolve_neg rsub softmin softshrink softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices
-    triu_indices unique unique_consecutive vander var_mean view_as_complex view_as_real""".split()
+    linalg_vander linear logdet masked_fill masked_scatter matrix_exp meshgrid one_hot pdist pinverse positive put real relu6
+    resolve_conj resolve_neg rsub segment_reduce softmin softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices
+    triu_indices unique unique_consecutive unravel_index vander var_mean view_as_complex view_as_real""".split()
 )
-WITH = frozenset({"slice_scatter"})
+# Functions of the files above that have one all the same.
+WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
+
+# Where PyTorch's functions refuse Python numbers: in any place, and in the first. Other elementwise ops of two operands want one tensor,
+# but for those that also compute with two numbers. (Methods and operators are not so strict.)
+TENSORS_ONLY = frozenset(
+    """arctan2 atan2 fmax fmin gcd heaviside hypot igamma igammac lcm ldexp logaddexp logaddexp2 logical_and logical_or logical_xor maximum
+    minimum nextafter""".split()
+)
+TENSOR_FIRST = frozenset(
+    """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
+)
+NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 def has_out(entry: Op) -> bool:
@@ -83,7 +96,7 @@ def _made(function: Any, entry: Op) -> Any:
     name = entry.name
 
     def write_code() -> Any:
-        source = _source(name, entry.signature)
+        source = _source(name, entry.signature, _refused_numbers(entry))
         filename = f"<dynograd out form of {name}>"
         written: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), space, written)
@@ -96,6 +109,8 @@ def _made(function: Any, entry: Op) -> Any:
         "_function": function,
         "_into": _into_of(function, entry),
         "write_code": write_code,
+        "_NUMBERS": _NUMBERS,
+        "_number_error": _number_error,
         **{f"_default_{one.name}": one.default for one in entry.signature.parameters.values()},
     }
     public = types.FunctionType(_stub.__code__, space, name)
@@ -110,8 +125,30 @@ def _made(function: Any, entry: Op) -> Any:
 _OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
 
 
-def _source(name: str, signature: inspect.Signature) -> str:
-    """The code of a public function: `out` is the only thing that it looks at."""
+def _refused_numbers(entry: Op) -> str:
+    """The test of a public function's operands for numbers that PyTorch refuses; nothing where all may be numbers."""
+    names = list(entry.signature.parameters)[:2]
+    if entry.name in TENSOR_FIRST:
+        return f"type({names[0]}) in _NUMBERS"
+    if entry.name in TENSORS_ONLY:
+        return " or ".join([f"type({one}) in _NUMBERS" for one in names])
+    pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
+    if (pairs or entry.name in ("float_power", "pow")) and entry.name not in NUMBERS_ALONE:
+        return " and ".join([f"type({one}) in _NUMBERS" for one in names])
+    return ""
+
+
+def _number_error(who: str, one: Any, two: Any) -> TypeError:
+    shown = ", ".join([type(each).__name__ for each in (one, two)])
+    return TypeError(
+        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected "
+        f"{'Tensors' if who in TENSORS_ONLY else 'a Tensor first' if who in TENSOR_FIRST else 'at least one Tensor'}. "
+        f"Make one with dynograd.tensor(...)."
+    )
+
+
+def _source(name: str, signature: inspect.Signature, refused: str = "") -> str:
+    """The code of a public function: `out`, and numbers where PyTorch takes none, is all that it looks at."""
     parameters, call, positional, keywords, starred = [], [], [], [], False
     for one in signature.parameters.values():
         default = "" if one.default is one.empty else f"=_default_{one.name}"
@@ -141,8 +178,11 @@ def _source(name: str, signature: inspect.Signature) -> str:
             parameters.append(f"**{one.name}")
             call.append(f"**{one.name}")
             keywords.append(f"**{one.name}")
+    checked = (
+        f"    if {refused}:\n        raise _number_error({name!r}, {', '.join(positional[:2])})\n" if refused else ""
+    )
     return (
-        f"def {name}({', '.join(parameters)}):\n"
+        f"def {name}({', '.join(parameters)}):\n{checked}"
         f"    if out is None:\n"
         f"        return _function({', '.join(call)})\n"
         f"    return _into(out, ({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}})\n"
@@ -168,8 +208,10 @@ def _into_of(function: Any, entry: Op) -> Any:
 # --- writing a result ----------------------------------------------------------------------------------------------------------
 
 
-def write_out(who: str, out: Any, result: Any) -> Any:
+def write_out(who: str, out: Any, result: Any, warn: bool = True) -> Any:
     """Writes a result (or several) into `out` and returns it: sizes, dtypes and devices as `out=` has them in PyTorch.
+
+    An `out` of another size is resized, with a warning when it held elements (functions that make tensors do not warn).
 
     Raises:
         DtypeError: the result cannot be cast to the dtype of `out`.
@@ -179,12 +221,14 @@ def write_out(who: str, out: Any, result: Any) -> Any:
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             shown = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
             raise TypeError(f"{who}(): argument 'out' must be a tuple of {len(result)} Tensors, got {shown}.")
-        written = [_write_one(who, one, part, f"out[{place}]") for place, (one, part) in enumerate(zip(out, result))]
+        written = [
+            _write_one(who, one, part, f"out[{place}]", warn) for place, (one, part) in enumerate(zip(out, result))
+        ]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
-    return _write_one(who, out, result, "out")
+    return _write_one(who, out, result, "out", warn)
 
 
-def _write_one(who: str, out: Any, result: Any, name: str) -> Any:
+def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
     if not isinstance(out, Tensor):
         raise TypeError(f"{who}(): argument '{name}' must be Tensor, not {type(out).__name__}.")
     if MODES.grad and (out._requires_grad or result._requires_grad):
@@ -198,7 +242,7 @@ def _write_one(who: str, out: Any, result: Any, name: str) -> Any:
     check_out(who, out, result.dtype, result.device, name)
     array = result.array
     if array.shape != out.array.shape:
-        if out.array.size:
+        if out.array.size and warn:
             warnings.warn(
                 f"{who}: an output with one or more elements was resized since it had shape {list(out.array.shape)}, which does not "
                 f"match the required output shape {list(array.shape)}. This behavior is deprecated: give {name} that shape, or no "

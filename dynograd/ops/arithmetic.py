@@ -45,7 +45,7 @@ def mul(input: Array, other: Array) -> Array:
 @elementwise(
     name="div",
     formula="input / other",
-    derivative=("g / other", "-g * (output / other)"),
+    derivative=("g / other", "-g * (input / other / other)"),  # not the output, which programs write into
     promote="float",
     inplace=True,
 )
@@ -97,6 +97,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> dynograd.rsub(tensor([5.0]), 2)
     tensor([-3.])
     """
+    if not hasattr(input, "shape"):
+        raise TypeError(f"rsub(): argument 'input' must be Tensor, not {type(input).__name__} ({input!r}).")
     return sub(other, input, alpha=alpha)
 
 
