@@ -123,11 +123,11 @@ def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) 
     waiting: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(running)))
     firsts = list(range(0, len(running), _WARP))
-    step = turn
     while answers:
         for first in firsts[:: -1 if turn else 1]:
             lanes = range(first, min(first + _WARP, len(running)))
             ready = {thread: answers[thread] for thread in lanes if thread in answers}
+            step = turn
             while ready:
                 for thread in sorted(ready, reverse=bool(step)):
                     module.thread(thread)

@@ -112,8 +112,9 @@ def test_the_kth_of_rows(kind, sorts, monkeypatch):
     monkeypatch.setattr(sorting_cuda, "_ROW_OF_BLOCK", 10 if sorts else 99)
     monkeypatch.setattr(sorting_cuda, "_EMULATED", 32 if sorts else 64)
     x = values_with_ties((4, 37), kind)
+    x[1] = (numpy.arange(37) * 5 % 37).astype(kind)  # all different
     if x.dtype.kind not in "iub":
-        x[0][numpy.isnan(x[0])], x[2] = 3, numpy.nan
+        x[0][numpy.isnan(x[0])], x[2], x[1, 20:31] = 3, numpy.nan, numpy.nan
     compared("sorting", "kthvalue", x, 20, 1, True)
     for ignore_nan in (False, True):
         compared("quantiles", "median", x, 1, False, ignore_nan)
