@@ -13,10 +13,11 @@ from dynograd.autograd.modes import MODES, no_grad, show
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.packing import Packed
 from dynograd.errors import GradientError, ShapeError
+from dynograd.inplace import check_writable, rebase
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["Function", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionNode(Node):
@@ -180,6 +181,9 @@ class Function:
     setup_context: Any = None
     generate_vmap_rule = False
 
+    jvp: Any = None
+    """A static `jvp(ctx, *tangents)` of a subclass gives the tangents of the outputs; without one, backward is run twice for them."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance."
@@ -204,6 +208,11 @@ class Function:
             handler = getattr(type(one), "__dynograd_function__", None)
             if handler is not None:
                 return handler(cls, args, kwargs)
+        return cls.applied(args, kwargs)[0]
+
+    @classmethod
+    def applied(cls, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, FunctionNode]:
+        """What `apply` gives for plain tensors, and the node (which is the context), recorded or not."""
         node = FunctionNode()
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
@@ -214,6 +223,7 @@ class Function:
         recording = any(needs) and MODES.grad != 0
         before = MODES.grad
         MODES.grad = 0
+        node.edges, node.seq = (), 0
         try:
             if cls.setup_context is not None:
                 result = cls.forward(*args, **kwargs)
@@ -224,9 +234,13 @@ class Function:
             MODES.grad = before
         many = isinstance(result, (tuple, list))
         outputs = list(result) if many else [result]
+        if recording and node.dirty:
+            for one in args:
+                if id(one) in node.dirty:
+                    check_writable(one, cls.__name__)
         if not recording:
             node.to_save = tuple((None, None) if one is None else (one.array, None) for one in node.to_save)
-            return result
+            return result, node
         positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
         node.edges = tuple(
             (args[place].node or args[place]) if args[place]._requires_grad else None for place in positions
@@ -238,7 +252,10 @@ class Function:
         found = _attach(node, outputs, inputs, many)
         if MODES.grad > 1:
             show(node)
-        return found
+        return found, node
+
+
+FunctionCtx = FunctionNode
 
 
 def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many: bool) -> Any:
@@ -275,6 +292,11 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
     node.kept = tuple(array for array, _ in saved if array is not None)
     for number, one in enumerate(made):
         if isinstance(one, Tensor) and id(one) not in node.non_differentiable and one.array.dtype.kind in "fcV":
+            if id(one) in node.dirty and id(one) in inputs:
+                written = wrap(one.array)
+                written.node, written._requires_grad = OutputNode(node, number), True
+                rebase(one, written)
+                continue
             one.node = OutputNode(node, number)
             one._requires_grad = True
     return tuple(made) if many else made[0]

@@ -13,8 +13,10 @@ from dynograd import arrays, dtypes
 from dynograd.autograd.modes import enable_grad
 from dynograd.differentiation import grad
 from dynograd.errors import GradientError
+from dynograd.methods import public_functions
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp
+from dynograd.transforms.vmap import vmap
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -48,13 +50,15 @@ def gradcheck(
 
     Args:
         func: takes `inputs` and gives a Tensor or a tuple of Tensors.
-        inputs: a Tensor or a tuple; those that require grad should be float64 and must not repeat memory.
+        inputs: a Tensor or a tuple; those that require grad should be float64 or complex128 and must not repeat memory. Complex
+            inputs and outputs are checked as functions of (and to) their real and imaginary parts.
         eps: step of the differences.
         raise_exception: False gives False instead of the error.
         nondet_tol: how much two runs of the same backward may differ.
         check_undefined_grad: kept for compatibility; outputs without a gradient are always tried, one output at a time.
         check_grad_dtypes: gradients must have the dtype of their input.
-        check_batched_grad, check_batched_forward_grad: not supported; ValueError.
+        check_batched_grad: also several backwards at once, in `vmap`, against one after the other.
+        check_batched_forward_grad: the same of forward mode.
         check_forward_ad: also `func.jvp` against the differences.
         check_backward_ad: False leaves out backward.
         fast_mode: compares one random combination of all entries instead of each.
@@ -67,11 +71,13 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x, (x,))
     True
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    if check_batched_grad or check_batched_forward_grad:
+    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+    if check_batched_forward_grad and not check_forward_ad:
         raise ValueError(
-            "gradcheck: check_batched_grad and check_batched_forward_grad are not supported. Leave them False."
+            "gradcheck: Setting check_batched_forward_grad=True requires check_forward_ad to be True as well."
         )
+    if check_batched_grad and not check_backward_ad:
+        raise ValueError("gradcheck: Setting check_batched_grad=True requires check_backward_ad to be True.")
     if not (check_backward_ad or check_forward_ad):
         raise ValueError(
             "gradcheck: expected check_backward_ad or check_forward_ad to be True, nothing is left to check."
@@ -91,6 +97,10 @@ def gradcheck(
                     _check_combination(func, given, chosen, outputs, eps, atol, rtol)
                 else:
                     _check_entries(method, func, given, chosen, outputs, eps, atol, rtol)
+            if check_batched_grad:
+                _check_batched(outputs, given, chosen)
+            if check_batched_forward_grad:
+                _check_batched_forward(func, given, chosen)
     except GradcheckError:
         if raise_exception:
             raise
@@ -131,10 +141,12 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x * x * x, (x,))
     True
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
     chosen = _checked_inputs(given)
     with enable_grad():
         outputs = _differentiable(func(*given))
+    if grad_outputs is not None:
+        grad_outputs = [_real_leaf(one) for one in _as_tuple(grad_outputs)]
     if grad_outputs is None:
         seeds = [_random_like(out, number, gen_non_contig_grad_outputs) for number, out in enumerate(outputs)]
     else:
@@ -177,11 +189,6 @@ def _checked_inputs(given: tuple) -> list[int]:
     for place, value in enumerate(given):
         if not isinstance(value, Tensor) or not value._requires_grad:
             continue
-        if value.dtype.is_complex:
-            raise ValueError(
-                f"gradcheck: input {place} is {value.dtype}; complex inputs are not supported. Check a function of its real and "
-                f"imaginary parts instead."
-            )
         if value.dtype is not dtypes.float64:
             import warnings
 
@@ -209,13 +216,42 @@ def _as_tuple(found: Any) -> tuple:
 
 
 def _differentiable(found: Any) -> list[Tensor]:
-    outputs = [one for one in _as_tuple(found) if isinstance(one, Tensor) and one._requires_grad]
-    for number, one in enumerate(outputs):
-        if one.dtype.is_complex:
-            raise ValueError(
-                f"gradcheck: output {number} is {one.dtype}; complex outputs are not supported. Return its real parts."
-            )
-    return outputs
+    return [one for one in _as_tuple(found) if isinstance(one, Tensor) and one._requires_grad]
+
+
+def _real_leaf(value: Any) -> Any:
+    """A complex tensor that requires grad as a real one of twice as many elements; everything else as it is."""
+    if not (isinstance(value, Tensor) and value._requires_grad and value.dtype.is_complex):
+        return value
+    made = wrap(arrays.copy(_op("view_as_real", value.detach()).array))
+    made._requires_grad = True
+    return made
+
+
+def _as_real(func: Callable[..., Any], given: tuple) -> tuple[Callable[..., Any], tuple]:
+    """The function on the real and imaginary parts of its complex inputs, which gives those of its complex outputs."""
+    places = [
+        place
+        for place, one in enumerate(given)
+        if isinstance(one, Tensor) and one._requires_grad and one.dtype.is_complex
+    ]
+
+    def real(*values: Any) -> Any:
+        full = list(values)
+        for place in places:
+            full[place] = _op("view_as_complex", full[place])
+        found = func(*full)
+        made = [
+            _op("view_as_real", one) if isinstance(one, Tensor) and one.dtype.is_complex else one
+            for one in _as_tuple(found)
+        ]
+        return tuple(made) if isinstance(found, (tuple, list)) else made[0]
+
+    return real, tuple(_real_leaf(one) for one in given)
+
+
+def _op(name: str, *args: Any) -> Any:
+    return public_functions()[name](*args)
 
 
 def _random_like(out: Tensor, number: int, strided: bool) -> Tensor:
@@ -377,6 +413,59 @@ def _check_combination(
                     f"combination of all entries is numerical: {numeric:.9g}, analytical: {analytic:.9g}, though each entry is "
                     f"within its tolerance. Use fast_mode=False, or larger tolerances."
                 )
+
+
+_AT_ONCE = 3
+
+
+def _rows_of(one: Tensor, number: int) -> Tensor:
+    """A few random tensors like `one`, along a new dim 0."""
+    rows = [_random_like(one, 101 + _AT_ONCE * number + place, False).detach() for place in range(_AT_ONCE)]
+    return _op("stack", rows, 0)
+
+
+def _compare_rows(who: str, found: Sequence[Any], expected: Sequence[Sequence[Any]]) -> None:
+    for place, many in enumerate(found):
+        for row in range(_AT_ONCE):
+            one, other = None if many is None else many.array[row], expected[row][place]
+            wanted = None if other is None else other.array
+            if one is None or wanted is None:
+                wrong = one is not wanted
+            else:
+                wrong = bool(one.size) and not abs(one - wanted).max() <= 1e-7 + 1e-5 * abs(wanted).max()
+            if wrong:
+                raise GradcheckError(
+                    f"gradcheck: {who} inside vmap gave something else than one after the other, for result {place} and row {row}: "
+                    f"vmap gave {one}, the loop {wanted}. Look at the batch rules of the ops in the backward."
+                )
+
+
+def _check_batched(outputs: list[Tensor], given: tuple, chosen: list[int]) -> None:
+    """Several backwards in vmap."""
+    wanted = [given[place] for place in chosen]
+    for number, out in enumerate(outputs):
+        rows = _rows_of(out, number)
+        found = grad(out, wanted, rows, retain_graph=True, allow_unused=True, is_grads_batched=True)
+        expected = [
+            grad(out, wanted, wrap(rows.array[row]), retain_graph=True, allow_unused=True) for row in range(_AT_ONCE)
+        ]
+        _compare_rows("backward", found, expected)
+
+
+def _check_batched_forward(func: Callable[..., Any], given: tuple, chosen: list[int]) -> None:
+    """Several tangents in vmap."""
+    wanted = tuple(given[place] for place in chosen)
+
+    def of_chosen(*values: Tensor) -> Any:
+        full = list(given)
+        for place, value in zip(chosen, values, strict=True):
+            full[place] = value
+        return tuple(_differentiable(func(*full)))
+
+    rows = [_rows_of(one, number) for number, one in enumerate(wanted)]
+    found = vmap(lambda *ways: jvp(of_chosen, wanted, ways)[1])(*rows)
+    expected = [jvp(of_chosen, wanted, tuple(wrap(one.array[row]) for one in rows))[1] for row in range(_AT_ONCE)]
+    _compare_rows("forward mode", found, expected)
 
 
 def _check_no_slope(func: Any, given: tuple, chosen: list[int], eps: float) -> None:

@@ -6,6 +6,7 @@ question that every op asks anyway, whether it is recorded.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -351,7 +352,7 @@ def _add_saved(cls: type[Node]) -> None:
     names = {name: name for name in (*cls.saved_names, *op.static_names)}
     names |= {shown: names[own] for shown, own in _SAVED_NAMES.items() if own in names}
     for shown, own in names.items():
-        setattr(cls, f"_saved_{shown}", property(lambda self, own=own: _saved(self, own)))
+        setattr(cls, f"_saved_{shown}", property(functools.partial(_saved, name=own)))
 
 
 def _saved(self: Node, name: str) -> Any:

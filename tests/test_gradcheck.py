@@ -117,11 +117,73 @@ def test_inputs_that_cannot_be_checked():
         gradcheck(lambda x: x, double([1.0], False))
     with pytest.raises(RuntimeError, match=r"stride 0.*contiguous"):
         gradcheck(lambda x: x, double([1.0], False).expand(3).requires_grad_())
-    with pytest.raises(ValueError, match=r"input 0 is dynograd\.complex128"):
-        gradcheck(lambda x: x, dynograd.tensor([1j], dtype=dtypes.complex128, requires_grad=True))
-    with pytest.raises(ValueError, match="check_batched_grad"):
-        gradcheck(lambda x: x, double([1.0]), check_batched_grad=True)
+    with pytest.raises(ValueError, match="check_batched_grad=True requires check_backward_ad"):
+        gradcheck(lambda x: x, double([1.0]), check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
+    with pytest.raises(ValueError, match="requires check_forward_ad"):
+        gradcheck(lambda x: x, double([1.0]), check_batched_forward_grad=True)
     with pytest.raises(ValueError, match="nothing is left to check"):
         gradcheck(lambda x: x, double([1.0]), check_backward_ad=False)
     with pytest.warns(UserWarning, match=r"input 0.*not a double precision"):
         gradcheck(lambda x: x * 1, dynograd.tensor([1.0], requires_grad=True), eps=1e-2, atol=1e-2)
+
+
+def test_complex_inputs_and_outputs():
+    z = dynograd.tensor([1 + 2j, 0.5 - 1j], dtype=dtypes.complex128, requires_grad=True)
+    x = double([[1.0, 2.0], [0.3, -1.0]])
+    for function, inputs in [
+        (lambda z: z * z.conj() * z, (z,)),
+        (lambda z: (z.abs(), z.angle(), z.exp()), (z,)),
+        (dynograd.fft.fft, (x,)),
+        (lambda x, z: (x @ x.T).sin() * z.real, (x, z)),
+    ]:
+        assert gradcheck(function, inputs, check_forward_ad=True) and gradgradcheck(function, inputs)
+
+    class Conjugated(custom_function.Function):
+        """z*z whose backward forgets the conjugate."""
+
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2 * ctx.saved_tensors[0]
+
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Conjugated.apply, (z,))
+
+
+def test_batched_gradients_are_compared_with_the_loop():
+    x = double([[1.0, 2.0], [0.3, -1.0]])
+    assert gradcheck(
+        lambda x: (x @ x).softmax(0),
+        x,
+        check_batched_grad=True,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+    )
+    assert gradgradcheck(lambda x: x.sin() * x, x, check_batched_grad=True)
+
+    class Mean(custom_function.Function):
+        """Gradient of a mean, whose batch rule takes the whole batch for one example."""
+
+        @staticmethod
+        def forward(ctx, g):
+            return g - g.mean()
+
+        @staticmethod
+        def vmap(info, in_dims, g):
+            return g - g.mean(), 0
+
+    class Centred(custom_function.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x - x.mean()
+
+        @staticmethod
+        def backward(ctx, g):
+            return Mean.apply(g)
+
+    with pytest.raises(GradcheckError, match="backward inside vmap gave something else"):
+        gradcheck(Centred.apply, x, check_batched_grad=True)

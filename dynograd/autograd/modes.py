@@ -20,6 +20,7 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -210,6 +211,19 @@ class inference_mode(_Mode):
 
     def __exit__(self, *error: Any) -> None:
         MODES.grad, MODES.inference = self.previous
+
+
+class set_multithreading_enabled:
+    """PyTorch's switch for threads in backward: accepted, and without effect (backward runs on the calling thread)."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
 
 
 class set_detect_anomaly:

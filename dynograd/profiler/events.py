@@ -63,7 +63,7 @@ class EventAverage:
     """All events of one name (and shapes, and place) together."""
 
     def __init__(self, key: str, events: list[Event]) -> None:
-        self.key, self.count = key, len(events)
+        self.key, self.count = key, sum(one.count for one in events)
         first = events[0]
         self.input_shapes, self.stack, self.is_user_annotation = (
             first.input_shapes,
@@ -99,8 +99,8 @@ class EventAverage:
         return f"<EventAverage {self.key}: {self.count} calls, {_time(self.cpu_time_total)}>"
 
 
-def _inside_same(event: Event) -> bool:
-    parent = event.cpu_parent
+def _inside_same(event: Any) -> bool:
+    parent = getattr(event, "cpu_parent", None)
     while parent is not None:
         if parent.key == event.key:
             return True

@@ -31,7 +31,9 @@ class Listener(Protocol):
 
 _listeners: list[Any] = []
 _lock = threading.Lock()
-_exchanged: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its own code, the code that tells
+_exchanged: list[tuple[Any, Any, Any]] = []  # functions that tell now, their own code, the code that tells
+_telling: dict[Any, Any] = {}  # own code -> the code that tells
+_own: dict[Any, Any] = {}  # the other way
 
 
 def listen(listener: Listener) -> None:
@@ -55,7 +57,7 @@ def stop_listening(listener: Listener) -> None:
             return
         when_written.remove(_written)
         engine.observers.remove(_observe)
-        for function, own, telling in _exchanged.values():
+        for function, own, telling in _exchanged:
             if (
                 function.__code__ is telling
             ):  # else somebody else has put code over it, which will put it back and finds nobody here
@@ -73,16 +75,20 @@ def _exchange(key: str, op: Op) -> None:
     function = inspect.unwrap(op.function)
     if not isinstance(function, types.FunctionType) or function.__closure__:
         return
-    own = function.__code__
-    plain = types.FunctionType(own, function.__globals__, function.__name__, function.__defaults__)
-    plain.__kwdefaults__ = function.__kwdefaults__
-    entry = f"__told_{op.name}"
-    text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
-    made: dict[str, Any] = {}
-    exec(compile(text, f"<dynograd op {op.name}, told>", "exec"), made)
-    function.__globals__[entry] = functools.partial(_tell, op.name, plain)
-    telling = made[function.__name__].__code__
-    _exchanged[key] = function, own, telling
+    found = function.__code__
+    own = _own.get(found, found)  # autocast may have put back the code that tells
+    telling = _telling.get(own)
+    if telling is None:
+        plain = types.FunctionType(own, function.__globals__, function.__name__, function.__defaults__)
+        plain.__kwdefaults__ = function.__kwdefaults__
+        entry = f"__told_{len(_telling)}"
+        text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
+        made: dict[str, Any] = {}
+        exec(compile(text, f"<dynograd op {op.name}, told {len(_telling)}>", "exec"), made)
+        function.__globals__[entry] = functools.partial(_tell, op.name, plain)
+        telling = made[function.__name__].__code__
+        _telling[own], _own[telling] = telling, own
+    _exchanged.append((function, own, telling))
     function.__code__ = telling
 
 

@@ -170,7 +170,10 @@ class _Surroundings:
             with self._casting(place + 1):
                 yield
         else:
-            with autocasting.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.cache), self._casting(place + 1):
+            with (
+                autocasting.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.cache),
+                self._casting(place + 1),
+            ):
                 yield
 
 

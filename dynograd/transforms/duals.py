@@ -243,6 +243,8 @@ def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     level = highest_level(args)
     pairs = [split(level, one) for one in args]
     primals = [one for one, _ in pairs]
+    if function.jvp is not None and not any([hasattr(type(one), "__dynograd_function__") for one in primals]):
+        return _by_own_jvp(function, level, pairs, kwargs)
     out = function.apply(*primals, **kwargs)
     many = isinstance(out, (tuple, list))
 
@@ -255,6 +257,31 @@ def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     outputs = list(out) if many else [out]
     assert level is not None
     made = [one if way is None else make_dual(level, one, way) for one, way in zip(outputs, ways, strict=True)]
+    return tuple(made) if many else made[0]
+
+
+def _by_own_jvp(function: Any, level: Any, pairs: list[tuple[Any, Any]], kwargs: dict) -> Any:
+    """By the Function's own `jvp`, which is told zeros (or None, as it wishes) for tensors that do not move."""
+    out, context = function.applied(tuple(one for one, _ in pairs), kwargs)
+    ways = []
+    for one, way in pairs:
+        if way is None and isinstance(one, Tensor) and one.array.dtype.kind in "fcV" and context.materialize:
+            way = wrap(arrays.zeros_like(one.array))
+        ways.append(way)
+    moved = function.jvp(context, *ways)
+    many = isinstance(out, (tuple, list))
+    outputs, moved = (
+        (list(out), list(moved) if isinstance(moved, (tuple, list)) else [moved]) if many else ([out], [moved])
+    )
+    if len(moved) != len(outputs):
+        raise RuntimeError(
+            f"{function.__name__}.jvp: returned {len(moved)} tangents, expected {len(outputs)}: one per output, None for those that do "
+            f"not move."
+        )
+    made = [
+        one if way is None or not isinstance(one, Tensor) else make_dual(level, one, rules.shaped(way, one))
+        for one, way in zip(outputs, moved, strict=True)
+    ]
     return tuple(made) if many else made[0]
 
 

@@ -14,7 +14,7 @@ from dynograd.autograd.modes import enable_grad
 from dynograd.differentiation import grad
 from dynograd.methods import public_functions
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.derivatives import jacfwd
+from dynograd.transforms.derivatives import jacfwd, jacrev
 from dynograd.transforms.jvp import jvp as forward_jvp
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -114,6 +114,8 @@ def hessian(
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise ValueError('hessian: Expected strategy to be either "forward-mode" or "reverse-mode".')
     many = isinstance(inputs, (tuple, list))
+    if outer_jacobian_strategy == "forward-mode":
+        return _forward_hessian(func, inputs, create_graph, strict, vectorize)
 
     def slopes(*given: Any) -> Any:
         out = func(*given)
@@ -122,12 +124,9 @@ def hessian(
         def scalar(*values: Any) -> Any:
             return func(*values).reshape(())
 
-        if outer_jacobian_strategy == "forward-mode":
-            return jacobian(scalar, given if many else given[0], create_graph=True)
-        found = jacobian(scalar, given if many else given[0], strict=strict, create_graph=True)
-        return found
+        return jacobian(scalar, given if many else given[0], strict=strict, create_graph=True)
 
-    return jacobian(slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return jacobian(slopes, inputs, create_graph, strict, vectorize)
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -294,7 +293,23 @@ def _check_one_element(who: str, out: Any, count: int = 1) -> None:
         )
 
 
-def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+def _forward_hessian(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    _check_forward(strict, vectorize)
+    call = _Call("hessian", func, inputs, create_graph, run=False)
+
+    def scalar(*given: Any) -> Any:
+        out = func(*given)
+        _check_one_element("hessian", out)
+        return out.reshape(())
+
+    places = tuple(range(len(call.inputs)))
+    with enable_grad():
+        table = jacfwd(jacrev(scalar, places), places)(*call.inputs)
+    rows = tuple(call.outside(row, call.many_inputs) for row in table)
+    return rows if call.many_inputs else rows[0]
+
+
+def _check_forward(strict: bool, vectorize: bool) -> None:
     if strict:
         raise RuntimeError('jacobian: strict=True is not supported with strategy="forward-mode". Use "reverse-mode".')
     if not vectorize:
@@ -302,6 +317,10 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool,
             'jacobian: Computing Jacobian using forward-AD is only implemented for vectorize=True. Use strategy="reverse-mode", '
             "or vectorize=True."
         )
+
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    _check_forward(strict, vectorize)
     call = _Call("jacobian", func, inputs, create_graph, run=False)
     places = tuple(range(len(call.inputs)))
     with enable_grad():

@@ -1,0 +1,193 @@
+"""profiler: what is in a profile, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+import dynograd as dg
+from dynograd.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    tensorboard_trace_handler,
+)
+
+
+def program():
+    layer = dg.nn.Linear(4, 3)
+    optimizer = dg.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step():
+        optimizer.zero_grad()
+        layer(dg.ones(2, 4)).tanh().sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def test_ops_nodes_ranges_and_modules_are_nested_as_they_ran():
+    step = program()
+    with profile(with_modules=True) as taken, record_function("mine"):
+        step()
+    events = taken.events()
+    by_name = {one.name: one for one in events}
+    assert {"mine", "linear", "tanh", "LinearBackward0", "Optimizer.step#SGD.step", "nn.Module: Linear"} <= set(by_name)
+    assert by_name["linear"].cpu_parent is by_name["nn.Module: Linear"]
+    assert by_name["nn.Module: Linear"].cpu_parent is by_name["mine"] and by_name["mine"].cpu_parent is None
+    assert by_name["mine"].is_user_annotation and not by_name["linear"].is_user_annotation
+    assert all(one.end >= one.start for one in events)
+    assert sum(one.self_cpu_time_total for one in events) == pytest.approx(by_name["mine"].cpu_time_total)
+
+
+def test_functions_are_what_they_were_afterwards():
+    step = program()
+    step()
+    before = {
+        name: entry.function.__code__
+        for name, entry in dg.ops.op.registry.items()
+        if hasattr(entry.function, "__code__")
+    }
+    with profile():
+        step()
+        dg.cosh(dg.ones(2))  # perhaps first used here
+    after = {
+        name: entry.function.__code__
+        for name, entry in dg.ops.op.registry.items()
+        if hasattr(entry.function, "__code__")
+    }
+    assert [name for name in before if before[name] is not after[name] and name != "cosh"] == []
+    with profile() as again:
+        dg.cosh(dg.ones(2))
+    assert [one.key for one in again.key_averages()] == ["cosh"]
+    assert dg.autograd.engine.observers == [] and dg.ops.op.when_written == []
+
+
+def test_shapes_memory_lines_and_operations():
+    with profile(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True) as taken:
+        dg.ones(4, 8) @ dg.ones(8, 2)
+    (event,) = [one for one in taken.events() if one.name == "matmul"]
+    assert event.input_shapes == [[4, 8], [8, 2]] and event.memory == 32 and event.flops == 2 * 4 * 8 * 2
+    assert "test_profiler.py" in event.stack[0] and "test_shapes_memory" in event.stack[0]
+    table = taken.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total")
+    for word in (
+        "Self CPU %",
+        "# of Calls",
+        "Input Shapes",
+        "[[4, 8], [8, 2]]",
+        "Source Location",
+        "Total FLOPs",
+        "32 B",
+    ):
+        assert word in table
+    assert "Self CPU time total" in table
+
+
+def test_averages():
+    with profile(record_shapes=True) as taken:
+        for size in (2, 2, 3):
+            dg.ones(size).exp()
+    (one,) = taken.key_averages()
+    assert (one.key, one.count) == ("exp", 3) and one.cpu_time == pytest.approx(one.cpu_time_total / 3)
+    assert sorted(one.count for one in taken.key_averages(group_by_input_shape=True)) == [1, 2]
+    assert taken.key_averages().total_average().count == 3
+    with pytest.raises(ValueError, match="cannot sort by 'beauty'"):
+        taken.key_averages().table(sort_by="beauty")
+
+
+def test_a_schedule_gives_one_profile_per_cycle():
+    ready = []
+    step = program()
+    plan = schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)
+    assert [plan(number) for number in range(3)] == [ProfilerAction.NONE, ProfilerAction.NONE, ProfilerAction.WARMUP]
+
+    def note(taken):
+        ready.append((taken.step_num, [one.name for one in taken.events() if one.name.startswith("ProfilerStep")]))
+
+    with profile(schedule=plan, on_trace_ready=note) as taken:
+        for _ in range(12):
+            step()
+            taken.step()
+    assert ready == [(5, ["ProfilerStep#3", "ProfilerStep#4"]), (9, ["ProfilerStep#7", "ProfilerStep#8"])]
+    with pytest.raises(AssertionError, match="active > 0"):
+        schedule(wait=1, warmup=1, active=0)
+    with pytest.raises(AssertionError, match="No valid profiler activities"):
+        profile(activities=[])
+
+
+def test_files(tmp_path):
+    with profile(activities=[ProfilerActivity.CPU], with_stack=True) as taken:
+        dg.ones(1000).exp().sin()
+    taken.export_chrome_trace(tmp_path / "trace.json")
+    taken.export_chrome_trace(tmp_path / "trace.json.gz")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert [one["name"] for one in trace["traceEvents"]] == ["exp", "sin"]
+    assert trace == json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    taken.export_stacks(tmp_path / "stacks.txt")
+    assert "test_profiler.py" in (tmp_path / "stacks.txt").read_text()
+    with pytest.raises(ValueError, match="metric should be one of"):
+        taken.export_stacks(tmp_path / "stacks.txt", "beauty")
+    with profile(on_trace_ready=tensorboard_trace_handler(str(tmp_path / "log"), "me")):
+        dg.ones(2).exp()
+    (written,) = (tmp_path / "log").iterdir()
+    assert written.name.startswith("me.") and written.name.endswith(".pt.trace.json")
+
+
+def test_it_goes_together_with_autocast_whichever_ends_first():
+    x = dg.rand(4, 4)
+
+    def dtypes():
+        with dg.autocast("cpu"):
+            inside = (x @ x).dtype
+        return inside, (x @ x).dtype
+
+    expected = (dg.bfloat16, dg.float32)
+    with profile() as taken:
+        assert dtypes() == expected
+    assert "matmul" in [one.key for one in taken.key_averages()]
+    first = profile()
+    first.start()
+    with dg.autocast("cpu"):
+        first.stop()
+        assert (x @ x).dtype is dg.bfloat16
+    assert dtypes() == expected
+    with dg.autocast("cpu"):
+        first = profile()
+        first.start()
+    assert (x @ x).dtype is dg.float32
+    first.stop()
+    assert dtypes() == expected
+
+
+def test_an_error_inside_ends_its_ranges():
+    with profile() as taken:
+        with pytest.raises(RuntimeError):
+            dg.ones(2, 3) @ dg.ones(2, 3)
+        dg.ones(2).exp()
+    assert [one.cpu_parent for one in taken.events() if one.name == "exp"] == [None]
+
+
+def test_the_older_interface():
+    from dynograd.autograd import profiler
+
+    with profiler.profile(record_shapes=True) as taken, profiler.record_function("mine"):
+        dg.ones(2).exp()
+    assert [one.key for one in taken.key_averages()] == ["mine", "exp"]
+    assert taken.self_cpu_time_total > 0 and "exp" in taken.table(sort_by="self_cpu_time_total")
+    with profiler.profile(enabled=False) as nothing:
+        dg.ones(2).exp()
+    assert not nothing.function_events
+    with profiler.emit_nvtx(record_shapes=True):
+        dg.ones(2).exp()
+
+    @profiler.record_function("decorated")
+    def function():
+        return dg.ones(2).exp()
+
+    with profiler.profile() as taken:
+        function()
+    assert [one.key for one in taken.key_averages()] == ["decorated", "exp"]
