@@ -44,6 +44,9 @@ from dynograd.ops.matrix_norms import linalg_matrix_norm as matrix_norm
 from dynograd.ops.matrix_norms import linalg_norm as norm
 from dynograd.ops.matrix_norms import linalg_vecdot as vecdot
 from dynograd.ops.matrix_norms import linalg_vector_norm as vector_norm
+from dynograd.ops.symmetric_systems import linalg_ldl_factor as ldl_factor
+from dynograd.ops.symmetric_systems import linalg_ldl_factor_ex as ldl_factor_ex
+from dynograd.ops.symmetric_systems import linalg_ldl_solve as ldl_solve
 from dynograd.out_forms import out_forms as _out_forms
 
 __all__ = [
@@ -61,6 +64,9 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",

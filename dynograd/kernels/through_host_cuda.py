@@ -22,7 +22,7 @@ class NoComplexKernelError(TypeError):
     """A kernel was asked for complex numbers; the CPU's takes them."""
 
 
-FAMILIES = frozenset({"family_draws", "ffts", "linear_algebra"})
+FAMILIES = frozenset({"family_draws", "ffts", "linear_algebra", "symmetric_factors"})
 
 
 def through_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.arithmetic import conj
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import cat
 from dynograd.ops.linear_systems import adjoint_of, check_matrices, linalg_inv, linalg_solve
@@ -137,12 +138,51 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
             f"{who}: input.shape[-1] must be greater than or equal to tau.shape[-1], got {columns} and {count}."
         )
     one = tril(triu((input.detach() if count else input) * 0 + 1))
-    vectors, found = tril(input, -1) + one, one
-    for place in range(count - 1, -1, -1):
+    return _reflected(tril(input, -1) + one, tau, one, False)
+
+
+def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Any:
+    """The product of the reflections `I - tau_i v_i v_i^H` (or its adjoint) times `found`."""
+    count = tau.shape[-1]
+    for place in range(count) if adjoint else range(count - 1, -1, -1):
         vector = get_basic(vectors, (Ellipsis, slice(place, place + 1)))
         factor = reshaped(get_basic(tau, (Ellipsis, slice(place, place + 1))), (*tau.shape[:-1], 1, 1))
+        factor = conj(factor) if adjoint else factor
         found = found - matmul(vector * factor, matmul(adjoint_of(vector), found))
     return found
+
+
+@composed(method=True)
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """`Q @ other` for the product Q of all reflections that `geqrf` gave, without making Q.
+
+    Args:
+        input (*, m, k), tau (*, k): of `geqrf`.
+        other (*, m, n): matrices; (*, n, m) unless `left`.
+        left: False multiplies from the right, `other @ Q`.
+        transpose: takes the adjoint of Q.
+    Raises:
+        ShapeError: shapes that do not fit.
+
+    >>> A = tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> dynograd.ormqr(*dynograd.geqrf(A), A, transpose=True).abs()[0, 0]
+    tensor(5.)
+    """
+    shape, wide = check_matrices("ormqr", input, name="input"), check_matrices("ormqr", other, name="other")
+    size = wide[-2 if left else -1]
+    if shape[-2] != size:
+        raise ShapeError(
+            f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got other of shape {wide} and input of shape {shape}."
+        )
+    if not tau.shape or tau.shape[-1] != min(size, shape[-1]):
+        raise ShapeError(
+            f"ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), got {tuple(tau.shape)} for "
+            f"{size} and {shape[-1]}."
+        )
+    if not left:
+        return adjoint_of(ormqr(input, tau, adjoint_of(other), True, not transpose))
+    vectors = tril(input, -1) + tril(triu(input.detach() * 0 + 1))
+    return _reflected(vectors, tau, other, bool(transpose))
 
 
 @composed(method=True)

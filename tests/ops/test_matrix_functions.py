@@ -34,6 +34,18 @@ def reflections(x, tau):
     return found
 
 
+def np_ormqr(a, tau, other, left, turned):
+    """By the whole of Q."""
+    if a.ndim > 2:
+        return numpy.stack([np_ormqr(*one, left, turned) for one in zip(a, tau, other, strict=True)])
+    q = numpy.eye(len(a))
+    for place, factor in enumerate(tau):
+        vector = numpy.concatenate([numpy.zeros(place), [1], a[place + 1 :, place]])
+        q = q @ (numpy.eye(len(a)) - factor * numpy.outer(vector, vector))
+    q = q.T if turned else q
+    return q @ other if left else other @ q
+
+
 ROWS = [
     row("matrix_exp", exponential, shapes=[(2, 3, 3)], dtypes=NUMBERS, method="matrix_exp", errors=[
         bad(lambda: dynograd.matrix_exp(zeros(2, 3)), RuntimeError, "linalg.matrix_exp: A must be batches of square matrices, but they are 2 by 3 matrices"),
@@ -58,6 +70,16 @@ ROWS = [
         bad(lambda: linalg.householder_product(zeros(3, 2), zeros(3)), RuntimeError, "linalg.householder_product", "2 and 3"),
     ]),
     row("orgqr", reflections, shapes=[(4, 3), (3,)], domain=(-1, 1), ones=False),
+    *[
+        row("ormqr", lambda a, t, c, left=left, turned=turned: np_ormqr(a, t, c, left, turned), method=False, ones=False, empty=False,
+            function=lambda a, t, c, left=left, turned=turned: dynograd.ormqr(a, t, c, left, turned),
+            shapes=[(2, 4, 3), (2, 3), (2, 4, 5) if left else (2, 5, 4)], domain=(-1, 1), id=f"left={left} transpose={turned}", errors=[
+                bad(lambda: dynograd.ormqr(zeros(3, 2), zeros(2), zeros(2, 2)), RuntimeError, "ormqr", "(2, 2)", "(3, 2)"),
+                bad(lambda: dynograd.ormqr(zeros(3, 2), zeros(1), zeros(3, 3)), RuntimeError, "tau.shape[-1]", "(1,)"),
+                bad(lambda: dynograd.ormqr(zeros(3), zeros(1), zeros(3, 3)), RuntimeError, "at least 2 dimensions"),
+            ])
+        for left in (True, False) for turned in (False, True)
+    ],
     row("linalg_matrix_power", numpy.linalg.matrix_power, args=lambda rng: [regular(rng, (2, 3, 3)), -2]),
     row("linalg_cross", numpy.cross, shapes=[(2, 3), (2, 3)], ones=False, empty=False, errors=[
         bad(lambda: linalg.cross(zeros(2, 3), zeros(2, 3), dim=0), RuntimeError, "must have length 3"),
@@ -100,3 +122,14 @@ def test_powers_of_one_number_and_no_reflection():
     product.sum().backward()
     assert product.tolist() == [[1.0], [0.0]]
     assert x.grad.tolist() == [[0.0], [0.0]]
+
+
+def test_ormqr_is_the_product_with_q():
+    rng = numpy.random.default_rng(0)
+    a = rng.normal(size=(5, 3)) + 1j * rng.normal(size=(5, 3))
+    other = dynograd.tensor(rng.normal(size=(5, 2)) + 0j)
+    packed, tau = dynograd.geqrf(dynograd.tensor(a))
+    q = dynograd.linalg.qr(dynograd.tensor(a), "complete").Q
+    numpy.testing.assert_allclose(dynograd.ormqr(packed, tau, other).numpy(), (q @ other).numpy(), atol=1e-12)
+    numpy.testing.assert_allclose(packed.ormqr(tau, other, transpose=True).numpy(), (q.mH @ other).numpy(), atol=1e-12)
+    numpy.testing.assert_allclose(packed.ormqr(tau, other.mH, left=False).numpy(), (other.mH @ q).numpy(), atol=1e-12)
