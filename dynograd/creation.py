@@ -242,7 +242,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
-        return write_out(who, out, wrap(array))
+        return write_out(who, out, wrap(array), warn=False)
     made = wrap(array)
     if requires_grad:
         made.requires_grad = True

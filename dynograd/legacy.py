@@ -169,4 +169,4 @@ def range(
     count = int((end - start) // step) + 1
     made = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
     made = (start + step * made).to(kind).requires_grad_(requires_grad)  # type: ignore[attr-defined]
-    return made if out is None else write_out("range", out, made)
+    return made if out is None else write_out("range", out, made, warn=False)

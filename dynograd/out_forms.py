@@ -79,8 +79,11 @@ def out_form(function: Any) -> Any:
     found = _forms.get(function)
     if found is None:
         entry = getattr(function, "op", None)
-        known = isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters
-        found = _forms[function] = _made(function, entry) if known else function
+        if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
+            found = _made(function, entry)
+        else:
+            found = function
+        _forms[function] = found
     return found
 
 

@@ -73,7 +73,7 @@ def _floating(who: str, dtype: Any) -> dtypes.dtype:
 
 def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Tensor:
     if out is not None:
-        return write_out(who, out, wrap(array))
+        return write_out(who, out, wrap(array), warn=False)
     made = wrap(array)
     if requires_grad:
         made.requires_grad = True

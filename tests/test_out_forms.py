@@ -9,6 +9,7 @@ import pytest
 
 import dynograd
 from dynograd.methods import public_functions
+from dynograd.nn import functional as F
 from dynograd.out_forms import has_out, out_form
 from dynograd.tensor import Tensor
 from tests.ops.arguments import Arguments, converted, draw, tensors_of
@@ -196,3 +197,16 @@ def test_functions_with_out_are_ordinary_functions():
     assert dynograd.linalg.inv.op is FUNCTIONS["linalg_inv"].op
     with pytest.raises(TypeError, match=r"exp\(\) takes 1 positional argument but 2 were given"):
         dynograd.exp(ones(2), empty(2))
+
+
+@pytest.mark.parametrize("name", ["gelu", "logsigmoid", "softplus", "softshrink", "hardshrink", "normalize"])
+def test_functions_of_layers_that_have_out(name):
+    function, x, out = getattr(F, name), dynograd.randn(3, 4), empty(0)
+    assert function(x, out=out) is out
+    numpy.testing.assert_array_equal(out.numpy(), function(x).numpy())
+
+
+def test_pooling_into_out():
+    x, out = dynograd.rand(1, 2, 4, 4), empty(0)
+    assert F.avg_pool2d(x, 2, out=out) is out and out.shape == (1, 2, 2, 2)
+    numpy.testing.assert_array_equal(out.numpy(), F.avg_pool2d(x, 2).numpy())

@@ -9,6 +9,7 @@ from dynograd.methods import public_functions
 from dynograd.nn import randomized
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
+from dynograd.out_forms import out_forms
 from dynograd.tensor import Tensor
 
 _names = (
@@ -30,7 +31,7 @@ _names = (
 ).split()
 _inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_ sigmoid_ tanh_ threshold_").split()
 
-_ops = {**public_functions(), "multi_head_attention_forward": multi_head_attention_forward}
+_ops = {**out_forms(public_functions()), "multi_head_attention_forward": multi_head_attention_forward}
 _ops |= {"gumbel_softmax": gumbel_softmax, **{name: getattr(randomized, name) for name in randomized.__all__}}
 __all__ = [name for name in _names if name in _ops]
 globals().update({name: _ops[name] for name in __all__})

@@ -27,7 +27,7 @@ class _Place(str):
 
 def note_place(error: BaseException, module: Any) -> None:
     """Notes on `error` that it passed through a call of `module`; again for each module around it."""
-    notes = getattr(error, "__notes__", None) or ()
+    notes: list[str] = getattr(error, "__notes__", [])
     for position, note in enumerate(notes):
         if type(note) is _Place:
             notes[position] = _around(note, module)

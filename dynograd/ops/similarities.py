@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.choices import clamp_min
 from dynograd.ops.norms import vector_norm
@@ -58,18 +58,15 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 @composed()
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
 
     Args:
         dim: an int, or several taken as one vector.
-        out: accepted for PyTorch's sake; must be None.
 
     >>> dynograd.nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    if out is not None:
-        raise ShapeError("normalize: out= is not supported. Use out.copy_(normalize(input)).")
     if not prod(input.shape):
         return input * 1
     return input / clamp_min(vector_norm(input, p, dim, True, None, "normalize"), eps)

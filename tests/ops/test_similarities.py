@@ -50,7 +50,6 @@ ROWS = [
         shapes=[(3, 4)],
         errors=[
             error(lambda op: op(x, dim=2), IndexError, "normalize", "2"),
-            error(lambda op: op(x, out=x), RuntimeError, "out", "copy_"),
         ],
     ),
     Row("nn.functional.normalize", np_normalize, shapes=[(3, 4)], kwargs={"p": 1, "dim": 0}, avoid=[0.0], id="sums"),

@@ -1,0 +1,110 @@
+"""`out=` where PyTorch's functions have it, and nowhere else; the same results, refusals and warnings."""
+
+import inspect
+import re
+import warnings
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import dynograd
+
+# Ours in PyTorch's Python files rather than its generated ones; or functions that dynograd alone has.
+BY_HAND = {"chain_matmul", "lu", "norm", "normalize", "tensordot", "gelu", "logsigmoid", "softplus", "softshrink", "softmax"}
+BY_HAND |= {"log_softmax"}  # in `special`
+NOT_PLAIN = re.compile(r"cudnn|mkldnn|batch_norm|hspmm|saddmm|sspaddmm|hash_tensor|_elemt$|avg_pool")
+
+
+def pytorch_names(module):
+    if module == "":
+        text = (Path(torch.__path__[0]) / "_C" / "_VariableFunctions.pyi").read_text()
+        found = re.finditer(r"def (\w+)\((.*?)\) *->", text, re.S)
+        names = {one.group(1) for one in found if re.search(r"\bout:", one.group(2))}
+        return {name for name in names if hasattr(torch, name) and name[0] != "_" and not NOT_PLAIN.search(name)}
+    place = getattr(torch, module)
+    documented = {name: (getattr(place, name).__doc__ or "").partition("->")[0] for name in dir(place)}
+    return {name for name, text in documented.items() if "out=" in text[:400] and name[0] != "_"}
+
+
+def has_out(place, name):
+    function = getattr(place, name, None)
+    return callable(function) and not inspect.isclass(function) and "out" in inspect.signature(function).parameters
+
+
+@pytest.mark.parametrize("module", ["", "linalg", "fft", "special"])
+def test_the_same_functions_have_out(module):
+    ours = getattr(dynograd, module) if module else dynograd
+    names = pytorch_names(module)
+    assert len(names) > 19
+    missing = [name for name in sorted(names) if hasattr(ours, name) and not has_out(ours, name)]
+    assert not missing, f"without out=, which PyTorch's have: {missing}"
+    extra = [
+        name
+        for name in sorted(ours.__all__)
+        if has_out(ours, name) and hasattr(torch if not module else getattr(torch, module), name) and name not in names
+    ]
+    assert set(extra) <= BY_HAND | {"avg_pool2d", "avg_pool3d"}, f"with out=, which PyTorch's do not have: {extra}"
+
+
+def both(call):
+    """What a call gives with each library: the value, or the kind of exception, and the warning's first words."""
+    found = []
+    for library in (dynograd, torch):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                got = call(library)
+                got = numpy.asarray(got.detach().numpy()).tolist() if hasattr(got, "detach") else got
+            except (RuntimeError, TypeError, IndexError) as error:
+                got = RuntimeError if isinstance(error, RuntimeError) else type(error)
+        resized = any("was resized since it had shape" in str(one.message) for one in caught)
+        found.append((got, resized))
+    return found
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(0)),
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(2)),
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(3, 1)),
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(3, dtype=t.float64)),
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(3, dtype=t.int64)),
+        lambda t: t.add(t.ones(3, dtype=t.int64), 1, out=t.empty(3)),
+        lambda t: t.lt(t.ones(3), 2, out=t.empty(3)),
+        lambda t: t.exp(t.ones(3), out=t.zeros(1).expand(3)),
+        lambda t: t.exp(t.ones(3, requires_grad=True), out=t.empty(3)),
+        lambda t: t.exp(t.ones(3), out=t.empty(3, requires_grad=True)),
+        lambda t: t.argmax(t.tensor([1.0, 3.0], requires_grad=True), out=t.empty(0, dtype=t.int64)),
+        lambda t: t.add(t.arange(6.0)[1:], t.ones(5), out=t.zeros(6)[1:]),
+        lambda t: t.add(t.ones(3), t.ones(3), out=t.zeros(3, 3)[:, 1]),
+        lambda t: t.exp(t.ones(3), out=5),
+        lambda t: t.sort(t.tensor([2.0, 1.0]), out=t.empty(2)),
+        lambda t: t.sort(t.tensor([2.0, 1.0]), out=(t.empty(0), t.empty(0, dtype=t.int64)))[0],
+        lambda t: t.max(t.tensor([[2.0, 1.0]]), 1, out=(t.empty(0), t.empty(0, dtype=t.int64)))[1],
+        lambda t: t.sum(t.ones(2, 3), 0, out=t.empty(0)),
+        lambda t: t.cat([t.ones(2), t.zeros(1)], out=t.empty(0)),
+        lambda t: t.matmul(t.ones(2, 2), t.ones(2, 2), out=t.empty(2, 2)),
+        lambda t: t.linalg.inv(t.eye(2) * 2, out=t.empty(0)),
+        lambda t: t.arange(3, out=t.empty(0)),
+        lambda t: t.zeros(2, out=t.ones(2)),
+        lambda t: t.zeros(2, out=t.ones(3)),
+        lambda t: t.ones(2).relu(out=t.empty(2)),
+        lambda t: t.ones(6).resize_(2, 3),
+        lambda t: t.arange(6).resize_(2, 2),
+        lambda t: t.arange(6)[2:].resize_(2),
+        lambda t: t.arange(6)[2:].storage_offset(),
+        lambda t: t.arange(6)[2:].untyped_storage().nbytes(),
+        lambda t: t.zeros(0).set_(t.arange(4.0).untyped_storage(), 1, (2,), (2,)),
+        lambda t: t.zeros(3, 1).expand(3, 3).add_(1),
+        lambda t: (lambda x: x[1:].add_(x[:-1]))(t.arange(4.0)),
+        lambda t: (lambda x: x.add_(x.t()))(t.ones(3, 3)),
+        lambda t: t.zeros(3, 1).expand(3, 3).fill_(1),
+        lambda t: t.zeros(2, -1),
+    ],
+)
+def test_the_same_outcome(call):
+    ours, pytorchs = both(call)
+    assert ours == pytorchs
