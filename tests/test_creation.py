@@ -143,3 +143,24 @@ def test_memory_orders_of_empty_tensors():
         dg.empty_permuted((2, 3), (0, 0))
     made = dg.zeros(2, dtype=dg.float64).new_empty_strided((2, 3), (1, 2))
     assert (made.stride(), made.dtype) == ((1, 2), dg.float64)
+
+
+HISTORY = [  # requires_grad of a leaf, a result and a detached tensor after asarray, and which of them are leaves
+    ({}, (True, True, False), (True, False, True)),
+    ({"copy": True}, (True, True, False), (False, False, True)),
+    ({"dtype": dg.float64}, (True, True, False), (False, False, True)),
+    ({"requires_grad": True}, (True, True, True), (True, False, True)),
+    ({"requires_grad": False}, (False, False, False), (True, True, True)),
+    ({"copy": True, "requires_grad": True}, (True, True, True), (True, False, True)),
+]
+
+
+@pytest.mark.parametrize(("options", "wanting", "leaves"), HISTORY)
+def test_asarray_keeps_the_history_of_tensors(options, wanting, leaves):
+    x = dg.ones(2, requires_grad=True)
+    made = [dg.asarray(one, **options) for one in (x, x * 2, x.detach())]
+    assert tuple(one.requires_grad for one in made) == wanting and tuple(one.is_leaf for one in made) == leaves
+    assert x.requires_grad
+    if options == {"copy": True}:
+        made[1].sum().backward()
+        assert x.grad.tolist() == [2, 2]

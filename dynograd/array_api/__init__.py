@@ -26,6 +26,7 @@ from dynograd.array_api import (
     searching,
     sets,
     sorting,
+    special,
     types,
 )
 from dynograd.array_api.creation import *
@@ -45,6 +46,7 @@ __array_api_version__ = "2024.12"
 
 e, pi, inf, nan = math.e, math.pi, math.inf, math.nan
 newaxis = None
+assert special.__all__  # for SciPy; not a name of the standard
 
 _parts = (creation, elementwise, inspection, manipulation, promotion, reductions, searching, sets, sorting, types)
 __all__ = sorted(

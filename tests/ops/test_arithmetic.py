@@ -239,3 +239,13 @@ def test_float_power_of_complex_numbers():
     found = dynograd.float_power(dynograd.tensor([1j], dtype=dynograd.complex64), 2)
     assert found.dtype == dynograd.complex128
     assert abs(found.item() + 1) < 1e-12
+
+
+def test_a_quotient_may_be_written_into_before_backward():
+    x = tensor([6.0, 8.0], requires_grad=True)
+    y = tensor([2.0, 4.0], requires_grad=True)
+    z = x / y
+    z[0] = 0
+    z += 1
+    z.sum().backward()
+    assert x.grad.tolist() == [0, 0.25] and y.grad.tolist() == [0, -0.5]
