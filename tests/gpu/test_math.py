@@ -298,7 +298,6 @@ import triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from dynograd.kernels import math_triton
-TWO = "atan2 hypot copysign max min fmax fmin mod fmod floor_divide power polygamma gcd lcm".split()
 WHOLE = "gcd lcm mod fmod floor_divide power max min sign abs neg round isnan".split()
 TRUTHS = "isnan isinf isfinite signbit".split()
 names, target = sys.argv[2].split(","), GPUTarget("cuda", int(sys.argv[1]), 32)
@@ -313,9 +312,19 @@ def of_two(x, z, y, F: tl.constexpr):
     i = tl.arange(0, 128)
     tl.store(y + i, F(tl.load(x + i), tl.load(z + i)))
 
+@triton.jit
+def of_three(x, z, a, y, F: tl.constexpr):
+    i = tl.arange(0, 128)
+    tl.store(y + i, F(tl.load(x + i), tl.load(z + i), tl.load(a + i)))
+
+@triton.jit
+def of_four(x, z, a, b, y, F: tl.constexpr):
+    i = tl.arange(0, 128)
+    tl.store(y + i, F(tl.load(x + i), tl.load(z + i), tl.load(a + i), tl.load(b + i)))
+
 for name in names or math_triton.__all__:
     for kind in (["*fp32", "*fp64"] if name not in ("gcd", "lcm") else []) + (["*i32", "*i64", "*u8"] if name in WHOLE else []):
-        kernel = of_two if name in TWO else of_one
+        kernel = (of_one, of_two, of_three, of_four)[len(getattr(math_triton, name).arg_names) - 1]
         types = {one: "*i1" if one == "y" and name in TRUTHS else kind for one in kernel.arg_names[:-1]}
         place = (len(kernel.arg_names) - 1,)
         source = ASTSource(kernel, {**types, "F": "constexpr"}, {place: getattr(math_triton, name)})
