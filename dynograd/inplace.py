@@ -163,6 +163,8 @@ def rebase(target: Tensor, result: Tensor) -> None:
     node = ViewWrite()
     node.edges = (_edge(base), result.node or (result if result._requires_grad else None))
     node.seq, node.hooks, node.attrs = next_seq(), None, meta.steps
+    by_memory = any([entry.name == "as_strided" for entry, _, _ in meta.steps])
+    node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     base.node, base._requires_grad = node, True
     _refresh_views(base)
 
@@ -198,21 +200,34 @@ def replay(source: Any, steps: tuple) -> Any:
 class ViewWrite(Node):
     """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
 
-    __slots__ = ()
+    __slots__ = ("strides",)  # of the base, where a step goes by places in memory (`as_strided`)
 
     def apply(self, g: Any) -> Any:
-        g = arrays.as_result(g)
+        g = self._laid_out(arrays.as_result(g))
         inner = replay(g, self.attrs) if self.edges[1] is not None else None
         if inner is not None:
             inner = arrays.copy(inner)
         outer = None
         if self.edges[0] is not None:
-            outer = arrays.copy(g)
+            outer = self._laid_out(arrays.copy(g))
             arrays.write(replay(outer, self.attrs), 0)
         return outer, inner
 
+    def _laid_out(self, g: Any) -> Any:
+        """The gradient with the base's places in memory, where they count."""
+        strides = self.strides
+        if strides is None or arrays.strides_in_elements(g) == strides or not g.size:
+            return g
+        reach = 1 + sum([(size - 1) * step for size, step in zip(g.shape, strides)])
+        memory = storages.bytes_of(arrays.empty((reach,), dtypes.BY_NUM[g.dtype.num], arrays.device_of(g)))
+        made = storages.placed(memory, g.dtype, g.shape, tuple([step * g.dtype.itemsize for step in strides]), 0)
+        arrays.write(made, g)
+        return made
+
     def apply_graph(self, g: Any) -> Any:
-        outside = arrays.ones_like(g.array)
+        if self.strides is not None:
+            g = g.contiguous()
+        outside = self._laid_out(arrays.ones_like(g.array))
         arrays.write(replay(outside, self.attrs), 0)
         return (
             g * wrap(outside) if self.edges[0] is not None else None,

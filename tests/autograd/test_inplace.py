@@ -214,3 +214,19 @@ def test_history_and_views_follow_a_change_of_shape():
         x.unsqueeze_(0)
     with dg.no_grad():
         assert x.unsqueeze_(0).shape == (1, 2) and x.requires_grad
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("reduce", ["sum", "weighted"])
+def test_writes_through_as_strided_reach_the_right_elements(layout, reduce):
+    weights = numpy.arange(9.0).reshape(3, 3)
+    x = dg.ones(3, 3, requires_grad=True)
+    y = x * 2 if layout == "rows" else (x * 2).t()
+    y.as_strided((2, 2), (3, 1), 1).mul_(3.0)  # elements 1, 2, 4, 5 of the memory
+    (y.sum() if reduce == "sum" else (y * dg.from_numpy(weights).float()).sum()).backward()
+    factor = numpy.full(9, 2.0)
+    factor[[1, 2, 4, 5]] = 6.0
+    expected = factor.reshape(3, 3)
+    if reduce == "weighted":
+        expected = expected * (weights if layout == "rows" else weights.T)
+    assert x.grad.tolist() == expected.tolist()
