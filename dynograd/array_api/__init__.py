@@ -40,7 +40,6 @@ from dynograd.array_api.searching import *
 from dynograd.array_api.sets import *
 from dynograd.array_api.sorting import *
 from dynograd.array_api.types import *
-from dynograd.version import __version__
 
 __array_api_version__ = "2024.12"
 

@@ -64,7 +64,7 @@ def linspace(
         start, stop, real = complex(start), complex(stop), kind.to_real()
         steps = [(start.real, stop.real), (start.imag, stop.imag)]
         return ops.complex(*[linspace(a, b, num, dtype=real, device=device, endpoint=endpoint) for a, b in steps])
-    made = creation.linspace(start, stop, num + (not endpoint and num > 0), dtype=kind, device=device)
+    made: Any = creation.linspace(start, stop, num + (not endpoint and num > 0), dtype=kind, device=device)
     return made if endpoint else ops.clone(made[:num])
 
 

@@ -65,12 +65,12 @@ def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether one of the elements is not zero."""
-    return _over_one(x != 0, axis, keepdims, lambda flat: ops.any(flat, -1))
+    return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.any(flat, -1))
 
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether no element is zero; True where there are none."""
-    return _over_one(x != 0, axis, keepdims, lambda flat: ops.all(flat, -1))
+    return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.all(flat, -1))
 
 
 def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
@@ -121,7 +121,7 @@ def _wide(x: Tensor, dtype: Any) -> dtypes.dtype:
 
 def _alone(x: Tensor, correction: float) -> Tensor:
     """The spread of each element by itself."""
-    return x * 0 / (1 - correction)
+    return ops.div(ops.mul(x, 0), 1 - correction)
 
 
 def _over_one(x: Tensor, axis: Any, keepdims: bool, reduce: Any) -> Tensor:

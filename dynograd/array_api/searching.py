@@ -35,7 +35,7 @@ def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> 
     >>> xp.count_nonzero(xp.asarray([[0, 1], [2, 3]]), axis=0, keepdims=True)
     tensor([[1, 2]])
     """
-    return sum(x != 0, axis=axis, keepdims=keepdims)
+    return sum(ops.ne(x, 0), axis=axis, keepdims=keepdims)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
@@ -63,7 +63,7 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     return ops.where(condition, *tensors(x1, x2))
 
 
-def take(x: Tensor, indices: Tensor, /, *, axis: Any = None) -> Tensor:
+def take(x: Any, indices: Tensor, /, *, axis: Any = None) -> Tensor:
     """The elements (or rows, ...) of `x` with the given numbers along `axis`, which a 1-d `x` may leave out.
 
     >>> xp.take(xp.asarray([[1, 2], [3, 4]]), xp.asarray([1, 0]), axis=0)

@@ -43,11 +43,11 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     flat = ops.reshape(x, (-1,))
     order = _order(flat)
     ordered = flat[order]
-    starts = ones(flat.shape, dtype=bool, device=x.device)
+    starts: Any = ones(flat.shape, dtype=bool, device=x.device)
     if flat.numel():
         starts[1:] = ordered[1:] != ordered[:-1]
     (first,) = ops.nonzero(starts, as_tuple=True)
-    inverse = empty(flat.shape, dtype=order.dtype, device=x.device)
+    inverse: Any = empty(flat.shape, dtype=order.dtype, device=x.device)
     inverse[order] = ops.cumsum(starts, 0) - 1
     end = tensor([flat.numel()], dtype=first.dtype, device=x.device)
     return UniqueAll(ordered[first], order[first], ops.reshape(inverse, x.shape), ops.diff(first, append=end))
