@@ -1,10 +1,11 @@
-"""Discrete Fourier transforms of NumPy arrays (NumPy's pocketfft, which keeps float32 in float32)."""
+"""Discrete Fourier transforms of NumPy arrays: compiled kernels where `fft_plans` has one, else NumPy (which keeps float32 in float32)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels import fft_plans
 
 __all__ = [
     "complex_transform",
@@ -22,7 +23,10 @@ def complex_transform(x, dims, norm, inverse):
     """Complex to complex along `dims`; `norm` names the scale of a forward transform, of an inverse one the one that divides by n."""
     if 0 in x.shape:
         return np.zeros(x.shape, x.dtype)
-    return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
+    for dim in reversed(dims):
+        found = fft_plans.along(x, dim, norm, inverse)
+        x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=dim, norm=norm) if found is None else found
+    return x
 
 
 def half_transform(x, dims, norm):
@@ -31,7 +35,10 @@ def half_transform(x, dims, norm):
         last = dims[-1]
         shape = (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :])
         return np.zeros(shape, np.result_type(x.dtype, np.complex64))
-    return np.fft.rfftn(x, axes=dims, norm=norm)
+    last = dims[-1] % x.ndim
+    found = fft_plans.half_of_rows(x, norm) if last == x.ndim - 1 else None
+    found = np.fft.rfft(x, axis=last, norm=norm) if found is None else found
+    return complex_transform(found, dims[:-1], norm, False)
 
 
 def from_half(x, n, dims, norm):
@@ -39,9 +46,9 @@ def from_half(x, n, dims, norm):
     if 0 in x.shape:
         last = dims[-1]
         return np.zeros((*x.shape[:last], n, *x.shape[last + 1 :]), x.real.dtype)
-    if len(dims) > 1:
-        x = np.fft.ifftn(x, axes=dims[:-1], norm=norm)
-    return np.fft.irfft(x, n, dims[-1], norm)
+    x = complex_transform(x, dims[:-1], norm, True)
+    found = fft_plans.rows_of_halves(x, n, norm) if dims[-1] % x.ndim == x.ndim - 1 else None
+    return np.fft.irfft(x, n, dims[-1], norm) if found is None else found
 
 
 def half_weights(count, n, dtype):
