@@ -14,6 +14,17 @@ def add(torch, size):
     return Kernel(torch.add, draw(torch, (size,), (size,)))
 
 
+@kernel("add_out", *SIZES, small=SMALL, forms="forward")
+def add_out(torch, size):
+    """Into a tensor that is there already."""
+    return Kernel(lambda a, b, c: torch.add(a, b, out=c), draw(torch, (size,), (size,), (size,)))
+
+
+@kernel("exp_out", *SIZES, small=SMALL, forms="forward")
+def exp_out(torch, size):
+    return Kernel(lambda a, b: torch.exp(a, out=b), draw(torch, (size,), (size,)))
+
+
 @kernel("addcmul", *SIZES, small=SMALL, forms="forward")
 def addcmul(torch, size):
     """c + a * b in one op."""
