@@ -76,7 +76,7 @@ def schedule(
         skip_first_wait: not 0: the first cycle has no `wait`.
 
     >>> plan = dynograd.profiler.schedule(wait=1, warmup=1, active=2)
-    >>> [plan(step).name for step in range(5)]
+    >>> [plan(step).name for step in (0, 1, 2, 3, 4)]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:

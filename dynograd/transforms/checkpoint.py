@@ -71,7 +71,7 @@ def checkpoint(
     >>> y = dynograd.utils.checkpoint.checkpoint(lambda x: x.exp().sin().sum(), x, use_reentrant=False)
     >>> y.backward()
     >>> x.grad
-    tensor([-2.4784,  3.3118])
+    tensor([-2.4784,  3.3129])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -101,7 +101,7 @@ def checkpoint_sequential(
 
     >>> layers = [dynograd.sin, dynograd.exp, dynograd.cos]
     >>> dynograd.utils.checkpoint.checkpoint_sequential(layers, 2, tensor([1.0]), use_reentrant=False)
-    tensor([-0.6684])
+    tensor([-0.6809])
     """
     if use_reentrant is None:
         warnings.warn(
