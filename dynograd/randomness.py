@@ -297,8 +297,10 @@ def normal(
     generator: Generator | None = None,
     out: Any = None,
     dtype: Any = None,
+    layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Normal numbers; mean and std are numbers (then `size` is needed) or tensors that broadcast.
 

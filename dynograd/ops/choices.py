@@ -89,6 +89,10 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
             f"masked_fill: expected value to be a number or a 0-dimensional tensor, got shape {tuple(value.shape)}. "
             f"Use where(mask, value, input) for several values."
         )
+    if kind.category < dtypes.COMPLEX and getattr(value, "array", value).dtype.kind == "c":
+        raise DtypeError(
+            f"masked_fill: value is complex and cannot be converted to {kind} without overflow. Use value.real."
+        )
     return choose(mask, convert(value, kind), input)
 
 

@@ -195,6 +195,8 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
             [0.]])
     """
     _check_probability("feature_alpha_dropout", p)
+    if not training:
+        return input
     if len(input.shape) < 2:
         raise ShapeError(
             f"feature_alpha_dropout: expected an input of at least 2 dims (N, C, ...), got shape {tuple(input.shape)}. Use alpha_dropout."

@@ -10,6 +10,7 @@ from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.choices import where
+from dynograd.ops.conversions import clone
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
 from dynograd.ops.lookups import unique
@@ -149,9 +150,19 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
         raise RuntimeError(f"index_reduce: reduce argument must be either prod, mean, amax or amin, got {reduce}.")
     place = _checked("index_reduce", input, dim, index)
     source = _slices_fit("index_reduce", input, place, index, source)
+    if not input.ndim:
+        found = scatter_reduce(
+            clone(reshaped(input, (1,))),
+            0,
+            reshaped(index, (-1,)),
+            reshaped(source, (-1,)),
+            reduce,
+            include_self=include_self,
+        )
+        return reshaped(found, ())
     along = [1] * input.ndim
     along[place] = -1
-    whole = stretch(reshaped(index, tuple(along)), tuple(source.shape)) if input.ndim else index
+    whole = stretch(reshaped(index, tuple(along)), tuple(source.shape))
     return scatter_reduce(input, place, whole, source, reduce, include_self=include_self)
 
 

@@ -82,6 +82,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """
     moves = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
     named = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if not moves:
+        raise ShapeError("roll: `shifts` required, got none.")
     if not named and len(moves) == 1:
         return reshaped(rolled(ravel(input), moves, (0,)), tuple(input.shape))
     if len(moves) != len(named):

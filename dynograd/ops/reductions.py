@@ -13,10 +13,11 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch, sum_to
+from dynograd.ops.choices import where
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, registry
 from dynograd.ops.views import reshaped
 from dynograd.shapes import as_shape, normalize_dims
 
@@ -387,4 +388,18 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     >>> dynograd.logsumexp(tensor([[1000.0, 1000.0], [0.0, -float("inf")]]), dim=1)
     tensor([1000.6932,    0.0000])
     """
-    return logsumexp_dims(floating(input), reduced_dims("logsumexp", dim, len(input.shape)), keepdim)
+    dims = reduced_dims("logsumexp", dim, len(input.shape))
+    if getattr(input, "array", input).dtype.kind == "c":
+        return _complex_logsumexp(input, dims, keepdim)
+    return logsumexp_dims(floating(input), dims, keepdim)
+
+
+def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Any:
+    """With the largest real part taken out first; the imaginary part of the result lies within pi of 0."""
+    if 0 in tuple(input.shape):
+        return sum_dims(input.exp(), dims, keepdim).log()
+    level = input.real.detach()
+    level = registry["amax"].function(level, dims, keepdim=True)
+    level = where(level.isfinite(), level, 0.0)
+    total = sum_dims((input - level).exp(), dims, True).log() + level
+    return total if keepdim else reshaped(total, tuple(sum_dims(level, dims, False).shape))

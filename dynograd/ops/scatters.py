@@ -10,6 +10,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import divide, floor_divide
 from dynograd.ops.broadcasting import stretch
+from dynograd.ops.conversions import clone
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import check_range
 from dynograd.ops.op import composed, op
@@ -238,7 +239,7 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
             )
         src = get_basic(src, tuple([slice(size) for size in wanted]))
     if not input.ndim:
-        return reshaped(function(reshaped(input, (1,)), 0, ravel(index), ravel(src), *options), ())
+        return reshaped(function(clone(reshaped(input, (1,))), 0, ravel(index), ravel(src), *options), ())
     if 0 in wanted:
         return function(input, place, reshaped(index, (0,) * input.ndim), reshaped(src, (0,) * input.ndim), *options)
     return function(input, place, index, src, *options)

@@ -11,6 +11,7 @@ from dynograd.ops.choices import clamp_min
 from dynograd.ops.norms import vector_norm
 from dynograd.ops.op import composed
 from dynograd.ops.reductions import sum_dims
+from dynograd.ops.views import reshaped
 from dynograd.shapes import broadcast_shapes, normalize_dim
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
@@ -37,6 +38,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
             raise DtypeError(
                 f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float()."
             )
+    if not shape:
+        return reshaped(cosine_similarity(reshaped(x1, (1,)), reshaped(x2, (1,)), 0, eps), ())
     x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))
     lengths = [clamp_min(vector_norm(one, 2, place, True, None, who), eps) for one in (x1, x2)]
     return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)

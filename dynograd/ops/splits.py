@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.indexing import get_basic, put_basic
@@ -215,6 +215,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     _check_has_dims("narrow", shape)
     place = normalize_dim("narrow", dim, len(shape))
     size = shape[place]
+    if hasattr(start, "dtype") and (start.dtype == dtypes.bool or start.ndim):
+        raise ShapeError(
+            f"narrow: start must be an int or a 0-dim integral Tensor, got {start.dtype} of shape {tuple(start.shape)}."
+        )
     first = start.__index__()
     if not -size <= first <= size:
         raise IndexRangeError(

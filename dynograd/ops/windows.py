@@ -382,6 +382,10 @@ def _checked_window(who: str, rank: int, shape: tuple[int, ...], given: tuple) -
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)
     padding, dilation = per_dim(who, "padding", padding, rank, 0), per_dim(who, "dilation", dilation, rank, 1)
+    if who.startswith("max_pool") and 0 in shape[-rank - 1 :]:
+        raise ShapeError(
+            f"{who}: Expected the dims of input behind the batch to have positive length, got shape {shape}."
+        )
     _check_windows(who, shape, taps, steps, padding, dilation, ceil_mode)
     return taps, steps, padding, dilation, ceil_mode
 

@@ -213,3 +213,8 @@ def test_gradients_of_bounds():
     )
     x.clamp(low, high).sum().backward()
     assert x.grad.tolist() == [0.0, 0.0, 1.0, 1.0] and low.grad.tolist() == [1.0] and high.grad.item() == 1.0
+
+
+def test_masked_fill_keeps_numbers_real():
+    with pytest.raises(RuntimeError, match="complex.*int64"):
+        tensor([1, 2]).masked_fill(tensor([True, False]), tensor(1j))

@@ -243,3 +243,12 @@ def test_an_index_twice_fills_with_one_value():
     (filled * dynograd.tensor([1.0, 10.0, 100.0])).sum().backward()
     assert filled.tolist() == [2.0, 0.0, 2.0]
     assert value.grad.item() == 101.0
+
+
+def test_index_reduce_of_a_number_in_place():
+    x = dynograd.tensor(2.0, requires_grad=True)
+    source = dynograd.tensor([3.0], requires_grad=True)
+    value = x.clone()
+    value.index_reduce_(0, dynograd.tensor([0]), source[0], "prod")
+    value.backward()
+    assert (value.item(), x.grad.item(), source.grad.tolist()) == (6.0, 3.0, [2.0])

@@ -1,6 +1,7 @@
 """Elements in another order, or several times."""
 
 import numpy
+import pytest
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
@@ -162,3 +163,8 @@ def test_half_types_sum_repeats_in_float32():
     x.grad = None
     x.repeat_interleave(dynograd.tensor([4097])).sum().backward()
     assert x.grad.item() == 4096
+
+
+def test_roll_wants_shifts():
+    with pytest.raises(RuntimeError, match="`shifts` required"):
+        dynograd.roll(dynograd.zeros(3), ())

@@ -341,3 +341,16 @@ def test_sum_to_size_counts_booleans():
     assert x.sum_to_size(2).dtype == x.sum_to_size(()).dtype == dynograd.int64
     assert x.sum_to_size(1, 2).tolist() == [[1, 2]]
     assert x.sum_to_size(2, 2).dtype == dynograd.bool
+
+
+def test_logsumexp_of_complex_numbers():
+    rng = numpy.random.default_rng(0)
+    parts = dynograd.tensor(rng.normal(size=(2, 3, 4)) * 5).requires_grad_()
+    x = dynograd.complex(*parts)
+    wide = x.detach().numpy()
+    for dim in (0, (0, 1)):
+        numpy.testing.assert_allclose(dynograd.logsumexp(x, dim).detach().numpy(), numpy.log(numpy.exp(wide).sum(dim)))
+    assert dynograd.autograd.gradcheck(
+        lambda one: dynograd.view_as_real(dynograd.logsumexp(dynograd.complex(*one), 1, keepdim=True)), [parts]
+    )
+    assert dynograd.logsumexp(x + 1000, 0).isfinite().all()

@@ -289,3 +289,11 @@ def test_compiled_kernels_for_large_indices_agree(dim, dtype):
     assert ours[0].scatter_add(*ours[1:], values).tolist() == scatter_add(x, dim, index, src).tolist()
     assert ours[0].scatter(*ours[1:], values).tolist() == scatter(x, dim, index, src).tolist()
     assert ours[0].scatter(*ours[1:], 5).tolist() == scatter(x, dim, index, 5).tolist()
+
+
+def test_scatter_reduce_of_a_number_in_place():
+    x = dynograd.tensor(2.0, requires_grad=True)
+    value = x.clone()
+    value.scatter_reduce_(0, dynograd.tensor(0), dynograd.tensor(3.0), "amax")
+    value.backward()
+    assert (value.item(), x.grad.item()) == (3.0, 0.0)

@@ -72,3 +72,7 @@ def test_zero_vectors_have_finite_gradients():
 def test_normalized_vectors_have_length_one():
     y = F.normalize(dynograd.randn(5, 7), dim=-1)
     numpy.testing.assert_allclose(numpy.linalg.norm(y.numpy(), axis=-1), 1, rtol=1e-6)
+
+
+def test_cosine_of_numbers():
+    assert dynograd.nn.functional.cosine_similarity(dynograd.tensor(2.0), dynograd.tensor(-3.0), dim=0).item() == -1

@@ -1,6 +1,7 @@
 """Parts along one dim: sizes of every kind of split, and writes into parts."""
 
 import numpy
+import pytest
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
@@ -191,3 +192,10 @@ def test_writing_into_a_part_reaches_the_whole_and_its_history():
     y.sum().backward()
     assert y.tolist() == [3, 3, 6, 6]
     assert x.grad.tolist() == [3, 3, 6, 6]
+
+
+def test_narrow_starts_at_a_whole_number():
+    for start, words in ((dynograd.tensor(True), "bool"), (dynograd.tensor([1]), r"\(1,\)")):
+        with pytest.raises(RuntimeError, match=f"start must be an int or a 0-dim integral Tensor.*{words}"):
+            dynograd.narrow(zeros(4), 0, start, 1)
+    assert dynograd.narrow(dynograd.tensor([1, 2, 3]), 0, dynograd.tensor(1), 2).tolist() == [2, 3]

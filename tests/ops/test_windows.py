@@ -278,3 +278,10 @@ def test_pooled_values_may_be_overwritten_before_backward():
 @pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
 def test_empty_batches_pass_through(name):
     assert getattr(F, name)(zeros(0, 3, 4, 4), 2).shape == (0, 3, 2, 2)
+
+
+def test_no_largest_of_no_channel():
+    for function, shape in ((F.max_pool1d, (0, 10)), (F.max_pool2d, (2, 0, 4, 4)), (F.max_pool3d, (0, 1, 2, 10))):
+        with pytest.raises(RuntimeError, match=r"positive length.*\("):
+            function(dynograd.zeros(shape), 1)
+    assert F.max_pool2d(dynograd.zeros(0, 1, 4, 4), 2).shape == (0, 1, 2, 2)
