@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -25,10 +26,18 @@ from dynograd.ops.op import Op, registry
 __all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_size"]
 
 
+# Long formulas lie in files of their own, which are read when they are first needed: `bessel_i0e` is `i0e` in `bessel_formulas`.
+_FAR_FORMULAS = ("bessel_", "error_")
+
+
 @cache
 def definition_of(name: str) -> Definition | None:
     """The formula of the elementwise op `name`; None when it is not one, or when backends must know it themselves."""
     op = registry.get(name)
+    if op is None and name.startswith(_FAR_FORMULAS):
+        family, _, rest = name.partition("_")
+        texts = import_module(f"dynograd.kernels.{family}_formulas")
+        return Definition(("input",), formulas.parse(getattr(texts, rest)))
     if op is None or op.kind != "elementwise" or op.formula is None:
         return None
     tree = formulas.parse(op.formula)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays import Array
-from dynograd.kernels import bessel_formulas
 from dynograd.ops.op import composed, elementwise
 
 __all__: list[str] = []
@@ -35,7 +34,7 @@ def i0(input: Array) -> Array:
 
 @elementwise(
     name="special_i0e",
-    formula=bessel_formulas.i0e,
+    formula="bessel_i0e(input)",
     derivative="g * (special_i1e(input) - sign(input) * output)",
     promote="float",
 )
@@ -63,7 +62,7 @@ def i1(input: Array) -> Array:
 
 @elementwise(
     name="special_i1e",
-    formula=bessel_formulas.i1e,
+    formula="bessel_i1e(input)",
     derivative="g * where(input == 0, 0.5, special_i0e(input) - output * (sign(input) + 1 / where(input == 0, 1.0, input)))",
     promote="float",
 )
@@ -89,7 +88,7 @@ def special_modified_bessel_i1(input: Any) -> Any:
 
 @elementwise(
     name="special_modified_bessel_k0",
-    formula=bessel_formulas.k0,
+    formula="bessel_k0(input)",
     derivative="-g * special_modified_bessel_k1(input)",
     promote="float",
 )
@@ -103,7 +102,7 @@ def k0(input: Array) -> Array:
 
 @elementwise(
     name="special_modified_bessel_k1",
-    formula=bessel_formulas.k1,
+    formula="bessel_k1(input)",
     derivative="-g * (special_modified_bessel_k0(input) + output / input)",
     promote="float",
 )
@@ -117,7 +116,7 @@ def k1(input: Array) -> Array:
 
 @elementwise(
     name="special_scaled_modified_bessel_k0",
-    formula=bessel_formulas.scaled_k0,
+    formula="bessel_scaled_k0(input)",
     derivative="g * (output - special_scaled_modified_bessel_k1(input))",
     promote="float",
 )
@@ -131,7 +130,7 @@ def scaled_k0(input: Array) -> Array:
 
 @elementwise(
     name="special_scaled_modified_bessel_k1",
-    formula=bessel_formulas.scaled_k1,
+    formula="bessel_scaled_k1(input)",
     derivative="g * (output - special_scaled_modified_bessel_k0(input) - output / input)",
     promote="float",
 )
@@ -148,7 +147,7 @@ def scaled_k1(input: Array) -> Array:
 
 @elementwise(
     name="special_bessel_j0",
-    formula=bessel_formulas.j0,
+    formula="bessel_j0(input)",
     derivative="-g * special_bessel_j1(input)",
     promote="float",
 )
@@ -162,7 +161,7 @@ def j0(input: Array) -> Array:
 
 @elementwise(
     name="special_bessel_j1",
-    formula=bessel_formulas.j1,
+    formula="bessel_j1(input)",
     derivative="g * where(input == 0, 0.5, special_bessel_j0(input) - output / where(input == 0, 1.0, input))",
     promote="float",
 )
@@ -176,7 +175,7 @@ def j1(input: Array) -> Array:
 
 @elementwise(
     name="special_bessel_y0",
-    formula=bessel_formulas.y0,
+    formula="bessel_y0(input)",
     derivative="-g * special_bessel_y1(input)",
     promote="float",
 )
@@ -190,7 +189,7 @@ def y0(input: Array) -> Array:
 
 @elementwise(
     name="special_bessel_y1",
-    formula=bessel_formulas.y1,
+    formula="bessel_y1(input)",
     derivative="g * (special_bessel_y0(input) - output / input)",
     promote="float",
 )
@@ -204,7 +203,7 @@ def y1(input: Array) -> Array:
 
 @elementwise(
     name="special_spherical_bessel_j0",
-    formula=bessel_formulas.spherical_j0,
+    formula="bessel_spherical_j0(input)",
     derivative=None,
     promote="float",
 )
@@ -216,7 +215,7 @@ def spherical_j0(input: Array) -> Array:
     """
 
 
-@elementwise(name="special_airy_ai", formula=bessel_formulas.airy_ai, derivative=None, promote="float")
+@elementwise(name="special_airy_ai", formula="bessel_airy_ai(input)", derivative=None, promote="float")
 def airy_ai(input: Array) -> Array:
     """Airy's function Ai. It has no gradient, as in PyTorch.
 

@@ -201,9 +201,9 @@ def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Calla
         raise ValueError(f"{who}: expects float32 or float64 dtypes, got: {kind}.")
     if str(options.get("layout") or "strided").rpartition(".")[2] != "strided":
         raise ValueError(f"{who}: is implemented for strided tensors only, got: {options['layout']}.")
-    places = arange(M, dtype=dtypes.float64)
+    places: Any = arange(M, dtype=dtypes.float64)
     by_formula = M > 1 or (M == 1 and who in _BY_FORMULA)
-    made = formula(places, (M - 1 if sym else M) or 1) if by_formula else places + 1
+    made: Any = formula(places, (M - 1 if sym else M) or 1) if by_formula else places + 1
     made = made.to(kind).to(options.get("device") or "cpu")
     if options.get("requires_grad"):
         made.requires_grad = True
