@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.tensor import Tensor
 
 __all__ = ["install_protocols"]
 
+_namespace: list[Callable[[], Any]] = []
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
@@ -22,7 +23,7 @@ def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
         raise ValueError(
             f"__array_namespace__: array API version {api_version!r} is not supported; expected one of {', '.join(VERSIONS)}."
         )
-    return importlib.import_module("dynograd.array_api")  # a higher layer, and loaded only when asked for
+    return _namespace[0]()
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
@@ -36,7 +37,8 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device)  # type: ignore[attr-defined]
 
 
-def install_protocols() -> None:
-    """Puts `__array_namespace__` and `to_device` on Tensor."""
+def install_protocols(namespace: Callable[[], Any]) -> None:
+    """Puts `__array_namespace__` and `to_device` on Tensor. `namespace` gives the module, which is a higher layer and loaded when asked for."""
+    _namespace[:] = [namespace]
     Tensor.__array_namespace__ = array_namespace  # type: ignore[attr-defined]
     Tensor.to_device = to_device  # type: ignore[attr-defined]
