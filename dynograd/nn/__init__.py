@@ -9,8 +9,8 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter
 
 _families = (
-    "activation attention batchnorm containers conv distance dropout flatten linear loss normalization padding parallel pooling "
-    "resampling rnn rnn_cells sparse transformer"
+    "activation attention batchnorm containers conv distance dropout flatten linear linear_losses loss normalization padding parallel "
+    "pooling resampling rnn rnn_cells sparse transformer"
 ).split()
 __all__ = ["Buffer", "Module", "Parameter", "functional", "init", "parameter", "utils"]
 for _family in _families:

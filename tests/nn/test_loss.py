@@ -109,6 +109,18 @@ ROWS = [
         reference=lambda p, x, y: -(
             p.weight * (p.pos_weight * y * numpy.log(sigmoid(x)) + (1 - y) * numpy.log(1 - sigmoid(x)))
         ).sum()),
+    Row("LinearCrossEntropyLoss", (3, C), {"bias": True}, inputs=lambda rng: [rng.normal(size=(N, 3)), rng.integers(0, C, N)],
+        reference=lambda p, x, y: np_nll(log_softmax(x @ vars(p)["linear.weight"].T + vars(p)["linear.bias"]), y), out=(),
+        parameters={"linear.weight": (C, 3), "linear.bias": (C,)},
+        errors=[
+            error(lambda layer: nn.LinearCrossEntropyLoss(3, 4, weight=dg.ones(3)), RuntimeError, "(4,)", "(3,)"),
+            error(lambda layer: nn.LinearCrossEntropyLoss(3, 4, label_smoothing=2), RuntimeError, "[0, 1]", "2"),
+        ]),
+    Row("LinearCrossEntropyLoss", (3, C), {"out_features": (2,), "reduction": "sum"}, id="several places",
+        inputs=lambda rng: [rng.normal(size=(N, 3)), rng.integers(0, C, (N, 2))], parameters={"linear.weight": (2 * C, 3)},
+        reference=lambda p, x, y: sum(
+            np_nll(log_softmax(x @ vars(p)["linear.weight"][place::2].T), y[:, place], reduction="sum") for place in (0, 1)
+        )),
     # smooth=False: its gradient takes the input for a result of log_softmax, as PyTorch's; tests/ops/test_ctc.py tries it
     Row("CTCLoss", inputs=lambda rng: [rng.normal(size=(2, 1, 3)), numpy.array([[2]]), numpy.array([2]), numpy.array([1])],
         reference=np_ctc_of_one_label, text="CTCLoss()", out=(), smooth=False),

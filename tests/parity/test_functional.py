@@ -70,6 +70,9 @@ CASES = [
             "triplet_margin_loss(x, y, z, p=3", "triplet_margin_with_distance_loss(x, y, z, margin=0.3",
         )
     ],
+    "F.linear_cross_entropy(x, y, named)", "F.linear_cross_entropy(x, y, named, linear_bias=z[:, 0], weight=p[:, 0].detach(), reduction='sum')",
+    "F.linear_cross_entropy(x, y, named, reduction='none', ignore_index=3, label_smoothing=0.1)", "F.linear_cross_entropy(x[0], y, named[0])",
+    "F.linear_cross_entropy(x, s.transpose(1, 2), torch.stack([named % 2] * 6, 1))", "F.linear_cross_entropy(x, y[:4], p)",
     "F.kl_div(x, p, reduction='batchmean')", "F.mse_loss(x, y, weight=p)", "F.l1_loss(x, y, weight=p)", "F.huber_loss(x, y, weight=p)",
     "F.layer_norm(x, (4,))", "F.layer_norm(x, (4,), w, b)", "F.layer_norm(s, (4, 6), eps=0.1)", "F.rms_norm(x, (4,), w)", "F.rms_norm(s, (6,))",
     "F.batch_norm(x, None, None, w, b, True)", "F.batch_norm(m, running_mean, running_var, w, b)", "F.batch_norm(s, None, None, training=True)",
