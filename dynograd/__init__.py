@@ -15,9 +15,9 @@ from typing import Any
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
 
-from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
-from dynograd import array_protocols as _array_protocols  # noqa: E402
 from dynograd import absent as _absent  # noqa: E402
+from dynograd import array_protocols as _array_protocols  # noqa: E402
+from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
