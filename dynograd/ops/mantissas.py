@@ -1,0 +1,47 @@
+"""Floating point numbers as mantissa and exponent: `frexp`."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.ops.arithmetic import abs
+from dynograd.ops.broadcasting import convert
+from dynograd.ops.choices import where
+from dynograd.ops.comparisons import isfinite
+from dynograd.ops.exponentials import exp2, log2
+from dynograd.ops.op import composed
+from dynograd.ops.precisions import check_floating, narrowed, widened
+from dynograd.ops.roundings import floor
+
+__all__ = ["frexp"]
+
+frexp_result = namedtuple("frexp", "mantissa exponent")  # type: ignore[name-match]
+
+
+@composed(method=True)
+def frexp(input: Any) -> Any:
+    """(mantissa, exponent) with `input = mantissa * 2 ** exponent` and 0.5 <= |mantissa| < 1; the exponent is int32.
+
+    Zeros, infinities and NaN are their own mantissa, with exponent 0.
+
+    >>> dynograd.frexp(tensor([8.0, -0.75])).mantissa
+    tensor([ 0.5000, -0.7500])
+    """
+    check_floating("frexp", input)
+    wide = widened(input)
+    size = abs(wide.detach() if hasattr(wide, "detach") else wide)
+    ordinary = isfinite(size) & (size > 0)
+    size = where(ordinary, size, 1.0)
+    exponent = floor(log2(size)) + 1
+    mantissa = _scaled(size, -exponent)  # log2 rounds: the exponent may be one off
+    exponent = where(mantissa >= 1, exponent + 1, where(mantissa < 0.5, exponent - 1, exponent))
+    exponent = where(ordinary, exponent, 0.0)
+    return frexp_result(narrowed(_scaled(wide, -exponent), input), convert(exponent, dtypes.int32))
+
+
+def _scaled(value: Any, exponent: Any) -> Any:
+    """`value * 2 ** exponent` in two steps: the power of a subnormal number's exponent is no number."""
+    half = floor(exponent / 2)
+    return value * exp2(half) * exp2(exponent - half)
