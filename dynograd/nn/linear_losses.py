@@ -32,6 +32,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     tensor(6.9078, grad_fn=<DivBackward0>)
     """
 
+    options: Any  # those of its function, not names of fields as in other losses
+
     def __init__(
         self,
         in_features: int,

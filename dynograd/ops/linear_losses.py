@@ -86,7 +86,7 @@ def chunked_entropy(
 def chunked_entropy_fast_backward(
     g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, chunk: Any, with_gradients: Any
 ) -> Any:
-    slopes = saved.input_slope, saved.weight_slope, saved.bias_slope
+    slopes: tuple[Any, ...] = saved.input_slope, saved.weight_slope, saved.bias_slope
     if with_gradients:
         slopes = tuple([None if one is None else narrowed(one * g, one) for one in slopes])
     else:

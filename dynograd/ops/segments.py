@@ -14,7 +14,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.choices import choose
+from dynograd.ops.choices import choose, clamp_numbers
 from dynograd.ops.indexing import get_advanced, get_basic
 from dynograd.ops.op import composed, op
 from dynograd.ops.paddings import pad_constant
@@ -161,6 +161,8 @@ def segment_reduce(
         outer *= one
     count = given.shape[-1] - (name == "offsets")
     if place:
+        if unsafe:
+            starts, ends = clamp_numbers(starts, 0, size), clamp_numbers(ends, 0, size)  # not into the next row
         first_rows = arrays.from_python([row * size for row in range(outer)], dtypes.int64).reshape((*shape[:place], 1))
         first_rows = arrays.to_device(first_rows, arrays.place_of(getattr(data, "array", data)))
         starts, ends = starts + first_rows, ends + first_rows

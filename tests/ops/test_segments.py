@@ -8,6 +8,7 @@ from dynograd.autograd import grad
 from dynograd.func import grad as grad_of
 from dynograd.func import vmap
 from dynograd.kernels import segments_cpu, threads
+from dynograd.ops.segments import segment_spread
 from tests.ops.harness import Row, error, generate
 
 NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -numpy.inf, "min": numpy.inf}
@@ -110,6 +111,8 @@ def test_empty_segments():
 def test_unsafe_sums_what_there_is():
     assert dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([2, 1]), unsafe=True).tolist() == [2, 1]
     assert dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([5, 90]), unsafe=True).tolist() == [5, 2]
+    rows, lengths = dynograd.ones(2, 3), dynograd.tensor([[1, 90], [3, 3]])
+    assert dynograd.segment_reduce(rows, "sum", lengths=lengths, axis=1, unsafe=True).tolist() == [[1, 2], [3, 0]]
 
 
 @pytest.mark.parametrize(
@@ -187,4 +190,28 @@ def test_vmap_lays_the_examples_behind_one_another():
             assert found[n].item() == pytest.approx(loss(data[n], lengths[n]).item(), rel=1e-5)
             assert (slopes[n] - grad_of(loss)(data[n], lengths[n])).abs().max() < 1e-4
             assert (shared[n] - grad_of(loss)(data[n], lengths[0])).abs().max() < 1e-4
+    assert not dynograd.func.vmap_fallbacks()
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+def test_vmap_of_second_derivatives(reduce):
+    data, lengths = dynograd.randn(3, 6, 2, dtype=dynograd.float64), dynograd.tensor([[1, 5], [0, 6], [3, 3]])
+
+    def loss(data, lengths):
+        return (dynograd.segment_reduce(data, reduce, lengths=lengths, initial=2) ** 3).sum()
+
+    def steepness(data, lengths):
+        return (grad_of(loss)(data, lengths) ** 2).sum()
+
+    dynograd.func.vmap_fallbacks(clear=True)
+    found = vmap(grad_of(steepness))(data, lengths)
+
+    def spread(g, lengths):
+        ends = lengths.cumsum(0)
+        return segment_spread(g, ends - lengths, ends, 6)
+
+    spreads = vmap(spread)(data[:, :2], lengths)
+    for n in range(3):
+        assert (found[n] - grad_of(steepness)(data[n], lengths[n])).abs().max() < 1e-10
+        assert (spreads[n] == spread(data[n, :2], lengths[n])).all()
     assert not dynograd.func.vmap_fallbacks()

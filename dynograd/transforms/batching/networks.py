@@ -137,15 +137,14 @@ def segments(call: Call) -> Any:
 
 @rule("segment_spread")
 def segment_spread(call: Call) -> Any:
-    rows = call["rows"]
-    return _moved_segments(call, "g", rows, rows=rows * call.size)
+    return _moved_segments(call, "g", call["rows"], rows=call["rows"] * call.size)
 
 
-def _moved_segments(call: Call, name: str, rows: int, **changed: Any) -> Any:
+def _moved_segments(call: Call, name: str, own_rows: int, **changed: Any) -> Any:
     if not call.size:
         return NotImplemented
     bounds = {one: call.front(one) for one in ("starts", "ends")}
-    first = run("mul", arange(call.size, device=bounds["starts"].device), rows)
+    first = run("mul", arange(call.size, device=bounds["starts"].device), own_rows)
     moved = {one: merged(run("add", value, run("view", first, (-1, 1)))) for one, value in bounds.items()}
     return parted(call.with_(**{name: merged(call.front(name))}, **moved, **changed), call.size)
 
