@@ -193,15 +193,22 @@ def _source(name: str, signature: inspect.Signature, refused: str = "") -> str:
 
 
 def _into_of(function: Any, entry: Op) -> Any:
-    straight: Any = _straight_form(entry)
-    if straight is None:
+    prepare: Any = _straight_form(entry)
+    if prepare is None:
         return lambda out, args, kwargs: write_out(entry.name, out, function(*args, **kwargs))
+    quick: Any = None
+    straight: Any = None
 
     def into(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if type(out) in TENSORS and straight(out, args, kwargs):
+        nonlocal quick, straight
+        if quick is None:
+            quick, straight = prepare()
+        if type(out) in TENSORS and (quick(out, out.array, args, kwargs) or straight(out, args, kwargs)):
             meta = out._meta
             if meta is None or not meta.silent:
-                stamp(out.array)
+                frame = sys._getframe(2)  # the caller of the public function
+                inside = frame.f_globals.get("__name__", "").startswith("dynograd")
+                stamp(out.array, None if inside else (frame.f_code, frame.f_lineno))  # type: ignore[arg-type]
             return out
         return write_out(entry.name, out, function(*args, **kwargs))
 
@@ -297,9 +304,9 @@ def _outside() -> int:
 
 
 def _straight_form(face: Op) -> Any:
-    """`straight(out, args, kwargs)` computes an elementwise op into the memory of `out`; False leaves it to the general way.
+    """Prepares `straight(out, args, kwargs)`, which computes an elementwise op into the memory of `out`, and its quick form.
 
-    For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
+    False leaves it to the general way. For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
     """
     op = registry.get(face.name)
     if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
@@ -312,17 +319,17 @@ def _straight_form(face: Op) -> Any:
     if any([name not in extras for name in op.static_names]):
         return None
     compares = op.promote == "compare"
-    found: Any = None
-    quick: Any = None
+    fast: Any = None
+    least = 0
+    compute: Any = None
+
+    def prepare() -> tuple[Any, Any]:
+        nonlocal fast, least, compute
+        fast, least, compute = into_of(op, ndarray(0, F32))
+        return _quick_form(fast, least, places, face, compares), straight
 
     def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
-        nonlocal found, quick
-        if quick is None:
-            found = into_of(op, ndarray(0, F32))
-            quick = _quick_form(found, places, face, compares)
         target = out.array
-        if quick(out, target, args, kwargs):
-            return True
         kind = target.dtype
         recorded = MODES.grad
         if recorded and out._requires_grad:
@@ -366,19 +373,17 @@ def _straight_form(face: Op) -> Any:
         if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in arrayed]):
             return False
         operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
-        fast, least, compute = found
         if fast is not None and (compares or target.size < least):
             return _by_numpy(fast, operands, target)
         return not compares and (
             compute(operands, statics, target) or (fast is not None and _by_numpy(fast, operands, target))
         )
 
-    return straight
+    return prepare
 
 
-def _quick_form(found: Any, places: list[int], face: Op, compares: bool) -> Any:
+def _quick_form(fast: Any, least: int, places: list[int], face: Op, compares: bool) -> Any:
     """What `straight` does with small arrays of one shape, and numbers; False leaves it to the rest of `straight`."""
-    fast, least, _ = found
     count = len(places)
     if fast is None or count > 2 or places != list(range(count)) or compares:
         return _never
