@@ -302,6 +302,7 @@ def convolution_weight_gradient(call: Call) -> Any:
 @rule(
     "linalg_inv_ex",
     "linalg_cholesky_ex",
+    "linalg_ldl_factor_ex",
     "linalg_lu_factor_ex",
     "lu_permutation",
     "linalg_det",
@@ -330,3 +331,10 @@ def of_two_matrices(call: Call) -> Any:
     if call.rank("A") != call.rank("B"):
         return NotImplemented
     return call.with_(A=call.front("A"), B=call.front("B"))
+
+
+@rule("linalg_ldl_solve")
+def of_factors(call: Call) -> Any:
+    if call.rank("LD") != call.rank("B"):
+        return NotImplemented
+    return call.with_(LD=call.front("LD"), pivots=call.front("pivots"), B=call.front("B"))
