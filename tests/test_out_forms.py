@@ -206,6 +206,12 @@ def test_functions_of_layers_that_have_out(name):
     numpy.testing.assert_array_equal(out.numpy(), function(x).numpy())
 
 
+def test_linear_into_out():
+    x, w, out = dynograd.rand(2, 3), dynograd.rand(4, 3), empty(2, 4)
+    assert F.linear(x, w, out=out) is out
+    numpy.testing.assert_array_equal(out.numpy(), F.linear(x, w).numpy())
+
+
 def test_pooling_into_out():
     x, out = dynograd.rand(1, 2, 4, 4), empty(0)
     assert F.avg_pool2d(x, 2, out=out) is out and out.shape == (1, 2, 2, 2)

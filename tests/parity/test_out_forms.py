@@ -12,8 +12,24 @@ import torch
 import dynograd
 
 # Ours in PyTorch's Python files rather than its generated ones; or functions that dynograd alone has.
-BY_HAND = {"chain_matmul", "lu", "norm", "normalize", "tensordot", "gelu", "logsigmoid", "softplus", "softshrink", "softmax"}
-BY_HAND |= {"log_softmax"}  # in `special`
+BY_HAND = {
+    "chain_matmul",
+    "lu",
+    "norm",
+    "normalize",
+    "tensordot",
+    "gelu",
+    "logsigmoid",
+    "softplus",
+    "softshrink",
+    "softmax",
+}
+BY_HAND |= {
+    "log_softmax",
+    "linear",
+    "lstsq",
+    "native_batch_norm",
+}  # of `special`, `nn.functional`, and one that does not document it
 NOT_PLAIN = re.compile(r"cudnn|mkldnn|batch_norm|hspmm|saddmm|sspaddmm|hash_tensor|_elemt$|avg_pool")
 
 
