@@ -1,5 +1,5 @@
 """Kernels at stated shapes, beside what the machine could do at best."""
 
-from benchmarks.rows.kernels import elementwise, rowwise, indexing, products, pictures  # isort: skip
+from benchmarks.rows.kernels import elementwise, rowwise, indexing, products, pictures, spectra  # isort: skip
 
-__all__ = ["elementwise", "indexing", "pictures", "products", "rowwise"]
+__all__ = ["elementwise", "indexing", "pictures", "products", "rowwise", "spectra"]

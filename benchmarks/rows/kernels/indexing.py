@@ -56,3 +56,35 @@ def scatter_add(torch, count, rows, columns):
     wide = index[:, None].expand(count, columns)
     moved = 4 * (2 * rows + count) * columns + 8 * count
     return Kernel(lambda x, index, y: torch.scatter_add(x, 0, index, y), (x, wide, y), moved=moved)
+
+
+@kernel("scatter_amax", (2**20, 1000), small=(9, 4), forms="forward")
+def scatter_amax(torch, count, groups):
+    """The largest of each of many groups."""
+    x, y = draw(torch, (groups,), (count,))
+    index = positions(torch, groups, count)
+    return Kernel(lambda x, index, y: x.scatter_reduce(0, index, y, "amax"), (x, index, y))
+
+
+@kernel("searchsorted", (2**20, 2**20), small=(5, 7), forms="forward")
+def searchsorted(torch, count, size):
+    """Random values among as many sorted ones: memory that is waited for."""
+    x, y = draw(torch, (count,), (size,))
+    return Kernel(torch.searchsorted, (torch.sort(y)[0], x))
+
+
+@kernel("bincount", (2**20, 1000), small=(9, 4), forms="forward")
+def bincount(torch, count, groups):
+    return Kernel(torch.bincount, (positions(torch, groups, count),))
+
+
+@kernel("unique", (2**20, 1000), (2**20, 2**40), small=(9, 4), forms="forward")
+def unique(torch, count, high):
+    """Of few numbers, and of numbers that are nearly all different."""
+    return Kernel(torch.unique, (positions(torch, high, count),))
+
+
+@kernel("sort.line", (2**20,), small=(9,), forms="forward")
+def sort_line(torch, count):
+    (x,) = draw(torch, (count,))
+    return Kernel(lambda x: tuple(torch.sort(x)), (x,))
