@@ -32,17 +32,19 @@ __all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
 
 # Files of ops that PyTorch has as layers, views or conversions, without `out=`.
 FAMILIES_WITHOUT = frozenset(
-    """"""allclose # ) = PyTorch's WITHOUT activations argwhere atleast_1d attentions batch_normalizations bilinear bincount
-    block_diag broadcasting cartesian_prod cdist cells class_losses combinations conj conversions convolutions corrcoef
-    correlations count_nonzero cov ctc cumulative_trapezoid det diag_embed diagflat dist dropouts einsum embeddings equal
-    fft_fftshift fft_ifftshift files fill frozenset( functions fused_activations gradient grids hardsigmoid hardswish
-    hardtanh have imag index_fill index_put indexing interpolations is_complex is_conj is_floating_point is_neg isclose
-    isfinite isinf isnan isreal linalg_diagonal linalg_vander logdet losses margin_losses masked_fill masked_scatter
-    matrix_exp meshgrid native_group_norm native_layer_norm none. normalizations of one_hot other paddings patches pdist
-    pinverse poolings positive put real rearrangements recurrences relu6 resolve_conj resolve_neg rsub segment_reduce
-    shuffles similarities softmin softsign sparse_products spectra splits std_mean strides sum_to_size tanhshrink that trace
-    transposes trapezoid trapz tril_indices triu_indices unique unique_consecutive unpoolings unravel_index vander var_mean
-    view_as_complex view_as_real views windows""".split()""".split()
+    """activations attentions batch_normalizations broadcasting cells class_losses conversions convolutions correlations ctc dropouts
+    embeddings fused_activations grids indexing interpolations losses margin_losses normalizations paddings patches poolings
+    rearrangements recurrences shuffles similarities sparse_products spectra splits strides transposes unpoolings views windows""".split()
+)
+# PyTorch's functions of other files that have none.
+WITHOUT = frozenset(
+    """allclose argwhere atleast_1d bilinear bincount block_diag cartesian_prod cdist combinations conj corrcoef
+    count_nonzero cov cumulative_trapezoid det diag_embed diagflat dist einsum equal fft_fftshift fft_ifftshift fill
+    gradient hardsigmoid hardswish hardtanh imag index_fill index_put is_complex is_conj is_floating_point is_neg isclose
+    isfinite isinf isnan isreal linalg_diagonal linalg_vander logdet masked_fill masked_scatter matrix_exp meshgrid
+    native_group_norm native_layer_norm one_hot pdist pinverse positive put real relu6 resolve_conj resolve_neg rsub
+    segment_reduce softmin softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices triu_indices unique
+    unique_consecutive unravel_index vander var_mean view_as_complex view_as_real""".split()
 )
 # Functions of the files above that have one all the same.
 WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
