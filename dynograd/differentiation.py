@@ -80,7 +80,7 @@ def grad(
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
         raise ValueError("grad: grad requires non-empty inputs.")
-    create_graph = create_graph or _others(outputs, grad_outputs)
+    asked, create_graph = create_graph, create_graph or _others(outputs, grad_outputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     edges = [_target("grad", one) for one in chosen]
@@ -98,7 +98,7 @@ def grad(
                 )
             results.append(None)
         else:
-            results.append(g if isinstance(g, Tensor) else wrap(_own(g)))
+            results.append((g if asked else _without_history(g)) if isinstance(g, Tensor) else wrap(_own(g)))
     return tuple(results)
 
 
@@ -149,6 +149,18 @@ def _others(outputs: Any, seeds: Any) -> bool:
     return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
 
 
+def _without_history(g: Any) -> Any:
+    """A gradient that was recorded only so that a type that takes over ops could see it; one that moves keeps its tangent."""
+    inner = g
+    while _is_batch(inner):
+        inner = inner.inner
+    return g if hasattr(inner, "primal") else g.detach()
+
+
+def _is_batch(tensor: Any) -> bool:
+    return hasattr(type(tensor), "__dynograd_in_turn__")
+
+
 def _own(g: Any) -> Any:
     """A gradient that is a stretched view or a number, as an array of its own."""
     g = arrays.as_result(g)
@@ -187,6 +199,11 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
             continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")
+        if _is_batch(tensor):
+            raise GradientError(
+                f"{who}: this tensor has another value for each example of a running vmap (shape {tuple(tensor.shape)} per example). "
+                f"Use func.grad or func.vjp inside vmap, or call {who} on what vmap returned."
+            )
         if not tensor._requires_grad:
             raise GradientError(
                 f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "

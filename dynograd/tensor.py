@@ -330,7 +330,7 @@ class Tensor:
                 tensor._grad = given if tensor._grad is None else tensor._grad + given
             return g
 
-        node_hooks(self.node).before[id(keep)] = keep
+        node_hooks(self.node).last[id(keep)] = keep
 
     @property
     def retains_grad(self) -> bool:

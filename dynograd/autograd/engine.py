@@ -108,7 +108,7 @@ def _visit(
             continue
         hooks = node.hooks
         if hooks is not None:
-            for hook in list(hooks.before.values()):
+            for hook in [*hooks.before.values(), *hooks.last.values()]:
                 g = hook(g, create_graph)
         if wanted is not None:
             if node in kept:

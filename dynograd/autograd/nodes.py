@@ -20,12 +20,16 @@ _metadata: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDicti
 
 
 class Hooks:
-    """Functions run on a node: `before` on the gradient of its output, `after` on (gradients of its inputs, of its output)."""
+    """Functions run on a node: `before` on the gradient of its output, `after` on (gradients of its inputs, of its output).
 
-    __slots__ = ("after", "before")
+    `last` is run when all of `before` have been, on what they have made of the gradient: `retain_grad`.
+    """
+
+    __slots__ = ("after", "before", "last")
 
     def __init__(self) -> None:
         self.before: dict[int, Any] = {}
+        self.last: dict[int, Any] = {}
         self.after: dict[int, Any] = {}
 
 

@@ -160,3 +160,70 @@ def test_once_differentiable_refuses_a_second_order():
     Once.apply(x).sum().backward()
     with pytest.raises(GradientError, match="once_differentiable"):
         dg.autograd.grad(Once.apply(x).sum() ** 2, x, create_graph=True)
+
+
+def test_forward_mode_by_the_function_s_own_jvp():
+    class Cube(dg.autograd.Function):
+        calls = 0
+
+        @staticmethod
+        def forward(x, factor):
+            return factor * x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.factor = inputs[1]
+            ctx.save_for_backward(inputs[0])
+            ctx.save_for_forward(inputs[0])
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * ctx.factor * x**2, None
+
+        @staticmethod
+        def jvp(ctx, way, _):
+            Cube.calls += 1
+            assert _ is None
+            (x,) = ctx.saved_tensors
+            return way * 3 * ctx.factor * x**2
+
+    x = dg.tensor([2.0, 3.0])
+    value, moved = dg.func.jvp(lambda x: Cube.apply(x, 2.0), (x,), (dg.ones(2),))
+    assert value.tolist() == [16.0, 54.0] and moved.tolist() == [24.0, 54.0] and Cube.calls == 1
+
+    class Few(Cube):
+        @staticmethod
+        def jvp(ctx, *ways):
+            return ways
+
+    with pytest.raises(RuntimeError, match=r"Few.jvp: returned 2 tangents, expected 1"):
+        dg.func.jvp(lambda x: Few.apply(x, 2.0), (x,), (dg.ones(2),))
+
+
+def test_mark_dirty_gives_views_and_bases_the_new_history():
+    class Times(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(10)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 10
+
+    w = dg.ones(4, requires_grad=True)
+    base = w * 1
+    view = base[:2]
+    assert Times.apply(view) is view
+    base.sum().backward()
+    assert base.tolist() == [10.0, 10.0, 1.0, 1.0] and w.grad.tolist() == [10.0, 10.0, 1.0, 1.0]
+    w.grad = None
+    base = w * 1
+    view = base[:2]
+    Times.apply(base)
+    view.sum().backward()
+    assert w.grad.tolist() == [10.0, 10.0, 0.0, 0.0]
+    with pytest.raises(InplaceError, match="Times: a leaf Variable that requires grad"):
+        Times.apply(w)

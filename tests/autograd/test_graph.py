@@ -310,3 +310,22 @@ def test_grad_of_several_rows_at_once():
     assert found[0] is None and found[1].requires_grad
     with pytest.raises(GradientError, match="one Tensor per output"):
         dg.autograd.grad(x * x, x, is_grads_batched=True)
+
+
+def test_grad_inside_vmap():
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * x
+    found = dg.vmap(lambda v: dg.autograd.grad(y, x, v, retain_graph=True)[0])(dg.eye(3, dtype=dg.float64))
+    assert found.diagonal().tolist() == [2.0, 4.0, 6.0] and not found.requires_grad
+    with pytest.raises(GradientError, match=r"another value for each example.*func\.grad"):
+        dg.vmap(lambda scale: dg.autograd.grad((x * scale).sum(), x)[0])(dg.ones(2, dtype=dg.float64))
+
+
+def test_retained_gradients_are_those_after_all_hooks():
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda g: g * 2)
+    y.retain_grad()
+    y.register_hook(lambda g: g * 3)
+    y.backward()
+    assert y.grad.tolist() == [6.0] and x.grad.tolist() == [12.0]

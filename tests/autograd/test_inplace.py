@@ -230,3 +230,13 @@ def test_writes_through_as_strided_reach_the_right_elements(layout, reduce):
     if reduce == "weighted":
         expected = expected * (weights if layout == "rows" else weights.T)
     assert x.grad.tolist() == expected.tolist()
+
+
+def test_hooks_of_a_copy_are_not_those_of_its_source():
+    x = leaf(1.0, 2.0)
+    source, target = x * 2, dg.zeros(2)
+    target.copy_(source)
+    target.register_hook(lambda g: g * 100)
+    (alone,) = dg.autograd.grad(source.sum(), x, retain_graph=True)
+    assert alone.tolist() == [2.0, 2.0]
+    assert dg.autograd.grad(target.sum(), x)[0].tolist() == [200.0, 200.0]

@@ -4,7 +4,7 @@ The model keeps the values in flat memories that views index, and a tape of its 
 result to those of its operands, and which elements of which memory the real op keeps for backward. From that follow the values, the
 gradients, and whether backward must refuse because something it needs was overwritten.
 
-`DYNOGRAD_STATE_MACHINE=5000` runs so many programs (300 by default).
+`DYNOGRAD_STATE_MACHINE=5000` runs so many programs (200 by default).
 """
 
 from __future__ import annotations
@@ -517,17 +517,18 @@ class Programs(RuleBasedStateMachine):
     @invariant()
     def values_agree(self):
         for one in self.values:
-            numpy.testing.assert_allclose(one.tensor.detach().numpy(), one.numbers, rtol=1e-12, atol=1e-13)
+            found, expected = one.tensor.array, one.numbers
+            assert found.shape == expected.shape and (numpy.abs(found - expected) <= 1e-12).all()
             assert one.tensor.requires_grad == (one.record is not None)
 
 
-COUNT = int(os.environ.get("DYNOGRAD_STATE_MACHINE", "300"))
+COUNT = int(os.environ.get("DYNOGRAD_STATE_MACHINE", "200"))
 TestPrograms = Programs.TestCase
 TestPrograms.settings = settings(
     max_examples=COUNT,
     stateful_step_count=40,
     deadline=None,
-    derandomize=COUNT <= 300,
+    derandomize=COUNT <= 200,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
