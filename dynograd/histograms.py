@@ -12,6 +12,7 @@ from dynograd.creation import linspace, zeros
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.joins import stack
 from dynograd.ops.lookups import bincount, searchsorted
+from dynograd.ops.op import read_values
 from dynograd.out_forms import write_out
 from dynograd.tensor import Tensor
 
@@ -21,6 +22,7 @@ histogram_result = namedtuple("histogram", "hist bin_edges")  # type: ignore[nam
 histogramdd_result = namedtuple("histogramdd", "hist bin_edges")  # type: ignore[name-match]
 
 
+@read_values
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
     """How many elements lie in each of `bins` equal parts of [min, max], in the dtype of `input`.
 
@@ -52,6 +54,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     return counts if out is None else write_out("histc", out, counts)
 
 
+@read_values
 def histogram(
     input: Any,
     bins: Any,
@@ -86,6 +89,7 @@ def histogram(
     return found if out is None else write_out("histogram", out, found)
 
 
+@read_values
 def histogramdd(
     input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
 ) -> Any:

@@ -69,6 +69,14 @@ def test_edges_of_nothing_and_of_one_value():
     assert dynograd.histogramdd(tensor([[0.0, 1.0]]), 2).hist.shape == (2, 2)
 
 
+def test_of_batches():
+    x = tensor(data((3, 20)))
+    found = dynograd.vmap(lambda one: dynograd.histc(one, 4))(x)
+    assert found.tolist() == [dynograd.histc(one, 4).tolist() for one in x]
+    hist, edges = dynograd.vmap(lambda one: dynograd.histogram(one, 4))(x)
+    assert edges.shape == (3, 5) and hist[1].tolist() == dynograd.histogram(x[1], 4).hist.tolist()
+
+
 X = tensor([1.0, 2.0])
 REFUSED = [
     (lambda: dynograd.histc(X, 0), RuntimeError, "bins must be > 0, got 0"),
