@@ -33,6 +33,8 @@ def amin(input: Any, dim: Any, keepdim: bool) -> Any:
 
 def _compute(kind: Any) -> Any:
     if kind.kind in "iub":
+        if kind.name == "uint64":
+            return kind
         return _INT64 if kind.itemsize == 8 or kind.name == "uint32" else _INT32
     return computed(kind)
 

@@ -130,6 +130,8 @@ def reduction(
          "GIVEN": True, "ACC": tl.float64, "PLACE": tl.int64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
         {"x": "*i32", "given": "*i64", "values": "*i32", "places": "*i64", **_ROWS, "FIRST": -(1 << 31), "GREATEST": True,
          "GIVEN": False, "ACC": tl.int32, "PLACE": tl.int32, "INNER": False, "ROWS": 8, "BLOCK": 256, "num_warps": 4},
+        {"x": "*u64", "given": "*i64", "values": "*u64", "places": "*i64", **_ROWS, "FIRST": (1 << 64) - 1, "GREATEST": False,
+         "GIVEN": False, "ACC": tl.uint64, "PLACE": tl.int32, "INNER": False, "ROWS": 8, "BLOCK": 128, "num_warps": 4},
     ],
     divisible=_WIDE,
 )  # fmt: skip
