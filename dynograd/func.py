@@ -1,6 +1,6 @@
 """PyTorch's import path `torch.func`: functions that transform functions."""
 
-from dynograd.nn.functional_call import functional_call, stack_module_state
+from dynograd.nn.functional_call import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from dynograd.transforms import (
     grad,
     grad_and_value,
@@ -23,6 +23,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from dynograd.methods import public_functions
+from dynograd.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from dynograd.nn.module import Module
 from dynograd.tensor import Tensor
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(
@@ -120,7 +121,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
     Raises:
         RuntimeError: no modules, of different classes, or in different modes.
 
-    >>> models = [dynograd.nn.Linear(3, 2) for _ in range(4)]
+    >>> models = [dynograd.nn.Linear(3, 2) for _ in "abcd"]
     >>> parameters, buffers = dynograd.func.stack_module_state(models)
     >>> call = lambda p, x: dynograd.func.functional_call(models[0], p, x)
     >>> dynograd.vmap(call, in_dims=(0, None))(parameters, dynograd.ones(5, 3)).shape
@@ -154,3 +155,19 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
         whole = stack([one.detach() for one in parts], 0)
         made[name] = whole.requires_grad_(first.requires_grad)
     return made
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Makes every batch norm in `root` use the statistics of its batch alone, for `vmap` over models; changes and returns `root`.
+
+    Running statistics cannot be written inside `vmap`, where each example would leave others.
+
+    >>> model = dynograd.nn.Sequential(dynograd.nn.BatchNorm1d(3))
+    >>> dynograd.func.replace_all_batch_norm_modules_(model)[0].running_mean is None
+    True
+    """
+    for one in root.modules():
+        if isinstance(one, BatchNorm1d | BatchNorm2d | BatchNorm3d):
+            one.running_mean = one.running_var = one.num_batches_tracked = None
+            one.track_running_stats = False
+    return root

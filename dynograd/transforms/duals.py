@@ -268,11 +268,10 @@ def _by_own_jvp(function: Any, level: Any, pairs: list[tuple[Any, Any]], kwargs:
         if way is None and isinstance(one, Tensor) and one.array.dtype.kind in "fcV" and context.materialize:
             way = wrap(arrays.zeros_like(one.array))
         ways.append(way)
-    moved = function.jvp(context, *ways)
+    found = function.jvp(context, *ways)
+    moved = list(found) if isinstance(found, (tuple, list)) else [found]
     many = isinstance(out, (tuple, list))
-    outputs, moved = (
-        (list(out), list(moved) if isinstance(moved, (tuple, list)) else [moved]) if many else ([out], [moved])
-    )
+    outputs = list(out) if many else [out]
     if len(moved) != len(outputs):
         raise RuntimeError(
             f"{function.__name__}.jvp: returned {len(moved)} tangents, expected {len(outputs)}: one per output, None for those that do "
