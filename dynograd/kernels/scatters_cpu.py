@@ -256,6 +256,9 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
         source = contiguous(src, result.dtype)
         made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
         count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
+        if made.size == made.shape[1] and index.size >= max(_LARGE_INDEX, 16 * made.size) and include_self:
+            _reduce_in_blocks(made, places, given, reduce)
+            return result.astype(x.dtype, copy=False)
         if not include_self:
             first = np.full_like(given, 1) if reduce == "prod" else given
             write_along(made, places, first, count=count, work=work)
@@ -268,6 +271,27 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
         flat[places] = 1 if reduce == "prod" else values
     _UFUNCS[reduce].at(flat, places, values)
     return result.astype(x.dtype, copy=False)
+
+
+def _reduce_in_blocks(made, places, given, reduce):
+    """One vector's products, maxima or minima in four equal parts of the index, and of their results."""
+    from dynograd.kernels.scatters_numba import reduce_along
+
+    kind, size, quarter = made.dtype, made.shape[1], places.shape[1] // 4
+    if reduce == "prod":
+        least = kind.type(1)
+    elif kind.kind == "f":
+        least = kind.type(-np.inf if reduce == "amax" else np.inf)
+    else:
+        least = np.iinfo(kind).min if reduce == "amax" else np.iinfo(kind).max
+    parts = np.full((4, size, 1), least, kind)
+    cut = 4 * quarter
+    four = [array[0, :cut].reshape(4, quarter, 1) for array in (places, given)]
+    reduce_along(parts, *four, _NUMBERS[reduce], count=4, work=2 * cut)
+    if cut < places.shape[1]:
+        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], count=1, work=1)
+    for part in parts:
+        _UFUNCS[reduce](made[0], part, made[0])
 
 
 def ties(x, y):
