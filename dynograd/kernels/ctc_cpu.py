@@ -6,7 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["ctc_backward", "ctc_forward", "padded_targets"]
+__all__ = ["ctc_backward", "ctc_forward", "places_in_rows"]
 
 _WORK = 32  # a state of a step costs as much as so many additions
 
@@ -47,11 +47,10 @@ def ctc_backward(g, log_probs, targets, input_lengths, target_lengths, alphas, s
     return result.reshape(log_probs.shape)
 
 
-def padded_targets(targets, lengths):
-    """(N, S): the labels that lie behind one another, a row for each length, 0 beyond."""
-    made = np.zeros((len(lengths), max(lengths)), np.int64)
-    made[np.arange(made.shape[1]) < np.array(lengths)[:, None]] = targets
-    return made
+def places_in_rows(targets, lengths):
+    """(N, S): where the labels of each row stand in `targets`, which lie behind one another; any place beyond a row's length."""
+    starts = np.cumsum(lengths) - lengths
+    return np.minimum(starts[:, None] + np.arange(max(lengths)), max(len(targets) - 1, 0))
 
 
 def _rows(log_probs):

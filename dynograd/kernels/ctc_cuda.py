@@ -9,9 +9,9 @@ from dynograd.arrays.cuda_arrays import CudaArray, from_numpy, operations
 from dynograd.kernels import ctc_simt as kernels
 from dynograd.kernels.copies_cuda import contiguous
 
-__all__ = ["ctc_backward", "ctc_forward", "padded_targets"]
+__all__ = ["ctc_backward", "ctc_forward", "places_in_rows"]
 
-_FLOAT64, _INT32, _INT64 = numpy.dtype(numpy.float64), numpy.dtype(numpy.int32), numpy.dtype(numpy.int64)
+_FLOAT64, _INT32 = numpy.dtype(numpy.float64), numpy.dtype(numpy.int32)
 _ROW_BYTES = 1024  # two numbers for each warp and more
 
 
@@ -71,17 +71,11 @@ def ctc_backward(
     return result.transpose((1, 0, 2)) if by_batch else result
 
 
-def padded_targets(targets: CudaArray, lengths: list[int]) -> CudaArray:
-    """(N, S): the labels that lie behind one another, a row for each length, 0 beyond."""
-    from dynograd.kernels.scatters_cuda import take
+def places_in_rows(targets: CudaArray, lengths: list[int]) -> CudaArray:
+    """(N, S): where the labels of each row stand in `targets`, which lie behind one another; any place beyond a row's length."""
+    from dynograd.kernels import ctc_cpu
 
-    most, starts = max(lengths), numpy.cumsum(lengths) - lengths
-    if not most:
-        return cuda_arrays.empty((len(lengths), 0), _INT64, targets.device_index)
-    places = numpy.minimum(starts[:, None] + numpy.arange(most), targets.shape[0] - 1)
-    inside = numpy.arange(most) < numpy.array(lengths)[:, None]
-    found = take(targets, from_numpy(places, targets.device_index), 0, "", False)
-    return found * from_numpy(inside.astype(_INT64), targets.device_index)
+    return from_numpy(ctc_cpu.places_in_rows(range(targets.shape[0]), lengths), targets.device_index)
 
 
 def _rows(log_probs: CudaArray) -> tuple[CudaArray, int, int]:

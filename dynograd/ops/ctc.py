@@ -15,7 +15,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import choose
 from dynograd.ops.exponentials import exp, logaddexp
-from dynograd.ops.indexing import get_basic
+from dynograd.ops.indexing import get_advanced, get_basic
 from dynograd.ops.losses import reduced, reduction_of
 from dynograd.ops.op import composed, op, read_values
 from dynograd.ops.paddings import pad_constant
@@ -239,4 +239,4 @@ def _of_flat(targets: Any, lengths: Any) -> Any:
             f"ctc_loss: Expected targets in one dim to have size {sum(given)}, the sum of target_lengths {given}, but got size "
             f"{array.shape[0]}. Pass targets as (N, S) where they are padded."
         )
-    return kernel("ctc", "padded_targets", array)(array, given)
+    return get_advanced(targets, [kernel("ctc", "places_in_rows", array)(array, given)], (0,))

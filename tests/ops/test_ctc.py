@@ -212,6 +212,15 @@ def test_vmap_makes_one_batch_of_all_examples():
         assert (slopes[n] - grad_of(loss)(*given)).abs().max() < 1e-12
 
 
+def test_vmap_of_targets_behind_one_another():
+    x, flat = drawn(6, (2, T, N, C)).detach(), dynograd.tensor([[1, 2, 2, 1], [2, 1, 1, 1]])
+
+    def loss(x, flat):
+        return F.ctc_loss(x, flat, (5, 4, 3), (1, 2, 1))
+
+    assert vmap(loss)(x, flat).tolist() == pytest.approx([loss(x[0], flat[0]).item(), loss(x[1], flat[1]).item()])
+
+
 def test_forward_mode_agrees_with_the_gradient():
     x, direction = drawn(5, (T, N, C)).detach(), dynograd.randn(T, N, C, dtype=dynograd.float64)
 
