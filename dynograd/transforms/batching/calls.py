@@ -195,7 +195,16 @@ def in_turn(function: Any, args: tuple, kwargs: dict) -> Any:
         function(*[one(value, number) for value in args], **{key: one(value, number) for key, value in kwargs.items()})
         for number in range(level.size)
     ]
-    return make_batched(level, run("stack", results, 0))
+    return _put_together(level, results)
+
+
+def _put_together(level: Any, results: list[Any]) -> Any:
+    """The results of the examples as one, tuples part by part."""
+    first = results[0]
+    if not isinstance(first, tuple):
+        return make_batched(level, run("stack", results, 0))
+    parts = [_put_together(level, list(part)) for part in zip(*results, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
 def _stacked(call: Call, parts: list[Any]) -> Any:
