@@ -117,6 +117,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     if eps is None:
         kind = dtypes.of_array(getattr(input, "array", input))
         eps = dtypes.finfo(dtypes.float32 if kind.itemsize == 2 else kind).eps
+    if getattr(input, "array", input).dtype.kind == "c":  # by the mean of squares, not of squared sizes, as in PyTorch
+        return root_normalized_decomposition(input, weight, rank, eps)
     return root_normalized(input, weight, rank, eps)
 
 

@@ -227,3 +227,12 @@ def test_half_inputs_with_float32_parameters(dtype):
     assert y.dtype is dtype
     assert x.grad.dtype is dtype
     assert weight.grad.dtype is dynograd.float32
+
+
+def test_rms_norm_of_complex_numbers():
+    x = numpy.array([[1 + 2j, 3 - 1j]])
+    parts = dynograd.tensor(numpy.stack([x.real, x.imag])).requires_grad_()
+    numpy.testing.assert_allclose(F.rms_norm(dynograd.tensor(x), (2,), eps=0.5).numpy(), np_rms_norm(x, (2,), eps=0.5))
+    assert dynograd.autograd.gradcheck(
+        lambda one: dynograd.view_as_real(F.rms_norm(dynograd.complex(*one), (2,), eps=0.5)), [parts]
+    )

@@ -140,6 +140,10 @@ def converted(value: Any, met: dict[int, Any]) -> Any:
         return _in_dynograd(str(value).removeprefix("torch."))
     if isinstance(value, torch.device):
         return str(value)
+    if isinstance(value, torch.nn.Module):
+        made = _in_dynograd(f"nn.{type(value).__name__}")()
+        vars(made).update({name: one for name, one in vars(value).items() if isinstance(one, (int, float))})
+        return made
     if callable(value) and (
         id(value) in _names_of_torch() or getattr(value, "__module__", "").startswith("torch.testing")
     ):
