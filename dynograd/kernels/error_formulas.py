@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynograd.kernels.bessel_formulas import polynomial
 
-__all__ = ["erfcx", "ndtri"]
+__all__ = ["erfcx", "log_ndtr", "ndtri"]
 
 _ERFCX = (
     -1.374652989001164e-10, -2.659599690242689e-10, 1.7903326159489847e-09, 3.1695881915648173e-09,
@@ -43,9 +43,20 @@ _NDTRI_FAR_TAIL = (
 
 # Of 0 and above: (1 + 2x) erfcx(x) in (x - 4) / (x + 4). Below: 2 exp(x^2) - erfcx(-x), the square in two parts, the first exact.
 _SIZE, _PART = "abs(input)", "(trunc(abs(input) * 16) * 0.0625)"
-_RIGHT = f"{polynomial(f'1 - 8 / ({_SIZE} + 4)', _ERFCX)} / (1 + 2 * {_SIZE})"
+
+
+def _right(size: str) -> str:
+    """erfcx of a number that is not negative."""
+    return f"{polynomial(f'1 - 8 / ({size} + 4)', _ERFCX)} / (1 + 2 * {size})"
+
+
+_RIGHT = _right(_SIZE)
 _SQUARE = f"exp({_PART} * {_PART}) * exp(({_SIZE} - {_PART}) * ({_SIZE} + {_PART}))"
 erfcx = f"input < 0 ? ({_SIZE} > 30 ? inf : 2 * {_SQUARE} - {_RIGHT}) : {_RIGHT}"
+
+# ndtr(x) is exp(-x^2 / 2) erfcx(|x| / sqrt(2)) / 2 below 0, and 1 minus that above.
+_HALF = f"0.5 * {_right('(abs(input) * 0.7071067811865476)')}"
+log_ndtr = f"input < 0 ? log({_HALF}) - 0.5 * input * input : log1p(-exp(-0.5 * input * input) * {_HALF})"
 
 # Within 0.4 of a half in the square of the distance, else in 1 / r with r = sqrt(-2 log(p)).
 _OFF = "(input - 0.5)"

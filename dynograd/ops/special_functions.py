@@ -100,10 +100,7 @@ def ndtri(input: Array) -> Array:
 
 @elementwise(
     name="special_log_ndtr",
-    formula=(
-        "input < -1 ? log(0.5 * special_erfcx(input * -0.7071067811865476)) - 0.5 * input * input"
-        " : log1p(-0.5 * erfc(input * 0.7071067811865476))"
-    ),
+    formula="error_log_ndtr(input)",
     derivative="g * 0.7978845608028654 / special_erfcx(input * -0.7071067811865476)",
     promote="float",
 )

@@ -23,7 +23,7 @@ ROWS = [
     smooth("special.ndtr", special.ndtr, (-3, 3), covers=["special_ndtr"], tolerance=5),
     smooth("special.ndtri", special.ndtri, (0.15, 0.85), covers=["special_ndtri"], tolerance=5),
     smooth("special.ndtri", special.ndtri, (0.01, 0.09), gradient_tolerance=(1e-3, 1e-3), tolerance=5, id="tail"),
-    smooth("special.log_ndtr", special.log_ndtr, (-9, 3), covers=["special_log_ndtr"], avoid=[-1.0], tolerance=5),
+    smooth("special.log_ndtr", special.log_ndtr, (-9, 3), covers=["special_log_ndtr"], tolerance=5),
     smooth("special.entr", special.entr, (0.1, 4), covers=["special_entr"]),
     Row(
         "special.xlog1py",
