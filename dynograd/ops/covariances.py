@@ -10,7 +10,7 @@ from dynograd.ops.arithmetic import conj
 from dynograd.ops.choices import clamp
 from dynograd.ops.complexes import complex, real
 from dynograd.ops.matmuls import matmul
-from dynograd.ops.op import composed, read_values
+from dynograd.ops.op import composed
 from dynograd.ops.reductions import floating, mean, sum
 from dynograd.ops.strides import diagonal
 from dynograd.ops.transposes import t
@@ -20,7 +20,6 @@ __all__ = ["corrcoef", "cov"]
 
 
 @composed(method=True)
-@read_values
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance matrix of variables (rows) over observations (columns); of one variable its variance.
 
@@ -78,7 +77,8 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
             raise DtypeError(
                 f"cov: expected {name} to have {'an integral' if whole else 'a floating point'} dtype, got {kind}."
             )
-        if count and bool((one < 0).any()):
+        in_a_batch = hasattr(type(one), "__dynograd_in_turn__")  # of vmap: another value for each example
+        if count and not in_a_batch and bool((one < 0).any()):
             raise ShapeError(f"cov: {name} cannot be negative, the least is {one.min().item()}.")
     if fweights is None or aweights is None:
         return fweights if aweights is None else aweights
@@ -86,7 +86,6 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
 
 
 @composed(method=True)
-@read_values
 def corrcoef(input: Any) -> Any:
     """Pearson's correlation coefficients of variables (rows) over observations (columns), between -1 and 1.
 

