@@ -65,7 +65,9 @@ def public_names():
     return {
         name: value
         for name, value in vars(dynograd).items()
-        if not name.startswith("_") and (not hasattr(builtins, name) or isinstance(value, types.FunctionType))
+        if not name.startswith("_")
+        and name != "range"  # Python's, which examples count with
+        and (not hasattr(builtins, name) or isinstance(value, types.FunctionType))
     }
 
 
@@ -80,6 +82,8 @@ def docstrings(module):
     if module.__doc__:
         yield module.__name__, module.__doc__, 1
     for name, value in list(vars(module).items()):
+        if hasattr(value, "op") and module.__name__ == "dynograd":
+            continue  # the form of an op with out=; its examples are those of the op
         if getattr(value, "__module__", None) == module.__name__:
             yield from docstrings_of(f"{module.__name__}.{name}", value)
 
