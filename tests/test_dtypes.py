@@ -98,6 +98,7 @@ def test_unsigned_integers_wrap_and_keep_their_dtype(kind):
     for found, expected in rows:
         assert found.dtype is kind and found.tolist() == expected
     assert (x / 2).dtype is dg.float32 and (x < top).tolist() == [True, True, False]
+    assert x.type() == f"dynograd.{'Byte' if kind is dg.uint8 else kind.name.replace('uint', 'UInt')}Tensor"
     assert x[dg.tensor([2, 0])].tolist() == [top, 0] and x.argmax().item() == 2 and x.float().tolist()[:2] == [0, 1]
 
 

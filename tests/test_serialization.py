@@ -33,6 +33,7 @@ def same(one, two):
 
 
 DTYPES = [dg.float32, dg.float64, dg.float16, dg.bfloat16, dg.int64, dg.int32, dg.int16, dg.int8, dg.uint8, dg.bool]
+DTYPES += [dg.uint16, dg.uint32, dg.uint64]
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, dg.complex64, dg.complex128], ids=str)
