@@ -44,6 +44,12 @@ DTYPES = {
     "mse": (lambda x, h: F.mse_loss(h, h), F32),
     "l1": (lambda x, h: F.l1_loss(h, h), F32),
     "bce with logits": (lambda x, h: F.binary_cross_entropy_with_logits(h, h.sigmoid()), F32),
+    "ctc": (lambda x, h: F.ctc_loss(h[:, None], dynograd.tensor([[1]]), (3,), (1,)), F32),
+    "linear cross entropy": (lambda x, h: F.linear_cross_entropy(h, x, targets), F32),
+    "linear cross entropy in chunks": (
+        lambda x, h: F.linear_cross_entropy(h, x, targets, options=nn.LinearCrossEntropyOptions(batch_chunk_size=2)),
+        F32,
+    ),
     "prod": (lambda x, h: h.prod(), F32),
     "cat": (lambda x, h: dynograd.cat([h, x]), F32),
     "cat of half": (lambda x, h: dynograd.cat([h, h]), BF16),

@@ -11,7 +11,8 @@ __all__ = ["BANNED", "POLICIES"]
 
 _PRODUCTS = (
     "matmul linear convolution scaled_dot_product_attention addmm addmv addr addbmm baddbmm lstm_layer gru_layer rnn_layer "
-    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell conv_transpose1d conv_transpose2d conv_transpose3d"
+    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell conv_transpose1d conv_transpose2d conv_transpose3d "
+    "linear_cross_entropy_in_chunks"
 )
 _LOSSES = (
     "cosine_embedding_loss cross_entropy cross_entropy_of_distributions hinge_embedding_loss kl_div l1_loss margin_ranking_loss "
@@ -32,7 +33,8 @@ POLICIES: dict[str, dict[str, str]] = {
     | {"batch_norm": "around", "rms_norm": "around"},
     "cpu": dict.fromkeys(_PRODUCTS.split(), "lower")
     | dict.fromkeys(
-        [*_LOSSES.split(), "binary_cross_entropy", "prod", "cdist", "quantile", "nanquantile", "trace"], "wide"
+        [*_LOSSES.split(), "binary_cross_entropy", "ctc_loss", "prod", "cdist", "quantile", "nanquantile", "trace"],
+        "wide",
     )
     | dict.fromkeys(["cat", "stack"], "widest")
     | dict.fromkeys(["batch_norm", "rms_norm", "layer_norm", "add_layer_norm", "group_norm"], "around"),

@@ -53,7 +53,7 @@ class LinearCrossEntropyOptions:
             raise ValueError(f"LinearCrossEntropyOptions: batch_chunk_size must be positive int or None, got {size!r}.")
 
 
-@op(name="linear_cross_entropy", extras="input_slope weight_slope bias_slope")
+@op(name="linear_cross_entropy_in_chunks", extras="input_slope weight_slope bias_slope")
 def chunked_entropy(
     input: Array,
     linear_weight: Array,
@@ -151,7 +151,7 @@ def _sum_of(total: Any, part: Any) -> Any:
     return part if total is None else total + part
 
 
-@composed(covers="linear_cross_entropy")
+@composed()
 def linear_cross_entropy(
     input: Any,
     linear_weight: Any,
@@ -242,7 +242,10 @@ def linear_cross_entropy(
     )  # fmt: skip
     if reduction == "mean":
         loss = loss / _counted(labels, weight, ignored)
-    return narrowed(loss, input)
+    widest = max(
+        (input, linear_weight), key=lambda one: getattr(one, "array", one).dtype.itemsize
+    )  # they differ in autocast
+    return narrowed(loss, widest)
 
 
 def _counted(labels: Any, weight: Any, ignored: int) -> Any:

@@ -58,7 +58,15 @@ def row(id, target=LABELS, shape=(N, D), wide=(C, D), bias=False, weight=None, c
         return [rng.normal(size=shape), rng.normal(size=wide), own, biases, weight]
 
     grads = [True, True, *[False] * callable(target), *[True] * bias, *[False] * (weight is not None)]
-    return Row("linear_cross_entropy", reference, args=args, function=function, id=id, grad=grads)
+    return Row(
+        "linear_cross_entropy",
+        reference,
+        args=args,
+        function=function,
+        id=id,
+        grad=grads,
+        covers=["linear_cross_entropy_in_chunks"] if chunk else [],
+    )
 
 
 x, w, labels = dynograd.ones(N, D), dynograd.ones(C, D), dynograd.tensor(LABELS)
