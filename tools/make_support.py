@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from dynograd import ops  # noqa: E402
 from dynograd.kernels.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
+from dynograd.kernels.through_host_cuda import FUNCTIONS  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
@@ -124,7 +125,7 @@ def vmap(entry: Op) -> str:
 
 def on_gpu(entry: Op) -> str:
     if entry.kind == "elementwise":
-        return "kernel"
+        return "host" if entry.name in FUNCTIONS else "kernel"
     if entry.kind == "composed":
         return "parts"
     families = set(re.findall(r'kernel\(\s*"(\w+)"', inspect.getsource(entry.forward)))

@@ -16,7 +16,7 @@ from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
 from dynograd.errors import DtypeError
 from dynograd.kernels import complexes_cuda, formulas
 from dynograd.kernels.loops_cuda import CudaLoop, compute_type
-from dynograd.kernels.through_host_cuda import through_host
+from dynograd.kernels.through_host_cuda import FUNCTIONS, through_host
 from dynograd.shapes import broadcast_shapes
 
 __all__ = ["Entry", "compute", "into"]
@@ -97,7 +97,7 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
     kind, inner = _kinds(name, promote, operands)
     if kind.kind == "c":
         return _complex(name, kind, operands, statics)
-    if loop.functions & _HOST_ONLY:
+    if loop.functions & FUNCTIONS:
         return _by_host(name, [_in(one, inner) for one in operands], statics).astype(kind, copy=False)
     if kind is _BOOL and name == "bitwise_not":
         return compute("logical_not", arguments)
@@ -133,8 +133,6 @@ def _by_host(name: str, operands: list[Any], statics: tuple[Any, ...]) -> Any:
 
 
 _on_host: dict[str, Any] = {}
-# Functions whose loops end where values tell: written for the CPU alone.
-_HOST_ONLY = frozenset({"igamma", "igammac"})
 
 
 def _parts(operand: Any, kind: Any) -> tuple[Any, Any]:
@@ -157,7 +155,7 @@ def into(name: str, operands: list[Any], statics: tuple[Any, ...], target: Any =
         if one is not target and may_overlap(one, target):
             return False
     loop = entry_of(name).loop
-    if loop.functions & _HOST_ONLY:
+    if loop.functions & FUNCTIONS:
         return False
     loop(_ready(name, operands), statics, [target.dtype], compute_type(target.dtype), [target])
     return True
@@ -196,7 +194,7 @@ def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
     table = kernels.op_formulas[0]
     for name in table.names():
         for told, title in ((table.forward(name), name), (table.backward(name), f"{name}_backward")):
-            if told is None or formulas.functions_in(*told[2]) & {"conj", *_HOST_ONLY}:
+            if told is None or formulas.functions_in(*told[2]) & {"conj", *FUNCTIONS}:
                 continue
             operands, statics, trees, truths, promote = told
             loop = CudaLoop(title, operands, statics, trees, truths)

@@ -15,7 +15,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 
-__all__ = ["FAMILIES", "NoComplexKernelError", "through_host"]
+__all__ = ["FAMILIES", "FUNCTIONS", "NoComplexKernelError", "through_host"]
 
 
 class NoComplexKernelError(TypeError):
@@ -23,6 +23,8 @@ class NoComplexKernelError(TypeError):
 
 
 FAMILIES = frozenset({"family_draws", "ffts", "linear_algebra", "symmetric_factors"})
+# Elementwise functions whose loops end where values tell.
+FUNCTIONS = frozenset({"igamma", "igammac"})
 
 
 def through_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
