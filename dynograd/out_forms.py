@@ -103,20 +103,15 @@ def _made(function: Any, entry: Op) -> Any:
         source = _source(name, entry.signature, _refused_numbers(entry))
         filename = f"<dynograd out form of {name}>"
         written: dict[str, Any] = {}
+        space.update({f"_default_{one.name}": one.default for one in entry.signature.parameters.values()})
+        space.update(_function=function, _into=_into_of(function, entry))
+        space.update(_NUMBERS=_NUMBERS, _number_error=_number_error)
         exec(compile(source, filename, "exec"), space, written)
         public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
         public.__code__ = written[name].__code__
         return public
 
-    space = {
-        "__name__": "dynograd",
-        "_function": function,
-        "_into": _into_of(function, entry),
-        "write_code": write_code,
-        "_NUMBERS": _NUMBERS,
-        "_number_error": _number_error,
-        **{f"_default_{one.name}": one.default for one in entry.signature.parameters.values()},
-    }
+    space: dict[str, Any] = {"__name__": "dynograd", "write_code": write_code}
     public = types.FunctionType(_stub.__code__, space, name)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
     given = list(entry.signature.parameters.values())
