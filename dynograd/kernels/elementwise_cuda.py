@@ -129,7 +129,8 @@ def _by_host(name: str, operands: list[Any], statics: tuple[Any, ...]) -> Any:
     call = _on_host.get(name)
     if call is None:
         call = _on_host[name] = through_host(name, kernels.kernel("elementwise", name, 0))
-    return call(*ready, *statics, device=arrays[0].device)
+    place = next(one.device for one in operands if type(one) is CudaArray)
+    return call(*operands, *statics, device=place)
 
 
 _on_host: dict[str, Any] = {}
