@@ -242,10 +242,8 @@ def linear_cross_entropy(
     )  # fmt: skip
     if reduction == "mean":
         loss = loss / _counted(labels, weight, ignored)
-    widest = max(
-        (input, linear_weight), key=lambda one: getattr(one, "array", one).dtype.itemsize
-    )  # they differ in autocast
-    return narrowed(loss, widest)
+    sizes = [getattr(one, "array", one).dtype.itemsize for one in (input, linear_weight)]  # they differ in autocast
+    return narrowed(loss, linear_weight if sizes[1] > sizes[0] else input)
 
 
 def _counted(labels: Any, weight: Any, ignored: int) -> Any:
