@@ -6,6 +6,8 @@ tensor([1.0000, 0.5000])
 """
 
 from dynograd.errors import LinAlgError
+from dynograd.ops.determinants import linalg_det as det
+from dynograd.ops.determinants import linalg_slogdet as slogdet
 from dynograd.ops.factorizations import linalg_eig as eig
 from dynograd.ops.factorizations import linalg_eigh as eigh
 from dynograd.ops.factorizations import linalg_eigvals as eigvals
@@ -18,17 +20,15 @@ from dynograd.ops.least_squares import linalg_matrix_rank as matrix_rank
 from dynograd.ops.least_squares import linalg_pinv as pinv
 from dynograd.ops.linear_systems import linalg_cholesky as cholesky
 from dynograd.ops.linear_systems import linalg_cholesky_ex as cholesky_ex
-from dynograd.ops.linear_systems import linalg_det as det
 from dynograd.ops.linear_systems import linalg_inv as inv
 from dynograd.ops.linear_systems import linalg_inv_ex as inv_ex
-from dynograd.ops.linear_systems import linalg_lu as lu
-from dynograd.ops.linear_systems import linalg_lu_factor as lu_factor
-from dynograd.ops.linear_systems import linalg_lu_factor_ex as lu_factor_ex
-from dynograd.ops.linear_systems import linalg_lu_solve as lu_solve
-from dynograd.ops.linear_systems import linalg_slogdet as slogdet
 from dynograd.ops.linear_systems import linalg_solve as solve
 from dynograd.ops.linear_systems import linalg_solve_ex as solve_ex
 from dynograd.ops.linear_systems import linalg_solve_triangular as solve_triangular
+from dynograd.ops.lu_factors import linalg_lu as lu
+from dynograd.ops.lu_factors import linalg_lu_factor as lu_factor
+from dynograd.ops.lu_factors import linalg_lu_factor_ex as lu_factor_ex
+from dynograd.ops.lu_factors import linalg_lu_solve as lu_solve
 from dynograd.ops.matrix_functions import linalg_cross as cross
 from dynograd.ops.matrix_functions import linalg_diagonal as diagonal
 from dynograd.ops.matrix_functions import linalg_householder_product as householder_product

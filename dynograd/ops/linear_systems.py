@@ -1,4 +1,4 @@
-"""Inverses and solutions of linear systems, LU and Cholesky factorizations, determinants: `dynograd.linalg` and older names.
+"""Inverses and solutions of linear systems, Cholesky factorizations: `dynograd.linalg` and older names.
 
 Functions of `dynograd.linalg` stand here with `linalg_` in front. All take batches of matrices in the last two dims.
 """
@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import stretch
-from dynograd.ops.choices import where
-from dynograd.ops.complexes import imag, is_complex_array
-from dynograd.ops.indexing import get_basic
-from dynograd.ops.joins import cat
 from dynograd.ops.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.matrix_products import identity_like
@@ -26,7 +21,7 @@ from dynograd.ops.triangles import tril, triu
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import broadcast_shapes
 
-__all__ = ["adjoint_of", "check_matrices", "exchanged"]
+__all__ = ["adjoint_of", "check_matrices", "check_one_dtype", "exchanged", "with_state"]
 
 
 def check_matrices(who: str, input: Any, square: bool = False, name: str = "A") -> tuple[int, ...]:
@@ -64,7 +59,7 @@ def exchanged(input: Any) -> Any:
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def _checked(check: bool, who: str, made: tuple, text: str) -> tuple:
+def with_state(check: bool, who: str, made: tuple, text: str) -> tuple:
     """`made`, whose last array is info; LinAlgError for the first matrix whose info is not 0. `text` may name the number."""
     if check:
         info = made[-1]
@@ -82,7 +77,7 @@ def _checked(check: bool, who: str, made: tuple, text: str) -> tuple:
 @op(name="linalg_inv_ex", outputs="inverse info", saves="output")
 def inverses(A: Array, check: bool) -> Any:
     """(inverses, 0 or where a zero stands on the diagonal of U), which raises if `check`."""
-    return _checked(
+    return with_state(
         check,
         "linalg.inv",
         kernel("linear_algebra", "inverse", A)(A),
@@ -131,7 +126,7 @@ def inverse(input: Any) -> Any:
 def solutions(A: Array, B: Array, check: bool) -> Any:
     """(X with A @ X = B, info as of the inverse), for matrices of one batch."""
     made = kernel("linear_algebra", "solve", A)(A, B)
-    return _checked(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
+    return with_state(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
 
 
 @solutions.backward
@@ -260,7 +255,7 @@ def triangular_solve(
 @op(name="linalg_cholesky_ex", outputs="L info", saves="output")
 def lower_roots(A: Array, check: bool) -> Any:
     """(L with L @ L^H = A, 0 or the order of the first leading minor that is not positive definite)."""
-    return _checked(
+    return with_state(
         check,
         "linalg.cholesky",
         kernel("linear_algebra", "cholesky", A)(A),
@@ -334,260 +329,3 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """
     check_matrices("cholesky_inverse", input, True)
     return cholesky_solve(identity_like(input), input, upper)
-
-
-# --- LU ------------------------------------------------------------------------------------------------------------------
-
-
-@op(name="linalg_lu_factor_ex", outputs="LU pivots info", saves="output")
-def lu_factors(A: Array, check: bool) -> Any:
-    """(L below and U on and above the diagonal, pivots, 0 or where a zero stands on the diagonal of U)."""
-    return _checked(
-        check,
-        "linalg.lu_factor",
-        kernel("linear_algebra", "lu", A)(A),
-        "U[{number},{number}] is zero and using it on lu_solve would divide by zero.",
-    )
-
-
-@lu_factors.backward
-def lu_factors_backward(g: Any, saved: Any, check: Any) -> Any:
-    packed, pivots, _ = saved.output
-    rows, columns = packed.shape[-2:]
-    count = min(rows, columns)
-    grad = g[0]
-    square, g_square = _block(packed, 0, count, 0, count), _block(grad, 0, count, 0, count)
-    one = identity_like(square)
-    lower, upper = tril(square, -1) + one, triu(square)
-    left, right = matmul(adjoint_of(lower), tril(g_square, -1)), matmul(triu(g_square), adjoint_of(upper))
-    beside = below = None
-    if columns > rows:
-        beside = _block(grad, 0, rows, rows, columns)
-        left = left - matmul(beside, adjoint_of(_block(packed, 0, rows, rows, columns)))
-    if rows > columns:
-        below = _block(grad, columns, rows, 0, columns)
-        right = right - matmul(adjoint_of(_block(packed, columns, rows, 0, columns)), below)
-    inner = triangular_solutions(adjoint_of(lower), tril(left, -1) + triu(right), True, True)
-    found = adjoint_of(triangular_solutions(upper, adjoint_of(inner), True, False))
-    if beside is not None:
-        found = cat([found, triangular_solutions(adjoint_of(lower), beside, True, True)], -1)
-    if below is not None:
-        found = cat([found, adjoint_of(triangular_solutions(upper, adjoint_of(below), True, False))], -2)
-    return (matmul(permutation_of(pivots, rows, packed.dtype), found),)
-
-
-def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Any:
-    return get_basic(input, (Ellipsis, slice(top, bottom), slice(left, right)))
-
-
-@op(name="lu_permutation", differentiable=False)
-def permutation_of(pivots: Array, rows: int, dtype: Any) -> Array:
-    """The matrices P of the row exchanges `pivots`, so that A = P @ L @ U."""
-    return kernel("linear_algebra", "permutation", pivots)(pivots, rows, getattr(dtype, "numpy", dtype))
-
-
-@composed(covers="linalg_lu_factor_ex")
-def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0."""
-    check_matrices("linalg.lu_factor", A)
-    if not pivot:
-        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU. Leave pivot=True.")
-    return lu_factors(A, bool(check_errors))
-
-
-lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[name-match]
-
-
-@composed()
-def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
-    """(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.
-
-    >>> dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]])).LU
-    tensor([[2.0000, 2.0000],
-            [0.5000, 1.0000]])
-    """
-    return lu_factor_result(*linalg_lu_factor_ex(A, pivot=pivot)[:2])
-
-
-lu_result = namedtuple("linalg_lu", "P L U")  # type: ignore[name-match]
-lu_unpack_result = namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
-
-
-@composed()
-def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
-    """(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
-
-    >>> dynograd.linalg.lu(tensor([[1.0, 2.0], [2.0, 2.0]])).U
-    tensor([[2., 2.],
-            [0., 1.]])
-    """
-    return lu_result(*lu_unpack(*linalg_lu_factor(A, pivot=pivot)))
-
-
-@composed()
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """(P, L, U) of what `linalg.lu_factor` gave; empty tensors for what is not wanted.
-
-    >>> dynograd.lu_unpack(*dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]]))).L
-    tensor([[1.0000, 0.0000],
-            [0.5000, 1.0000]])
-    """
-    rows, columns = check_matrices("lu_unpack", LU_data, name="LU_data")[-2:]
-    count = min(rows, columns)
-    nothing = get_basic(reshaped(LU_data.detach(), (-1,)), (slice(0, 0),))
-    left = right = turned = nothing
-    if unpack_data:
-        left = tril(_block(LU_data, 0, rows, 0, count), -1)
-        left = left + _wide_identity(left)
-        right = triu(_block(LU_data, 0, count, 0, columns))
-    if unpack_pivots:
-        turned = permutation_of(LU_pivots, rows, LU_data.dtype)
-    return lu_unpack_result(turned, left, right)
-
-
-def _wide_identity(input: Any) -> Any:
-    """Ones on the main diagonal, for matrices of any shape, as a constant."""
-    raw = getattr(input, "array", input)
-    return tril(triu(arrays.ones_like(raw)))
-
-
-@composed()
-def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`).
-
-    >>> dynograd.linalg.lu_solve(*dynograd.linalg.lu_factor(tensor([[2.0]])), tensor([[4.0]]))
-    tensor([[2.]])
-    """
-    shape = check_matrices("linalg.lu_solve", LU, True, "LU")
-    other = check_matrices("linalg.lu_solve", B, name="B")
-    check_one_dtype("linalg.lu_solve", LU, B)
-    if other[-2 if left else -1] != shape[-1]:
-        raise ShapeError(
-            f"linalg.lu_solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({shape[-2]}x{shape[-1]} and {other[-2]}x{other[-1]}): shapes {shape} and {other}."
-        )
-    if not left:
-        return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
-    turned = permutation_of(pivots, shape[-1], LU.dtype)
-    if adjoint:
-        half = linalg_solve_triangular(adjoint_of(LU), B, upper=False)
-        return matmul(turned, linalg_solve_triangular(adjoint_of(LU), half, upper=True, unitriangular=True))
-    half = linalg_solve_triangular(LU, matmul(exchanged(turned), B), upper=False, unitriangular=True)
-    return linalg_solve_triangular(LU, half, upper=True)
-
-
-@composed(method=True)
-def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
-    """The older form of `linalg.lu_solve`, with its arguments in another order."""
-    return linalg_lu_solve(LU_data, LU_pivots, input)
-
-
-@composed(method=True)
-def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
-    """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`."""
-    found = linalg_lu_factor_ex(input, pivot=pivot)
-    return tuple(found) if get_infos else tuple(found[:2])
-
-
-# --- determinants --------------------------------------------------------------------------------------------------------
-
-
-@op(name="linalg_det", saves="A output")
-def determinants(A: Array) -> Array:
-    """The determinant of each matrix."""
-    return kernel("linear_algebra", "determinant", A)(A)
-
-
-@determinants.backward
-def determinants_backward(g: Any, saved: Any) -> Any:
-    raw = getattr(saved.output, "array", saved.output)
-    if arrays.is_array(raw) and (raw == 0).any():
-        return (_weighted(g, adjoint_of(_adjugate(saved.A))),)
-    turned = adjoint_of(inverses(saved.A, False)[0])
-    return (_weighted(g * conj(saved.output), turned),)
-
-
-def _weighted(number: Any, matrices: Any) -> Any:
-    return reshaped(number, (*number.shape, 1, 1)) * matrices
-
-
-def _adjugate(A: Any) -> Any:
-    """det(A) times the inverse of A, also of singular matrices: minors, one after the other."""
-    size = A.shape[-1]
-    rows = []
-    for row in range(size):
-        line = []
-        for column in range(size):
-            minor = _without(_without(A, row, -2), column, -1)
-            value = determinants(minor) if size > 1 else get_basic(A, (Ellipsis, 0, 0)) * 0 + 1
-            line.append(reshaped(-value if (row + column) % 2 else value, (*value.shape, 1, 1)))
-        rows.append(cat(line, -2))
-    return cat(rows, -1)
-
-
-def _without(A: Any, place: int, dim: int) -> Any:
-    before: tuple = (Ellipsis, slice(0, place)) if dim == -1 else (Ellipsis, slice(0, place), slice(None))
-    after: tuple = (Ellipsis, slice(place + 1, None)) if dim == -1 else (Ellipsis, slice(place + 1, None), slice(None))
-    return cat([get_basic(A, before), get_basic(A, after)], dim)
-
-
-@composed(covers="linalg_det")
-def linalg_det(A: Any) -> Any:
-    """The determinant of each matrix; singular ones have their gradient, too.
-
-    >>> dynograd.linalg.det(tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor(-2.)
-    """
-    check_matrices("linalg.det", A, True)
-    return determinants(A)
-
-
-@composed(method=True)
-def det(input: Any) -> Any:
-    """Another name of `linalg.det`."""
-    return linalg_det(input)
-
-
-@op(name="linalg_slogdet", outputs="sign logabsdet", saves="A output")
-def signs_and_logarithms(A: Array) -> Any:
-    """The sign and the logarithm of the size of the determinant of each matrix."""
-    return kernel("linear_algebra", "sign_and_logarithm", A)(A)
-
-
-@signs_and_logarithms.backward
-def signs_and_logarithms_backward(g: Any, saved: Any) -> Any:
-    weight = g[1]
-    if is_complex_array(saved.A):
-        weight = weight - imag(conj(g[0]) * saved.output[0]) * 1j
-    return (_weighted(weight, adjoint_of(inverses(saved.A, False)[0])),)
-
-
-@composed(covers="linalg_slogdet")
-def linalg_slogdet(A: Any) -> Any:
-    """(sign, log |det|) of each matrix; 0 and -inf for singular ones.
-
-    >>> dynograd.linalg.slogdet(tensor([[-1.0]]))
-    linalg_slogdet(sign=tensor(-1.), logabsdet=tensor(0.))
-    """
-    check_matrices("linalg.slogdet", A, True)
-    return signs_and_logarithms(A)
-
-
-@composed(method=True)
-def slogdet(input: Any) -> Any:
-    """Another name of `linalg.slogdet`."""
-    return linalg_slogdet(input)
-
-
-@composed(method=True)
-def logdet(input: Any) -> Any:
-    """The logarithm of the determinant of each matrix: -inf where it is 0, NaN where it is negative.
-
-    >>> dynograd.logdet(tensor([[1.0, 0.0], [0.0, 1.0]]))
-    tensor(0.)
-    """
-    check_matrices("logdet", input, True)
-    sign, logarithm = signs_and_logarithms(input)
-    if is_complex_array(input):
-        return logarithm + sign.angle() * 1j
-    return where(sign < 0, float("nan"), logarithm)
