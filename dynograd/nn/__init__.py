@@ -7,12 +7,23 @@ from importlib import import_module
 from dynograd.nn import functional, init, parameter, utils
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter
+from dynograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 
 _families = (
-    "activation attention batchnorm containers conv distance dropout flatten linear linear_losses loss normalization padding parallel "
+    "activation attention batchnorm containers conv distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
     "pooling resampling rnn rnn_cells sparse transformer"
 ).split()
-__all__ = ["Buffer", "Module", "Parameter", "functional", "init", "parameter", "utils"]
+__all__ = [
+    "Buffer",
+    "Module",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "init",
+    "parameter",
+    "utils",
+]
 for _family in _families:
     _module = import_module(f"dynograd.nn.{_family}")
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})

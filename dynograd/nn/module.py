@@ -319,7 +319,7 @@ class Module(state.StateMethods, hooks.HookMethods):
         for parameter in self._parameters.values():
             if parameter is None:
                 continue
-            parameter.array = fn(parameter.detach()).array
+            parameter.array = fn(parameter.detach()).data.array
             if parameter._grad is not None:
                 parameter._grad = fn(parameter._grad.detach())
         for name, buffer in self._buffers.items():

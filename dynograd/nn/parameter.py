@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from dynograd.tensor import Tensor
@@ -54,3 +55,10 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         pass
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch's other names of this module, which lies above it here."""
+    if name in ("UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"):
+        return getattr(import_module("dynograd.nn.uninitialized"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

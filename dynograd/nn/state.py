@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import StateDictError
 from dynograd.nn.parameter import Parameter
+from dynograd.nn.uninitialized import is_lazy
 from dynograd.tensor import Tensor
 
 __all__ = ["StateMethods"]
@@ -153,6 +154,10 @@ class StateMethods:
                 error_msgs.append(
                     f"While copying the parameter named {key!r}, expected a Tensor but received {type(value).__name__}."
                 )
+                continue
+            if is_lazy(held) or is_lazy(value):
+                if is_lazy(value) and not is_lazy(held):
+                    error_msgs.append(f"While copying {key!r}: the state_dict has no values for it yet ({value!r}).")
                 continue
             if held.ndim == 0 and value.ndim == 1 and value.numel() == 1:
                 value = value[0]  # type: ignore[index]

@@ -23,6 +23,7 @@ _PATHS = {
     "flatten": "flatten",
     "fold": "resampling",
     "instancenorm": "batchnorm",
+    "lazy": "lazy",
     "linear": "linear",
     "loss": "loss",
     "module": "module",
