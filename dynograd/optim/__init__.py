@@ -1,6 +1,6 @@
 """Optimizers and learning rate schedules. `optimizer.py` is the machinery, `elementwise.py` what most optimizers share; each has a file."""
 
-from dynograd.optim import lr_scheduler
+from dynograd.optim import lr_scheduler, swa_utils
 from dynograd.optim.adadelta import Adadelta
 from dynograd.optim.adafactor import Adafactor
 from dynograd.optim.adagrad import Adagrad
@@ -36,4 +36,5 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]
