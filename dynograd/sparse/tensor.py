@@ -409,6 +409,9 @@ class SparseTensor(Tensor):
         told = {name: value for name, value in told.items() if value is not None}
         return printing.with_suffixes(text, told, 7, new_line=self.form == COO)
 
+    def __copy__(self) -> SparseTensor:
+        return self.with_entries(self.entries)
+
     def __deepcopy__(self, memo: dict) -> SparseTensor:
         if id(self) not in memo:
             entries = self.entries.__deepcopy__(memo)

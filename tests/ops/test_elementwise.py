@@ -17,9 +17,13 @@ DOMAINS = {
     "acos": (-0.9, 0.9),
     "atanh": (-0.9, 0.9),
     "erfinv": (-0.9, 0.9),
+    "special_ndtri": (0.05, 0.95),
+    "special_zeta": (1.3, 3.0),
 }
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "xlogy", "pow", "lgamma", "digamma", "polygamma"}
 POSITIVE |= {"scalar_power", "reciprocal", "addcdiv", "div"}
+POSITIVE |= {"special_entr", "special_xlog1py", "igamma", "igammac"}
+POSITIVE |= {f"special_{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in (0, 1)}
 STATICS = {
     "eps": 0.01, "negative_slope": 0.1, "alpha": 1.2, "scale": 1.1, "input_scale": 0.9, "beta": 1.5, "threshold": 0.4,
     "exponent": 3, "nan": 0.5, "posinf": 3.0, "neginf": -3.0, "n": 1, "min": -0.5, "max": 0.7, "value": 0.5,
@@ -137,7 +141,7 @@ def test_backward_in_one_pass_is_the_texts(name, form, monkeypatch):
     for narrow, wide in zip(found["float32"], found["float64"], strict=True):
         assert (narrow is None) == (wide is None)
         if narrow is not None:
-            close = numpy.isclose(narrow, wide, rtol=2e-4, atol=2e-3 if form == "rows" else 2e-4)
+            close = numpy.isclose(narrow, wide, rtol=2e-4, atol=2e-3 if form == "rows" else 2e-4, equal_nan=True)
             assert close.mean() > 0.9999
 
 
@@ -178,8 +182,8 @@ def test_in_place_with_keywords_views_and_itself():
     assert (t.numpy() == 3).all()
     t[::2].mul_(2.0)
     assert (t.numpy()[::2] == 6).all() and (t.numpy()[1::2] == 3).all()
-    t[1:].add_(t[:-1])
-    assert (t.numpy()[1:] == 9).all()
+    with pytest.raises(RuntimeError, match="add_.*refer to a single memory location.*clone"):
+        t[1:].add_(t[:-1])
     with pytest.raises(ValueError, match="an in-place op cannot grow its tensor|In-place|in-place"):
         dg.ones(5000).add_(dg.ones(2, 5000))
     with pytest.raises(RuntimeError, match="min"):
