@@ -222,6 +222,9 @@ def clear_autocast_cache() -> None:
 
 _lock = threading.Lock()
 _regions = [0]
+code_changed: list[
+    Callable[[list[str]], None]
+] = []  # who also puts code over ops' functions: called with the names of the ops
 _watched: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its plain code, the code that casts
 
 
@@ -238,6 +241,10 @@ def _count_regions(change: int) -> None:
         elif before > 0 and _regions[0] == 0:
             for function, plain, _ in _watched.values():
                 function.__code__ = plain
+        else:
+            return
+        for told in code_changed:
+            told(list(_watched))
 
 
 def _watch() -> None:

@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
 from dynograd.ops.op import Op, registry, when_written
 
@@ -46,6 +47,7 @@ def listen(listener: Listener) -> None:
             if op.kind == "composed" or op.written is None:
                 _exchange(key, op)
         when_written.append(_written)
+        code_changed.append(_over_other_code)
         engine.observers.append(_observe)
 
 
@@ -56,17 +58,22 @@ def stop_listening(listener: Listener) -> None:
         if _listeners:
             return
         when_written.remove(_written)
+        code_changed.remove(_over_other_code)
         engine.observers.remove(_observe)
         for function, own, telling in _exchanged:
-            if (
-                function.__code__ is telling
-            ):  # else somebody else has put code over it, which will put it back and finds nobody here
+            if function.__code__ is telling:  # else autocast has put its own code over it since
                 function.__code__ = own
         _exchanged.clear()
 
 
 def _written(op: Op) -> None:
     _exchange(op.name, op)
+
+
+def _over_other_code(names: list[str]) -> None:
+    """Autocast has put its code over these ops, or taken it away: they tell again, over what there is now."""
+    for key in names:
+        _exchange(key, registry[key])
 
 
 def _exchange(key: str, op: Op) -> None:
