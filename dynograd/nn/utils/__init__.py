@@ -1,6 +1,6 @@
 """`nn.utils`: clipping of gradients, sequences of different lengths, normed weights, parameters as one vector."""
 
-from dynograd.nn.utils import rnn
+from dynograd.nn.utils import parametrizations, parametrize, rnn
 from dynograd.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -20,6 +20,8 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

@@ -1,0 +1,347 @@
+"""Parametrizations: a parameter computed from others by modules, whenever it is read. `parametrizations.py` has ready ones.
+
+`module.weight` becomes a property of a class made for the module; what is learned lies in `module.parametrizations.weight`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.nn.containers import ModuleDict, ModuleList
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
+
+_cache: dict[tuple[int, str], Any] = {}
+_cachings = 0
+
+
+@contextlib.contextmanager
+def cached() -> Iterator[None]:
+    """Inside, a parametrized tensor is computed when it is read first, and kept; as for the weights of a recurrent cell.
+
+    >>> from dynograd.nn.utils import parametrizations, parametrize
+    >>> layer = parametrizations.weight_norm(dynograd.nn.Linear(2, 2))
+    >>> with parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
+    global _cachings
+    _cachings += 1
+    try:
+        yield
+    finally:
+        _cachings -= 1
+        if not _cachings:
+            _cache.clear()
+
+
+class ParametrizationList(ModuleList):
+    """`module.parametrizations.weight`: the parametrizations of one tensor in their order, and the tensors they start from.
+
+    Those are `original`, or `original0`, `original1`, ... when the first parametrization's `right_inverse` gives several.
+
+    Args:
+        modules: the parametrizations, at least one.
+        original: the parameter or buffer that they replace; it stays the same object where there is one original.
+        unsafe: whether dtype and shape may change; nothing is checked then.
+    """
+
+    original: Tensor
+
+    def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
+        if not len(modules):
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        shape, dtype = original.shape, original.dtype
+        new = original
+        with no_grad():
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    with contextlib.suppress(NotImplementedError):
+                        new = module.right_inverse(new)
+        self.is_tensor = isinstance(new, Tensor)
+        if not self.is_tensor:
+            _check_sequence(new)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if self.is_tensor:
+            _check_same("When `right_inverse` outputs one tensor, it may not change the dtype", original, new, "dtype")
+            _check_same(
+                "When `right_inverse` outputs one tensor, it may not change the device", original, new, "device"
+            )
+            original.data = new.detach()
+            _register(self, "original", original)
+        else:
+            for number, one in enumerate(new):
+                if isinstance(original, Parameter):
+                    one = Parameter(one.detach(), original.requires_grad)
+                one.requires_grad_(original.requires_grad)
+                _register(self, f"original{number}", one)
+        if not unsafe:
+            _check_result(self(), shape, dtype, "unparametrized")
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Sets the originals so that the parametrizations give `value`."""
+        with no_grad():
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse, so the tensor cannot be assigned. Write "
+                        f"right_inverse(value), or assign to the original."
+                    )
+                value = module.right_inverse(value)
+            if self.is_tensor:
+                if not isinstance(value, Tensor):
+                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}.")
+                values, names = [value], ["original"]
+            else:
+                _check_sequence(value)
+                values, names = list(value), [f"original{number}" for number in range(self.ntensors)]
+                if len(values) != self.ntensors:
+                    raise ValueError(
+                        f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length "
+                        f"{len(values)}."
+                    )
+            for name, one in zip(names, values):
+                held = getattr(self, name)
+                if one.dtype != held.dtype:
+                    raise ValueError(
+                        f"The tensor returned by `right_inverse` has dtype {one.dtype} while `{name}` has dtype {held.dtype}."
+                    )
+                held.data = one.detach()
+
+    def forward(self) -> Tensor:
+        first, *rest = self
+        x = first(*self._originals())
+        for module in rest:
+            x = module(x)
+        return x
+
+    def _originals(self) -> list[Any]:
+        if self.is_tensor:
+            return [self.original]
+        return [getattr(self, f"original{number}") for number in range(self.ntensors)]
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Makes `module.<tensor_name>` the result of `parametrization`, a module that is called with the original tensor.
+
+    Further ones are put on top. With a method `right_inverse(value)` it starts from today's value and can be assigned to; that may
+    give a tuple, the arguments of forward. Gradients go to the originals in `module.parametrizations`.
+
+    Args:
+        unsafe: the dtype and shape may change, and nothing is checked.
+    Raises:
+        ValueError: `module` has no such tensor, or dtype or shape change.
+
+    >>> class Symmetric(dynograd.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).mT
+    >>> layer = dynograd.nn.Linear(3, 3)
+    >>> _ = dynograd.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    >>> dynograd.equal(layer.weight, layer.weight.mT)
+    True
+    >>> list(layer.state_dict())
+    ['bias', 'parametrizations.weight.original']
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        held = module.parametrizations[tensor_name]
+        if not unsafe:
+            _check_addition(getattr(module, tensor_name), parametrization)
+        held.append(parametrization)
+        held.unsafe |= unsafe
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            module.parametrizations = ModuleDict()
+            _set_class(module, type(module), [tensor_name])
+        else:
+            _set_class(module, type(module).__bases__[0], [*module.parametrizations, tensor_name])
+        module.parametrizations[tensor_name] = made
+    else:
+        raise ValueError(
+            f"register_parametrization: Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'. It has {', '.join([*module._parameters, *module._buffers]) or 'none'}."
+        )
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether `module.<tensor_name>`, or any tensor of `module` itself, has a parametrization."""
+    held = module._modules.get("parametrizations")
+    if not isinstance(held, ModuleDict) or not hasattr(type(module), "_parametrized_names"):
+        return False
+    return len(held) > 0 if tensor_name is None else tensor_name in held
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Makes `module.<tensor_name>` a plain parameter or buffer again; with the last one the module has its own class back.
+
+    Args:
+        leave_parametrized: it keeps the computed value; otherwise it is the original one, where there is one original.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"remove_parametrizations: Module {module} does not have a parametrization on {tensor_name}.")
+    held = module.parametrizations[tensor_name]
+    if held.is_tensor:
+        left: Any = held.original
+        if leave_parametrized:
+            with no_grad():
+                left.data = getattr(module, tensor_name).detach()
+    elif leave_parametrized:
+        value = getattr(module, tensor_name)
+        left = Parameter(value.detach()) if value.requires_grad else value
+    else:
+        raise ValueError(
+            f"remove_parametrizations: Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            f"sequence of tensors ({held.ntensors})."
+        )
+    plain = type(module).__bases__[0]
+    del module.parametrizations[tensor_name]
+    names = list(module.parametrizations)
+    if names:
+        _set_class(module, plain, names)
+    else:
+        del module.parametrizations
+        module.__class__ = plain
+    _register(module, tensor_name, left)
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The module's class without its parametrizations."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Gives `to_module` the parametrizations of `from_module` (of one tensor, or of all) and their originals."""
+    if not is_parametrized(from_module):
+        return to_module
+    for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name).detach()))
+        source = from_module.parametrizations[name]
+        for one in source:
+            register_parametrization(to_module, name, one)
+        for key, value in [*source._parameters.items(), *source._buffers.items()]:
+            setattr(to_module.parametrizations[name], key, value)
+    return to_module
+
+
+# --- the class with properties ------------------------------------------------------------------------------------------
+
+
+def _set_class(module: Module, plain: type, names: list[str]) -> None:
+    fields: dict[str, Any] = {name: _property(name) for name in names}
+    fields |= {"_parametrized_names": tuple(names), "__getstate__": _refuse, "__module__": plain.__module__}
+    if not hasattr(plain, "__deepcopy__"):
+        fields["__deepcopy__"] = _deepcopy
+    module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), fields)
+
+
+def _property(name: str) -> property:
+    def read(self: Any) -> Any:
+        held = self.__dict__["_modules"]["parametrizations"][name]
+        if not _cachings:
+            return held()
+        key = (id(self), name)
+        if key not in _cache:
+            _cache[key] = held()
+        return _cache[key]
+
+    def write(self: Any, value: Any) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    return property(read, write, doc="Computed by its parametrizations.")
+
+
+def _refuse(self: Any) -> Any:
+    raise RuntimeError(
+        f"pickle: Serialization of parametrized modules is only supported through state_dict(), and {type(self).__name__} is one."
+    )
+
+
+def _deepcopy(self: Any, memo: dict) -> Any:
+    if id(self) not in memo:
+        made = memo[id(self)] = object.__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return memo[id(self)]
+
+
+def _register(module: Module, name: str, value: Any) -> None:
+    (module.register_parameter if isinstance(value, Parameter) else module.register_buffer)(name, value)
+
+
+# --- checks -------------------------------------------------------------------------------------------------------------
+
+
+def _check_sequence(value: Any) -> None:
+    if not isinstance(value, Sequence):
+        raise ValueError(
+            f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(value).__name__}."
+        )
+    for number, one in enumerate(value):
+        if not isinstance(one, Tensor):
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {number} of the sequence with "
+                f"type {type(one).__name__}."
+            )
+
+
+def _check_same(rule: str, wanted: Any, found: Any, what: str) -> None:
+    if getattr(wanted, what) != getattr(found, what):
+        raise ValueError(
+            f"{rule}. original.{what}: {getattr(wanted, what)}, right_inverse(original).{what}: {getattr(found, what)}."
+        )
+
+
+def _check_result(result: Any, shape: Any, dtype: Any, what: str) -> None:
+    if not isinstance(result, Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+    for name, wanted in (("dtype", dtype), ("shape", shape)):
+        found = getattr(result, name)
+        if found != wanted:
+            raise ValueError(
+                f"Registering a parametrization may not change the {name} of the tensor, unless the `unsafe` flag is enabled. "
+                f"{what} {name}: {wanted}, parametrized {name}: {found}."
+            )
+
+
+def _check_addition(before: Tensor, parametrization: Any) -> None:
+    after = parametrization(before)
+    _check_result(after, before.shape, before.dtype, "present")
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(after)
+    except NotImplementedError:
+        return
+    if not isinstance(back, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}.")
+    for name in ("dtype", "shape"):
+        if getattr(back, name) != getattr(before, name):
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {name} as the parametrized tensor, unless the "
+                f"`unsafe` flag is enabled: {getattr(before, name)}, got {getattr(back, name)}."
+            )
