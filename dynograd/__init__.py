@@ -38,6 +38,7 @@ from dynograd import printing as _printing  # noqa: E402
 from dynograd import random_fills as _random_fills  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
 from dynograd import storages as _storages  # noqa: E402
+from dynograd import tensor_parts as _tensor_parts  # noqa: E402
 from dynograd import top_level as _top_level  # noqa: E402
 from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
@@ -131,6 +132,7 @@ def _imported_when_called(module: str, name: str) -> Any:
 
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
+_tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
 cuda.make_graphed_callables = _imported_when_called("dynograd.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))

@@ -1,4 +1,5 @@
-"""`save` and `load`: nested dicts, lists, numbers, strings and tensors in a safetensors file. Nothing is ever unpickled.
+"""`save` and `load`: nested dicts, lists, numbers, strings and tensors in a safetensors file. Nothing is ever unpickled, and what
+PyTorch pickled is read by `torch_files`.
 
 The tensors are ordinary safetensors entries, named by their place ("model.layer.weight"), so other tools read them. The structure
 around them and a checksum per tensor stand in the file's metadata as JSON. A file is written beside its target and moved over it when
@@ -185,9 +186,11 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Reads what `save` wrote, or any safetensors file (then a dict of tensors).
+    """Reads what `save` wrote, any safetensors file (then a dict of tensors), or what PyTorch's `torch.save` wrote.
 
-    No code in the file is ever run, so `weights_only` is always true in effect.
+    No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
+    strings, containers and NumPy arrays is refused, and the message names what it holds. Files of PyTorch are read by path at the
+    speed of a copy; tensors that shared memory share it again.
 
     Args:
         f: path or open binary file.
@@ -199,13 +202,18 @@ def load(
     """
     del pickle_module, mmap, pickle_load_args, weights_only
     name = getattr(f, "name", "the given file") if hasattr(f, "read") else os.fspath(f)
-    if hasattr(f, "read"):
-        raw = f.read()
-    else:
-        with open(name, "rb") as file:
-            raw = file.read()
     if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
         arrays.check_device("load", map_location)
+    if hasattr(f, "read"):
+        raw = f.read()
+        if _is_torch_file(raw[:32]):
+            return _read_torch_file(bytes(raw), str(name), map_location)
+    else:
+        with open(name, "rb") as file:
+            if _is_torch_file(file.read(32)):
+                return _read_torch_file(file, str(name), map_location)
+            file.seek(0)
+            raw = file.read()
     entries = _read_entries(raw, str(name))
     header = _read_header(raw)
     if header is None:
@@ -227,6 +235,20 @@ def load(
                 f"Use an older checkpoint."
             )
     return _Reader(entries, map_location).build(header["tree"])
+
+
+def _is_torch_file(start: bytes) -> bool:
+    if start[:2] != b"PK" and start[:1] not in (b"\x80", b"\x8a"):
+        return False
+    from dynograd import torch_files
+
+    return torch_files.is_torch_file(start)
+
+
+def _read_torch_file(file: Any, name: str, map_location: Any) -> Any:
+    from dynograd import torch_files
+
+    return torch_files.read(file, name, _Reader({}, map_location).place)
 
 
 class _Reader:
@@ -345,11 +367,6 @@ def _diagnose(raw: bytes, error: Exception) -> str:
     """What a file that is not safetensors seems to be, and what to do."""
     if not raw:
         return "is empty (0 bytes). Use an older checkpoint."
-    if raw[:2] == b"PK":
-        return (
-            "is a zip archive, as torch.save writes: its structure is a pickle, which can run code, so it is not read. "
-            "Convert it where PyTorch is installed: safetensors.torch.save_file(state_dict, 'weights.safetensors')."
-        )
     if raw[:1] == b"\x80":
         return "is a pickle, which can run code, so it is not read. Convert it to safetensors where it was made."
     size = int.from_bytes(raw[:8], "little") if len(raw) >= 8 else 0

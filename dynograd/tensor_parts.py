@@ -9,6 +9,9 @@ from dynograd.autograd.nodes import Hooks, Node
 
 __all__ = ["Meta", "RemovableHandle", "link_view", "link_views", "node_hooks"]
 
+make_parameter: Any = None
+"""`nn.Parameter`, filled from above: a checkpoint can hold some."""
+
 
 class Meta:
     """What few tensors have: hooks, the tensor they are a view of, and the views of them. Unset fields are the class's."""

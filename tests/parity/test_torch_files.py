@@ -1,0 +1,126 @@
+"""Files that PyTorch itself saved come back as they were."""
+
+import io
+
+import pytest
+import torch
+
+import dynograd as dg
+
+FORMATS = {
+    "zip": {},
+    "legacy": {"_use_new_zipfile_serialization": False},
+    "protocol 4": {"pickle_protocol": 4},
+    "protocol 5": {"pickle_protocol": 5},
+}
+
+
+def through(value, form, **options):
+    file = io.BytesIO()
+    torch.save(value, file, **FORMATS[form])
+    file.seek(0)
+    return dg.load(file, **options)
+
+
+def same(found, expected):
+    if isinstance(expected, torch.Tensor):
+        assert found.dtype.name == str(expected.dtype).split(".")[1] and found.requires_grad == expected.requires_grad
+        assert tuple(found.shape) == tuple(expected.shape)
+        assert (type(found) is dg.nn.Parameter) == (type(expected) is torch.nn.Parameter)
+        if not expected.is_conj():
+            assert found.stride() == expected.stride()
+        raw = (
+            expected.detach().resolve_conj().contiguous().view(torch.uint8)
+            if expected.dim()
+            else expected.detach().reshape(1).view(torch.uint8)
+        )
+        assert found.detach().contiguous().numpy().tobytes() == raw.numpy().tobytes()
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for key in expected:
+            same(found[key], expected[key])
+    elif isinstance(expected, (list, tuple)):
+        assert type(found).__name__ == type(expected).__name__ and len(found) == len(expected)
+        for one, two in zip(found, expected):
+            same(one, two)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_model_with_its_optimizer(form):
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(16, 2)
+    )
+    model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(2, 3, 4, 4)).sum().backward()
+    optimizer.step()
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": 3,
+        "parameters": list(model.parameters()),
+    }
+    found = through(state, form)
+    same(found, state)
+    assert found["model"]._metadata == model.state_dict()._metadata
+    twin = dg.nn.Sequential(dg.nn.Conv2d(3, 4, 3), dg.nn.BatchNorm2d(4), dg.nn.Flatten(), dg.nn.Linear(16, 2))
+    twin.load_state_dict(found["model"])
+    x = torch.randn(2, 3, 4, 4)
+    assert dg.allclose(
+        twin.eval()(dg.from_numpy(x.numpy())), dg.from_numpy(model.eval()(x).detach().numpy()), atol=1e-5
+    )
+
+
+DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128 uint16 uint32 uint64 float8_e5m2"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", [*DTYPES.split(), "float8_e4m3fn"])
+def test_dtypes(name, form):
+    made = torch.tensor([[0, 1, 2], [1, 0, 3]]).to(getattr(torch, name))
+    same(through([made, made.t(), made[0, 1]], form), [made, made.t(), made[0, 1]])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_memory_is_shared_again(form):
+    base = torch.arange(12.0)
+    views = [
+        base,
+        base.view(3, 4).t(),
+        base[2:10:3],
+        torch.ones(1).expand(4),
+        torch.zeros(0, 3),
+        torch.randn(3, dtype=torch.complex64).conj(),
+    ]
+    found = through(views, form)
+    same(found, views)
+    found[0][5] = -1.0
+    assert found[1][1, 1].item() == -1.0 and found[2][1].item() == -1.0
+
+
+def test_tied_parameters_stay_one_object():
+    layer = torch.nn.Linear(2, 2)
+    found = through({"a": layer.weight, "b": layer.weight}, "zip")
+    assert found["a"] is found["b"]
+
+
+def test_without_checksums():
+    torch.serialization.set_crc32_options(False)
+    try:
+        same(through(torch.arange(5), "zip"), torch.arange(5))
+    finally:
+        torch.serialization.set_crc32_options(True)
+
+
+def test_a_whole_module_is_refused():
+    with pytest.raises(dg.errors.CheckpointError, match=r"torch.nn.modules.linear.Linear.*state_dict"):
+        through(torch.nn.Linear(1, 1), "zip", weights_only=False)
+
+
+def test_torchscript_is_refused(tmp_path):
+    with pytest.warns(DeprecationWarning):
+        torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), tmp_path / "x.pt")
+    with pytest.raises(dg.errors.CheckpointError, match="TorchScript"):
+        dg.load(tmp_path / "x.pt")
