@@ -1,0 +1,80 @@
+"""Batch norm folded into the convolution or linear layer before it, for evaluation."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.creation import ones_like, zeros_like
+from dynograd.nn.parameter import Parameter
+
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+
+
+def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+    """A new convolution that computes `bn(conv(x))`; both must be in evaluation mode.
+
+    Args:
+        transpose: whether `conv` is a transposed convolution (of one group).
+
+    >>> conv, bn = dynograd.nn.Conv1d(1, 2, 3).eval(), dynograd.nn.BatchNorm1d(2).eval()
+    >>> x = dynograd.ones(1, 1, 5)
+    >>> dynograd.allclose(dynograd.nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)))
+    True
+    """
+    fused = _copy("fuse_conv_bn_eval", conv, bn)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+    """A new Linear that computes `bn(linear(x))`; both must be in evaluation mode."""
+    fused = _copy("fuse_linear_bn_eval", linear, bn)
+    if bn.num_features not in (linear.out_features, 1):
+        raise AssertionError(
+            f"fuse_linear_bn_eval: linear.out_features == bn.num_features or bn.num_features == 1 is needed, got {linear.out_features} and "
+            f"{bn.num_features}."
+        )
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
+    return fused
+
+
+def fuse_conv_bn_weights(
+    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+) -> tuple[Parameter, Parameter]:
+    """Weight and bias of a convolution with a batch norm of these statistics, scale and shift (None: 1 and 0) behind it."""
+    with no_grad():
+        bias = zeros_like(bn_rm) if conv_b is None else conv_b
+        scale = (ones_like(bn_rm) if bn_w is None else bn_w) / (bn_rv + bn_eps).sqrt()
+        shape = [1, -1] if transpose else [-1, 1]
+        weight = conv_w * scale.reshape(shape + [1] * (conv_w.dim() - 2))
+        shifted = (bias - bn_rm) * scale + (0 if bn_b is None else bn_b)
+    kept = conv_w if conv_b is None else conv_b
+    return (
+        Parameter(weight.to(conv_w.dtype), conv_w.requires_grad),
+        Parameter(shifted.to(kept.dtype), bias.requires_grad),
+    )
+
+
+def fuse_linear_bn_weights(
+    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+) -> tuple[Parameter, Parameter]:
+    """Weight and bias of a Linear with a batch norm behind it; see `fuse_conv_bn_weights`."""
+    return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+
+
+def _copy(who: str, layer: Any, bn: Any) -> Any:
+    if layer.training or bn.training:
+        raise AssertionError(
+            f"{who}: Fusion only for eval! Call eval() on {type(layer).__name__} and {type(bn).__name__} first."
+        )
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError(
+            f"{who}: bn.running_mean and bn.running_var must not be None: a norm without track_running_stats cannot be fused."
+        )
+    return copy.deepcopy(layer)
