@@ -194,8 +194,9 @@ def load(
 
     Args:
         f: path or open binary file.
-        map_location: device for the tensors, or a dict from the names of devices they were saved on; by default each goes back to
-            the device it was saved on, to the CPU (with a warning) where there is no GPU.
+        map_location: device for the tensors, or a dict from the names of devices they were saved on, or a function of (storage, name)
+            whose result lies on the device (`lambda storage, name: storage`: the CPU); by default each goes back to the device
+            it was saved on, to the CPU (with a warning) where there is no GPU.
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
@@ -264,7 +265,9 @@ class _Reader:
         if isinstance(wanted, dict):
             wanted = wanted.get(saved)
         elif callable(wanted):
-            wanted = None
+            from dynograd.storages import UntypedStorage
+
+            wanted = getattr(wanted(UntypedStorage(0), saved), "device", None)
         if wanted is not None:
             return arrays.check_device("load", wanted)
         if saved != "cpu" and not cuda.is_available():

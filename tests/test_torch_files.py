@@ -205,7 +205,10 @@ def test_where_tensors_go():
     raw = zipped(tensor(Stored("0", [1], "FloatStorage", "cuda:0"), (1,), (1,)))
     assert load(raw, map_location="cpu").tolist() == [1.0]
     assert load(raw, map_location={"cuda:0": "cpu"}).device.type == "cpu"
+    assert load(raw, map_location=lambda storage, name: storage).device.type == "cpu"
     if not dg.cuda.is_available():
+        with pytest.warns(UserWarning, match="saved on cuda:0"):
+            load(raw, map_location=lambda storage, name: None)
         with pytest.warns(UserWarning, match="saved on cuda:0"):
             assert load(raw).device.type == "cpu"
 
