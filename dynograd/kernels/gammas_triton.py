@@ -120,7 +120,7 @@ def _zeta(s, q):
     # After 48 terms either the sum is complete, or what would follow is too small to count.
     terms = tl.max(tl.where(wanted > 0.0, tl.minimum(wanted + 1.0, 48.0), 0.0).to(tl.int32))
     total = q * 0.0
-    for _ in range(0, terms):
+    for _ in range(terms):
         low = q < enough
         total = tl.where(low, total + tl.exp2(-s * tl.log2(q)), total)
         q = tl.where(low, q + 1.0, q)

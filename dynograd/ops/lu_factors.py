@@ -12,12 +12,12 @@ from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import cat
 from dynograd.ops.linear_systems import (
-    with_state,
     check_matrices,
     check_one_dtype,
     exchanged,
     linalg_solve_triangular,
     triangular_solutions,
+    with_state,
 )
 from dynograd.ops.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmuls import matmul

@@ -314,7 +314,11 @@ ERRORS = [
         RuntimeError,
         "unbatched 2-D input, hx should also be 2-D but got 3-D",
     ),
-    (lambda: nn.LSTM(3, 4)(dg.zeros(5, 2, 3), dg.zeros(1, 2, 4)), RuntimeError, "LSTM: expected hx to be a pair of tensors"),
+    (
+        lambda: nn.LSTM(3, 4)(dg.zeros(5, 2, 3), dg.zeros(1, 2, 4)),
+        RuntimeError,
+        "LSTM: expected hx to be a pair of tensors",
+    ),
     (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, r"proj_size.*\[0, hidden_size\).*4"),
     (lambda: nn.RNNBase("GRU", 3, 4, proj_size=2), ValueError, "proj_size.*only supported for LSTM"),
     (lambda: nn.LSTM(3, 4, dropout=1.5), ValueError, r"dropout.*\[0, 1\].*1.5"),

@@ -100,7 +100,6 @@ def test_import_paths_of_pytorch():
     from dynograd.nn.modules.loss import _Loss, _WeightedLoss
     from dynograd.nn.modules.module import Module
     from dynograd.nn.modules.pooling import _MaxPoolNd
-
     from dynograd.nn.modules.utils import _ntuple, _pair
 
     assert isinstance(nn.BatchNorm2d(1), _BatchNorm) and isinstance(nn.Conv2d(1, 1, 1), _ConvNd)

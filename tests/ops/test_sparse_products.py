@@ -41,7 +41,9 @@ ROWS = [
         args=lambda rng: [rng.normal(size=6), CROW, COL, rng.normal(size=(3, 5))],
         dtypes=FLOATS + COMPLEX,
         errors=[
-            error(lambda op: op(values, crow, col, wide.double()), TypeError, "sparse_product", "same dtype", "float64"),
+            error(
+                lambda op: op(values, crow, col, wide.double()), TypeError, "sparse_product", "same dtype", "float64"
+            ),
             error(lambda op: op(values, crow, col[:5], wide), ValueError, "sparse_product", "(6,)", "(5,)"),
             error(lambda op: op(values, crow, col, wide[0]), ValueError, "sparse_product", "(C, K)", "(2,)"),
             error(lambda op: op(values, crow.float(), col, wide), TypeError, "crow and col are integers", "float32"),
@@ -55,7 +57,9 @@ ROWS = [
         args=lambda rng: [rng.normal(size=6), CROW, COL, rng.normal(size=(4, 5)), 3],
         dtypes=FLOATS + COMPLEX,
         errors=[
-            error(lambda op: op(values, crow, col, wide, 3), ValueError, "sparse_transposed_product", "(4, K)", "(3, 2)"),
+            error(
+                lambda op: op(values, crow, col, wide, 3), ValueError, "sparse_transposed_product", "(4, K)", "(3, 2)"
+            ),
             error(lambda op: op(values, crow, col, dynograd.ones(4, 2), 2), IndexError, "sparse", "2", "size 2"),
         ],
     ),

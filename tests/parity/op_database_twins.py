@@ -74,7 +74,9 @@ def twin(value: Any, hint: str = "") -> Any:
 
 def _in_dynograd(path: str) -> Any:
     try:
-        return _at(dynograd, {"_segment_reduce": "segment_reduce"}.get(path, path.removeprefix("torch.")))  # PyTorch has both names
+        return _at(
+            dynograd, {"_segment_reduce": "segment_reduce"}.get(path, path.removeprefix("torch."))
+        )  # PyTorch has both names
     except (AttributeError, ImportError):
         raise Missing(f"dynograd.{path} is missing") from None
 

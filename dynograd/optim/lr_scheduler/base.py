@@ -123,7 +123,9 @@ class _LRScheduler(LRScheduler):
 
 def check_optimizer(schedule: Any, optimizer: Any) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(schedule).__name__}: {type(optimizer).__name__} is not an Optimizer. Pass the optimizer itself.")
+        raise TypeError(
+            f"{type(schedule).__name__}: {type(optimizer).__name__} is not an Optimizer. Pass the optimizer itself."
+        )
     return optimizer
 
 
