@@ -6,7 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.scatters_cpu import limits, take, true_places
-from dynograd.kernels.sorting_cpu import sort
+from dynograd.kernels.sorting_cpu import sort, sorted_numbers
 
 __all__ = [
     "bincount",
@@ -84,7 +84,7 @@ def _distinct(x, wants_inverse):
         low, high = limits(flat)
         if high - low < max(2 * flat.size, 1024):
             return _distinct_of_few(flat, low, x.shape)
-    ordered, order = sort(flat, 0, False)
+    ordered, order = sort(flat, 0, False) if wants_inverse else (sorted_numbers(flat), None)
     fresh = np.empty(flat.size, bool)
     fresh[0] = True
     np.not_equal(ordered[1:], ordered[:-1], fresh[1:])

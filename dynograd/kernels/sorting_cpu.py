@@ -14,6 +14,7 @@ from dynograd.kernels.reductions_cpu import widened
 _MOST_PLACES = 1 << 31  # rows with more need int64 places
 _PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
 _compiled: Any = None
+_LONG = 4096  # elements of a vector that are sorted by digits rather than by NumPy
 _TINY = 64  # elements that NumPy has sorted before a compiled kernel is called
 
 # What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
@@ -94,6 +95,18 @@ def sort(input: Any, dim: int, descending: bool) -> Any:
         return take_along(input, index, dim), index
     values, index = _ordered(_rows(input, dim), descending, True)
     return _as(_back(values, dim), input.dtype), _back(index, dim)
+
+
+def sorted_numbers(x: Any) -> Any:
+    """A vector sorted, where nobody asks for the order; NaN comes last, and -0.0 is 0.0."""
+    if x.dtype.char not in _IMAGES or x.size < _LONG:
+        return numpy.sort(x)
+    signed, keys, highest, infinity = _IMAGES[x.dtype.char]
+    out = buffers.empty(x.shape, x.dtype)
+    own, spare = buffers.empty(x.shape, keys.dtype), buffers.empty(x.shape, keys.dtype)
+    flat = numpy.ascontiguousarray(x).view(signed)
+    (_compiled or _load()).sort_numbers(flat, own, spare, highest, infinity, out.view(keys.dtype))
+    return out
 
 
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:

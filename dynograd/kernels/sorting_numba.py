@@ -7,7 +7,7 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["kth_of_rows", "order_of_rows", "top_of_rows"]
+__all__ = ["kth_of_rows", "order_of_rows", "sort_numbers", "top_of_rows"]
 
 _SHORT = 24  # rows up to this long are sorted by insertion
 _RUN = 16  # sorted by counting, for each, how many are smaller: no branches
@@ -73,6 +73,44 @@ def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, value
         if values.size:
             for i in range(begin, begin + n):
                 values[np.uint64(i)] = x[np.uint64(begin + places[np.uint64(i)])]
+
+
+@compiled
+def sort_numbers(bits, keys, spare, highest, infinity, out):
+    """out = a vector sorted, without the order: the images of its numbers byte by byte, and back. `keys` and `spare` are for use."""
+    n = bits.size
+    kind = keys.dtype.type
+    low_byte = kind(255)
+    counts = np.empty(256, np.int64)
+    varying = kind(0)
+    for i in range(n):
+        key = kind(_key(bits[np.uint64(i)], highest, infinity, False))
+        keys[np.uint64(i)] = key
+        varying |= key ^ keys[0]
+    for shift in range(0, keys.itemsize * 8, 8):
+        by = kind(shift)
+        if not (varying >> by) & low_byte:
+            continue
+        counts[:] = 0
+        for i in range(n):
+            counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
+        total = 0
+        for digit in range(256):
+            total, counts[digit] = total + counts[digit], total
+        for i in range(n):
+            key = keys[np.uint64(i)]
+            digit = np.uint64((key >> by) & low_byte)
+            place = counts[digit]
+            counts[digit] = place + 1
+            spare[np.uint64(place)] = key
+        keys, spare = spare, keys
+    negative = kind(1) << kind(keys.itemsize * 8 - 1)
+    for i in range(n):
+        key = keys[np.uint64(i)]
+        if infinity != 0 and key < negative:
+            out[np.uint64(i)] = ~key
+        else:
+            out[np.uint64(i)] = key ^ negative
 
 
 @compiled

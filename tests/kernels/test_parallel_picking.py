@@ -316,3 +316,55 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
             lambda d=dim, g=g: interpolations_cpu.resample_backward(g, d, x.shape[d], "linear", False, None),
         )
         np.testing.assert_allclose((up.astype(float) * g).sum(), (x.astype(float) * down).sum(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [4096, 5000])
+@pytest.mark.parametrize("kind", "fdil")
+def test_sorted_numbers_and_what_is_distinct_of_them(kind, size):
+    rng = np.random.default_rng(size)
+    x = (rng.normal(size=size) * 1e3).astype(kind)
+    if kind in "fd":
+        x[::9], x[3:7] = np.nan, (-0.0, 0.0, np.inf, -np.inf)
+    else:
+        x[:2] = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    np.testing.assert_array_equal(sorting_cpu.sorted_numbers(x), np.sort(x))
+    values, _, counts = lookups_cpu.unique(x, None, False)
+    wanted = np.unique(x, return_counts=True)
+    np.testing.assert_array_equal(values, wanted[0])
+    np.testing.assert_array_equal(counts, wanted[1])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 4097])
+@pytest.mark.parametrize("kind", "fdil")
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_many_searches_at_once(kind, size, side):
+    rng = np.random.default_rng(size)
+    table = np.sort(rng.integers(-50, 50, size).astype(kind))
+    values = rng.integers(-60, 60, 3000).astype(kind)
+    if kind in "fd" and size > 3:
+        table[-2:] = np.nan
+        values[:3] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(
+        lookups_cpu.searchsorted(table, values, side, None, np.dtype(np.int64)), np.searchsorted(table, values, side)
+    )
+    two, wanted = np.stack([table, table]), np.stack([values, values[::-1]])
+    found = lookups_cpu.searchsorted(two, wanted, side, None, np.dtype(np.int32))
+    np.testing.assert_array_equal(found, [np.searchsorted(table, row, side) for row in wanted])
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin", "prod"])
+@pytest.mark.parametrize("kind", "fdil")
+@pytest.mark.parametrize("size", [300, 40001])
+def test_reductions_of_groups(reduce, kind, size):
+    rng = np.random.default_rng(size)
+    x, index = rng.integers(-3, 4, 50).astype(kind), rng.integers(0, 50, size)
+    values = rng.choice([1, -1], size).astype(kind) if reduce == "prod" else rng.integers(-9, 9, size).astype(kind)
+    if kind in "fd":
+        values[7] = np.nan
+    for include_self in (True, False):
+        wanted = x.copy()
+        if not include_self:
+            wanted[index] = 1 if reduce == "prod" else values
+        {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}[reduce].at(wanted, index, values)
+        found = scatters_cpu.scatter_reduce(x, 0, index, values, reduce, include_self)
+        np.testing.assert_array_equal(found, wanted)
