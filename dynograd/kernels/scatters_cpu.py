@@ -291,7 +291,7 @@ def _reduce_in_blocks(made, places, given, reduce):
     if cut < places.shape[1]:
         reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], count=1, work=1)
     for part in parts:
-        _UFUNCS[reduce](made[0], part, made[0])
+        _UFUNCS[reduce](made[0], part, out=made[0])
 
 
 def ties(x, y):
