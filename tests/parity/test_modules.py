@@ -330,11 +330,14 @@ def test_inits_have_the_same_distribution(name, options):
 # --- constructors and containers ---------------------------------------------------------------------------------------------
 
 
+PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")  # made by __new__
+
+
 def classes():
     return sorted(
         name
         for name in nn.__all__
-        if inspect.isclass(getattr(nn, name)) and hasattr(torch.nn, name) and name not in ("Buffer", "Parameter")
+        if inspect.isclass(getattr(nn, name)) and hasattr(torch.nn, name) and name not in PARAMETERS
     )
 
 
