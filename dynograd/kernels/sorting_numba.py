@@ -76,6 +76,18 @@ def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, value
 
 
 @compiled
+def _first_places(keys, by, counts, n):
+    """counts[digit] = where the keys with that byte begin when they are sorted by it."""
+    low_byte = keys.dtype.type(255)
+    counts[:] = 0
+    for i in range(n):
+        counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
+    total = 0
+    for digit in range(256):
+        total, counts[digit] = total + counts[digit], total
+
+
+@compiled
 def sort_numbers(bits, keys, spare, highest, infinity, out):
     """out = a vector sorted, without the order: the images of its numbers byte by byte, and back. `keys` and `spare` are for use."""
     n = bits.size
@@ -91,12 +103,7 @@ def sort_numbers(bits, keys, spare, highest, infinity, out):
         by = kind(shift)
         if not (varying >> by) & low_byte:
             continue
-        counts[:] = 0
-        for i in range(n):
-            counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
-        total = 0
-        for digit in range(256):
-            total, counts[digit] = total + counts[digit], total
+        _first_places(keys, by, counts, n)
         for i in range(n):
             key = keys[np.uint64(i)]
             digit = np.uint64((key >> by) & low_byte)
@@ -199,12 +206,7 @@ def _by_digits(keys, index, spare, other, counts, n):
         by = keys.dtype.type(shift)
         if not (varying >> by) & low_byte:  # the same byte everywhere
             continue
-        counts[:] = 0
-        for i in range(n):
-            counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
-        total = 0
-        for digit in range(256):
-            total, counts[digit] = total + counts[digit], total
+        _first_places(keys, by, counts, n)
         for i in range(n):
             key = keys[np.uint64(i)]
             digit = np.uint64((key >> by) & low_byte)

@@ -40,7 +40,7 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm: reduce must be one of sum, mean, amax, amin, got {reduce!r}.")
     _only_sparse("sparse.mm", mat1)
-    crow, col, entries = mat1.compressed_rows()
+    crow, col, entries = mat1.to_sparse_csr().compressed_rows()
     if mat1.whole[1] != mat2.shape[0]:
         raise ShapeError(f"sparse.mm: shapes {mat1.whole} and {tuple(mat2.shape)} cannot be multiplied.")
     rows = coordinates.expanded(crow, col.shape[0])

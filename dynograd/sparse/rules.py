@@ -20,7 +20,7 @@ from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates, refusal
 from dynograd.tensor import Tensor
 
-__all__ = ["run_op", "sum_of", "supported"]
+__all__ = ["run_op", "sum_of"]
 
 _RULES: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
@@ -39,13 +39,6 @@ def run_op(op: Op, given: dict[str, Any]) -> Any:
         whole = first if first.form != COO else first.coalesce()
         return whole.with_entries(op.function(whole.entries, **{name: given[name] for name in op.static_names}))
     raise refusal(op.name)
-
-
-def supported(op: Op) -> bool:
-    """Whether the op takes sparse tensors (with its usual static arguments)."""
-    return op.name in _RULES or (
-        op.kind == "elementwise" and len(op.array_names) == 1 and not op.static_names and _keeps_zero(op, ())
-    )
 
 
 @cache

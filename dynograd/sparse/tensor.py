@@ -14,6 +14,7 @@ import numpy
 
 from dynograd import arrays, dtypes, layouts, printing
 from dynograd.errors import ShapeError
+from dynograd.ops.indexing import getitem
 from dynograd.ops.joins import stack
 from dynograd.shapes import Size, normalize_dim
 from dynograd.sparse import coordinates
@@ -78,7 +79,7 @@ class SparseTensor(Tensor):
     entries: Any
     whole: tuple[int, ...]
     coalesced: bool
-    rows: Any  # (crow, col, entries) of a matrix, once somebody has asked
+    rows: Any  # of a matrix, once somebody has asked: (crow, col, the order of the entries or None as they are)
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
@@ -298,29 +299,33 @@ class SparseTensor(Tensor):
     def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:
         if self.form == CSR:
             return self
-        starts, places, entries = self.compressed_rows()
+        starts, places, entries = self.to_sparse_coo().coalesce().compressed_rows()
         return compressed(CSR, starts, places, entries, self.whole)
 
     def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:
         if self.form == CSC:
             return self
-        turned = self.to_sparse_coo().t()
-        starts, places, entries = turned.compressed_rows()
+        starts, places, entries = self.to_sparse_coo().t().coalesce().compressed_rows()
         return compressed(CSC, starts, places, entries, self.whole)
 
     def compressed_rows(self) -> tuple[Any, Any, Any]:
-        """(crow, col, entries) of a matrix, its entries sorted by row (and column)."""
+        """(crow, col, entries) of a matrix, its entries sorted by row; where the entries go is found out once."""
         if len(self.whole) - self.dense_dim() != 2:
             raise ShapeError(
                 f"sparse: expected a matrix (2 sparse dims), got shape {self.whole} with {self.sparse_dim()} sparse dims."
             )
         if self.form == CSR:
             return self.starts, self.places, self.entries
-        whole = self.to_sparse_coo().coalesce()
-        found = self.rows
-        if found is None:
-            found = self.rows = coordinates.starts_of(whole.places[0], self.whole[0])
-        return found, whole.places[1], whole.entries
+        if self.rows is None:
+            whole = self.to_sparse_coo()
+            row, col = whole.places
+            order = None
+            if not whole.coalesced:
+                row, order = row.sort(stable=True)
+                col = getitem(col, order)
+            self.rows = coordinates.starts_of(row, self.whole[0]), col, order
+        crow, col, order = self.rows
+        return crow, col, self.entries if order is None else getitem(self.entries, order)
 
     def t(self) -> SparseTensor:
         """The transpose of a matrix: no entry is moved."""

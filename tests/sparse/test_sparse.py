@@ -308,3 +308,14 @@ ERRORS = [
 def test_errors(function, kind, words):
     with pytest.raises(kind, match=words):
         function()
+
+
+def test_a_product_looks_at_the_places_once(monkeypatch):
+    x = coo()
+    dense = dynograd.tensor(WIDE)
+    same(x @ dense, DENSE @ WIDE)
+    monkeypatch.setattr(sparse.tensor.coordinates, "starts_of", None)
+    monkeypatch.setattr(sparse.tensor.coordinates, "coalesced", None)
+    same(x @ dense, DENSE @ WIDE)
+    monkeypatch.undo()
+    same(x.mul_(2) @ dense, 2 * DENSE @ WIDE)
