@@ -13,7 +13,7 @@ from dynograd.out_forms import out_forms
 from dynograd.tensor import Tensor
 
 _names = (
-    "add_layer_norm bias_gelu bias_relu bias_silu dropout_add swiglu "  # dynograd's own
+    "add_layer_norm bias_gelu bias_relu bias_silu dropout_add swiglu varlen_attention "  # dynograd's own
     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "adaptive_max_pool3d affine_grid alpha_dropout avg_pool1d avg_pool2d avg_pool3d batch_norm bilinear "
     "binary_cross_entropy binary_cross_entropy_with_logits celu channel_shuffle conv1d conv2d conv3d "

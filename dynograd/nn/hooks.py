@@ -1,253 +1,296 @@
-"""Hooks of modules: functions run before and after forward and backward, and around state_dict. A module without any pays nothing."""
+"""Hooks of modules: functions run before and after forward and backward, and around state_dict. A module without any pays nothing.
+
+A module keeps its hooks in dicts under PyTorch's names (`_forward_hooks`, ...), number -> function, because programs look there.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.tensor import RemovableHandle, Tensor
+from dynograd.nn.backward_hooks import BackwardWatch
+from dynograd.tensor import RemovableHandle
 
 __all__ = [
     "HookMethods",
     "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 
+_global_forward_hooks: dict[int, Any] = OrderedDict()
+_global_forward_hooks_always_called: dict[int, bool] = OrderedDict()
+_global_forward_hooks_with_kwargs: dict[int, bool] = OrderedDict()
+_global_forward_pre_hooks: dict[int, Any] = OrderedDict()
+_global_backward_hooks: dict[int, Any] = OrderedDict()
+_global_backward_pre_hooks: dict[int, Any] = OrderedDict()
+_global_parameter_registration_hooks: dict[int, Any] = OrderedDict()
+_global_buffer_registration_hooks: dict[int, Any] = OrderedDict()
+_global_module_registration_hooks: dict[int, Any] = OrderedDict()
+
 any_global: dict[str, bool] = {}
-_global_forward: dict[int, Any] = {}
-_global_forward_pre: dict[int, Any] = {}
-_global_backward: dict[int, Any] = {}
+"""Not empty while a hook of all modules waits for calls."""
+
+HOOKS = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
 class _Handle(RemovableHandle):
-    """Removes a hook, and tells the owner so that its fast path comes back."""
+    """Removes a hook, and what `marks` says of it."""
 
-    __slots__ = ("changed",)
+    __slots__ = ("marks",)
 
-    def __init__(self, hooks: dict, hook: Any, changed: Callable[[], None], first: bool = False) -> None:
+    def __init__(self, hooks: dict, hook: Any, *marks: dict, first: bool = False) -> None:
         super().__init__(hooks, hook)
         if first:
-            rest = [(key, value) for key, value in hooks.items() if key != self.id]
-            for key, value in rest:
-                del hooks[key]
-                hooks[key] = value
-        self.changed = changed
-        changed()
+            hooks.move_to_end(self.id, last=False)  # type: ignore[attr-defined]
+        self.marks = marks
+        for mark in marks:
+            mark[self.id] = True
 
     def remove(self) -> None:
         super().remove()
-        self.changed()
+        for mark in self.marks:
+            mark.pop(self.id, None)
+
+
+class _GlobalHandle(_Handle):
+    """Also tells calls whether any hook of all modules is left."""
+
+    __slots__ = ()
+
+    def __init__(self, hooks: dict, hook: Any, *marks: dict) -> None:
+        super().__init__(hooks, hook, *marks)
+        _note_global()
+
+    def remove(self) -> None:
+        super().remove()
+        _note_global()
+
+
+def _note_global() -> None:
+    any_global.clear()
+    if _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks:
+        any_global["any"] = True
+
+
+class _WithModule:
+    """A hook that is called with its module first."""
+
+    def __init__(self, hook: Any, module: Any) -> None:
+        self.hook, self.module = hook, module
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(self.module, *args)
 
 
 class HookMethods:
     """The part of Module that registers and runs hooks."""
 
-    _hooked: bool
     _forward_hooks: dict[int, Any]
-
-    def _init_hooks(self) -> None:
-        put = object.__setattr__
-        put(self, "_hooked", False)
-        for name in (
-            "_forward_hooks",
-            "_forward_pre_hooks",
-            "_backward_hooks",
-            "_backward_pre_hooks",
-            "_state_dict_hooks",
-            "_state_dict_pre_hooks",
-            "_load_state_dict_pre_hooks",
-            "_load_state_dict_post_hooks",
-        ):
-            put(self, name, {})
-
-    def _changed(self) -> None:
-        held = self.__dict__
-        names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        held["_hooked"] = any(held[name] for name in names)
+    _forward_hooks_with_kwargs: dict[int, bool]
+    _forward_hooks_always_called: dict[int, bool]
+    _forward_pre_hooks: dict[int, Any]
+    _forward_pre_hooks_with_kwargs: dict[int, bool]
+    _backward_hooks: dict[int, Any]
+    _backward_pre_hooks: dict[int, Any]
+    _is_full_backward_hook: bool | None = None
+    _state_dict_hooks: dict[int, Any]
+    _state_dict_pre_hooks: dict[int, Any]
+    _load_state_dict_pre_hooks: dict[int, Any]
+    _load_state_dict_post_hooks: dict[int, Any]
 
     def register_forward_pre_hook(
         self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args)` before forward; what it returns replaces the arguments."""
-        return _Handle(self.__dict__["_forward_pre_hooks"], (hook, with_kwargs), self._changed, prepend)
+        """Calls `hook(module, args)` before forward; what it returns replaces the arguments.
+
+        Args:
+            prepend: run it before the hooks that are there.
+            with_kwargs: call `hook(module, args, kwargs)`; it returns None or `(args, kwargs)`.
+
+        >>> layer = dynograd.nn.Identity()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        >>> layer(tensor([1.0]))
+        tensor([2.])
+        """
+        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return _Handle(self._forward_pre_hooks, hook, *marks, first=prepend)
 
     def register_forward_hook(
         self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after forward; what it returns replaces the output."""
-        return _Handle(self.__dict__["_forward_hooks"], (hook, with_kwargs, always_call), self._changed, prepend)
+        """Calls `hook(module, args, output)` after forward; what it returns replaces the output.
+
+        Args:
+            prepend: run it before the hooks that are there.
+            with_kwargs: call `hook(module, args, kwargs, output)`.
+            always_call: call it also when forward raises; `output` is None then.
+        """
+        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        marks += [self._forward_hooks_always_called] if always_call else []
+        return _Handle(self._forward_hooks, hook, *marks, first=prepend)
 
     def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_input, grad_output)` when backward has passed the module; it may return a new grad_input."""
-        return _Handle(self.__dict__["_backward_hooks"], hook, self._changed, prepend)
+        self._is_full_backward_hook = True
+        return _Handle(self._backward_hooks, hook, first=prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook: Any) -> RemovableHandle:
+        """PyTorch's deprecated name; here it is `register_full_backward_hook`, whose gradients are those of the whole module."""
+        return self.register_full_backward_hook(hook)
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_output)` before backward enters the module; it may return a new grad_output."""
-        return _Handle(self.__dict__["_backward_pre_hooks"], hook, self._changed, prepend)
+        return _Handle(self._backward_pre_hooks, hook, first=prepend)
 
     def register_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata)` when this module's part is in the state_dict."""
-        return RemovableHandle(self.__dict__["_state_dict_hooks"], hook)
+        """Calls `hook(module, state_dict, prefix, local_metadata)` when this module's part is in the state_dict; it may change it."""
 
-    _register_state_dict_hook = register_state_dict_post_hook
+        def silent(*args: Any) -> None:
+            if hook(*args) is not None:
+                raise RuntimeError(
+                    "state_dict post-hook must return None: change the state_dict that it is given in place."
+                )
+
+        return _Handle(self._state_dict_hooks, silent)
+
+    def _register_state_dict_hook(self, hook: Any) -> RemovableHandle:
+        """As `register_state_dict_post_hook`; a dict that it returns replaces the state_dict."""
+        return _Handle(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(module, prefix, keep_vars)` before this module's part is put in the state_dict."""
-        return RemovableHandle(self.__dict__["_state_dict_pre_hooks"], hook)
+        return _Handle(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
-
-        def bound(*args: Any) -> Any:
-            return hook(self, *args)
-
-        return RemovableHandle(self.__dict__["_load_state_dict_pre_hooks"], bound)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> RemovableHandle:
-        if with_module:
-            return self.register_load_state_dict_pre_hook(hook)
-        return RemovableHandle(self.__dict__["_load_state_dict_pre_hooks"], hook)
+        return _Handle(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the lists of keys."""
-        return RemovableHandle(self.__dict__["_load_state_dict_post_hooks"], hook)
+        return _Handle(self._load_state_dict_post_hooks, hook)
+
+    # --- running --------------------------------------------------------------------------------------------------------
+
+    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
+        """The backward hooks of this module and of all modules: those of the whole module, and none of PyTorch's older kind."""
+        return [*_global_backward_hooks.values(), *self._backward_hooks.values()], []
+
+    def _get_backward_pre_hooks(self) -> list[Any]:
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
-        held = self.__dict__
-        for hook, with_kwargs in (*_global_forward_pre.values(), *held["_forward_pre_hooks"].values()):
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is not None:
-                if with_kwargs:
+        for number, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
+            if number in self._forward_pre_hooks_with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
                         raise RuntimeError(
-                            f"forward pre-hook with kwargs must return None or (args, kwargs), got {changed!r}."
+                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}."
                         )
                     args, kwargs = changed
-                else:
+            else:
+                changed = hook(self, args)
+                if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
-        watched = held["_backward_hooks"] or held["_backward_pre_hooks"] or _global_backward
-        watch = _BackwardWatch(self) if watched else None
-        if watch is not None:
-            args = watch.enter(args)
+        after, before = self._get_backward_hooks()[0], self._get_backward_pre_hooks()
+        watch = BackwardWatch(self, before, after) if after or before else None
+        called: set[int] = set()
+        output = None
         try:
-            output = self.forward(*args, **kwargs)  # type: ignore[attr-defined]
-        except BaseException:
-            for hook, with_kwargs, always in held["_forward_hooks"].values():
-                if always:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            output = self.forward(*(args if watch is None else watch.enter(args)), **kwargs)  # type: ignore[attr-defined]
+            for number, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+                called.add(number)
+                changed = self._call_forward_hook(number, hook, args, kwargs, output)
+                if changed is not None:
+                    output = changed
+        except Exception:
+            self._call_always(called, args, kwargs, output)
             raise
-        for hook, with_kwargs, _ in (*_global_forward.values(), *held["_forward_hooks"].values()):
-            changed = hook(self, args, kwargs, output) if with_kwargs else hook(self, args, output)
-            if changed is not None:
-                output = changed
         return output if watch is None else watch.leave(output)
 
+    def _call_forward_hook(self, number: int, hook: Any, args: tuple, kwargs: dict, output: Any) -> Any:
+        if number in self._forward_hooks_with_kwargs or number in _global_forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, output)
+        return hook(self, args, output)
 
-class _BackwardWatch:
-    """Collects one call's gradients at the module's two borders and runs its backward hooks.
-
-    Inputs and outputs that require grad get an identity op each; hooks on those see the gradients, so in-place ops inside the module
-    are not disturbed.
-    """
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
-        self.grad_output: list[Any] = []
-        self.grad_input: list[Any] = []
-
-    def enter(self, args: tuple) -> tuple:
-        made = []
-        for value in args:
-            if isinstance(value, Tensor) and value._requires_grad:
-                position = len(made)
-                value = value.view_as(value)  # type: ignore[attr-defined]
-                value.register_hook(lambda g, position=position: self._got_input(position, g))
-                self.inputs.append(position)
-            made.append(value)
-        self.grad_input = [None] * len(made)
-        self.left = len(self.inputs)
-        return tuple(made)
-
-    def leave(self, output: Any) -> Any:
-        many = isinstance(output, (tuple, list))
-        made = []
-        values = list(output) if many else [output]
-        self.grad_output = [None] * len(values)
-        for position, value in enumerate(values):
-            if isinstance(value, Tensor) and value._requires_grad:
-                value = value.view_as(value)  # type: ignore[attr-defined]
-                value.register_hook(lambda g, position=position: self._got_output(position, g))
-                self.outputs.append(position)
-            made.append(value)
-        self.waiting = len(self.outputs)
-        if not many:
-            return made[0]
-        return type(output)(*made) if hasattr(output, "_fields") else type(output)(made)
-
-    def _got_output(self, position: int, g: Any) -> Any:
-        self.grad_output[position] = g
-        self.waiting -= 1
-        for hook in self.module.__dict__["_backward_pre_hooks"].values():
-            changed = hook(self.module, tuple(self.grad_output))
-            if changed is not None:
-                g = changed[position] if isinstance(changed, tuple) else changed
-                self.grad_output[position] = g
-        if not self.inputs and self.waiting == 0:
-            self._run(None)
-        return g
-
-    def _got_input(self, position: int, g: Any) -> Any:
-        self.grad_input[position] = g
-        self.left -= 1
-        if self.left == 0:
-            changed = self._run(position)
-            if changed is not None:
-                return changed
-        return g
-
-    def _run(self, position: int | None) -> Any:
-        new = None
-        for hook in (*_global_backward.values(), *self.module.__dict__["_backward_hooks"].values()):
-            changed = hook(self.module, tuple(self.grad_input), tuple(self.grad_output))
-            if changed is not None:
-                changed = changed if isinstance(changed, tuple) else (changed,)
-                if len(changed) != len(self.grad_input):
-                    raise RuntimeError(
-                        f"Backward hook returned an invalid number of grad_input, got {len(changed)}, but expected {len(self.grad_input)}."
+    def _call_always(self, called: set[int], args: tuple, kwargs: dict, output: Any) -> None:
+        """The hooks with `always_call` that an error in forward kept from their turn."""
+        always = {**_global_forward_hooks_always_called, **self._forward_hooks_always_called}
+        for number, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+            if number in always and number not in called:
+                try:
+                    self._call_forward_hook(number, hook, args, kwargs, output)
+                except Exception as error:
+                    warnings.warn(
+                        f"forward hook with always_call=True raised {type(error).__name__}: {error}, which is silenced, as another error was "
+                        f"raised in forward.",
+                        stacklevel=4,
                     )
-                self.grad_input = list(changed)
-                new = None if position is None else changed[position]
-        return new
 
 
-def _global(hooks: dict, hook: Any) -> RemovableHandle:
-    def changed() -> None:
-        any_global.clear()
-        if _global_forward or _global_forward_pre or _global_backward:
-            any_global["any"] = True
-
-    return _Handle(hooks, hook, changed)
+# --- hooks of all modules -----------------------------------------------------------------------------------------------
 
 
 def register_module_forward_pre_hook(hook: Any) -> RemovableHandle:
     """Calls `hook(module, args)` before the forward of every module."""
-    return _global(_global_forward_pre, (hook, False))
+    return _GlobalHandle(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook: Any, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
     """Calls `hook(module, args, output)` after the forward of every module."""
-    return _global(_global_forward, (hook, with_kwargs, always_call))
+    marks = [_global_forward_hooks_with_kwargs] if with_kwargs else []
+    marks += [_global_forward_hooks_always_called] if always_call else []
+    return _GlobalHandle(_global_forward_hooks, hook, *marks)
 
 
 def register_module_full_backward_hook(hook: Any) -> RemovableHandle:
     """Calls `hook(module, grad_input, grad_output)` when backward has passed a module."""
-    return _global(_global_backward, hook)
+    return _GlobalHandle(_global_backward_hooks, hook)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+def register_module_full_backward_pre_hook(hook: Any) -> RemovableHandle:
+    """Calls `hook(module, grad_output)` before backward enters a module."""
+    return _GlobalHandle(_global_backward_pre_hooks, hook)
+
+
+def register_module_backward_hook(hook: Any) -> RemovableHandle:
+    """PyTorch's deprecated name; here it is `register_module_full_backward_hook`."""
+    return register_module_full_backward_hook(hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, parameter)` when a parameter is registered; what it returns is registered instead."""
+    return _Handle(_global_parameter_registration_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, buffer)` when a buffer is registered; what it returns is registered instead."""
+    return _Handle(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, submodule)` when a module is registered; what it returns is registered instead."""
+    return _Handle(_global_module_registration_hooks, hook)

@@ -1,13 +1,20 @@
-"""Module: parameters, buffers and submodules by attribute; iteration, train and eval. `hooks.py` and `state.py` hold the rest."""
+"""Module: parameters, buffers and submodules by attribute; iteration, train and eval.
+
+`hooks.py` (hooks), `state.py` (state_dict) and `moves.py` (dtypes and devices) hold the rest.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd import devices, dtypes
-from dynograd.errors import DtypeError
-from dynograd.nn import hooks, state
+from dynograd.nn import hooks, moves, state
+from dynograd.nn.hooks import (
+    _global_buffer_registration_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
+)
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.places import note_place
 from dynograd.tensor import Tensor
@@ -15,7 +22,7 @@ from dynograd.tensor import Tensor
 __all__ = ["Module"]
 
 
-class Module(state.StateMethods, hooks.HookMethods):
+class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 
     >>> class Model(dynograd.nn.Module):
@@ -30,28 +37,64 @@ class Module(state.StateMethods, hooks.HookMethods):
     """
 
     training: bool
-    _version = 1
+    _version: int = 1
     dump_patches = False
+    call_super_init = False
+    _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        put = super().__setattr__
-        put("training", True)
-        for name in ("_parameters", "_buffers", "_modules"):
-            put(name, {})
-        put("_non_persistent_buffers_set", set())
-        self._init_hooks()
+        if (args or kwargs) and not self.call_super_init:
+            got = repr(next(iter(kwargs))) if kwargs else f"{len(args)} positional argument(s)"
+            raise TypeError(
+                f"{type(self).__name__}.__init__: nn.Module takes no arguments, got {got}. Take them in your own __init__ and call "
+                f"super().__init__() without any; call_super_init = True passes them on to the next base class."
+            )
+        held = self.__dict__
+        held["training"] = True
+        held["_parameters"], held["_buffers"], held["_modules"] = {}, {}, {}
+        held["_non_persistent_buffers_set"] = set()
+        for name in hooks.HOOKS:
+            held[name] = OrderedDict()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        held = self.__dict__
         try:
-            if self._hooked or hooks.any_global:
-                return self._call_with_hooks(args, kwargs)
+            if (
+                held["_forward_hooks"]
+                or held["_forward_pre_hooks"]
+                or held["_backward_hooks"]
+                or held["_backward_pre_hooks"]
+                or hooks.any_global
+                or self._compiled_call_impl is not None
+            ):
+                return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
+            if "_forward_hooks" not in held:
+                raise AttributeError(_not_begun(self)) from None
             note_place(error, self)
             raise
+
+    _wrapped_call_impl = __call__
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return (
+            self._call_with_hooks(args, kwargs) if self._hooked or hooks.any_global else self.forward(*args, **kwargs)
+        )
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place."""
+        self._compiled_call_impl = compiled_by(self._call_impl, *args, **kwargs)
+
+    @property
+    def _hooked(self) -> bool:
+        """Whether a call runs hooks."""
+        return bool(self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks)
 
     # --- attributes -----------------------------------------------------------------------------------------------------
 
@@ -68,10 +111,7 @@ class Module(state.StateMethods, hooks.HookMethods):
             if name in group:
                 return group[name]
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        raise AttributeError(
-            f"'{type(self).__name__}' object has no attribute '{name}': Module.__init__() was not called. Call super().__init__() first "
-            f"in {type(self).__name__}.__init__."
-        )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}': {_not_begun(self)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         held = self.__dict__
@@ -83,7 +123,7 @@ class Module(state.StateMethods, hooks.HookMethods):
         elif isinstance(value, Module):
             self._need_init(parameters, "modules")
             self._forget(name, keep="_modules")
-            held["_modules"][name] = value
+            self._put("_modules", name, value)
         elif isinstance(value, Buffer):
             self._need_init(parameters, "buffers")
             self._forget(name, keep="_buffers")
@@ -104,7 +144,7 @@ class Module(state.StateMethods, hooks.HookMethods):
         elif parameters is not None and name in held["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (Tensor or None expected).")
-            held["_buffers"][name] = value
+            self._put("_buffers", name, value)
         else:
             super().__setattr__(name, value)
 
@@ -129,7 +169,15 @@ class Module(state.StateMethods, hooks.HookMethods):
                 held[group].pop(name, None)
         held["_non_persistent_buffers_set"].discard(name)
 
-    def _check_name(self, kind: str, name: Any) -> None:
+    def _put(self, group: str, name: str, value: Any) -> None:
+        """Registers `value`, or what a hook gives for it."""
+        for hook in _ON_REGISTRATION[group].values():
+            changed = hook(self, name, value)
+            if changed is not None:
+                value = changed
+        self.__dict__[group][name] = value
+
+    def _check_name(self, kind: str, name: Any, group: str) -> None:
         if "_parameters" not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: call super().__init__() first.")
         if not isinstance(name, str):
@@ -138,12 +186,14 @@ class Module(state.StateMethods, hooks.HookMethods):
             raise KeyError(f"{kind} name cannot contain '.', got {name!r}. Register it on the submodule.")
         if name == "":
             raise KeyError(f"{kind} name cannot be the empty string.")
+        if hasattr(self, name) and name not in self.__dict__[group]:
+            raise KeyError(
+                f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or `del` it first."
+            )
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Registers a parameter under `name`; None keeps the name without one."""
-        self._check_name("parameter", name)
-        if hasattr(self, name) and name not in self._parameters:
-            raise KeyError(f"attribute '{name}' already exists.")
+        self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required). "
@@ -154,33 +204,34 @@ class Module(state.StateMethods, hooks.HookMethods):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly; "
                 f"compute it in forward() instead."
             )
-        self._parameters[name] = param
+        if param is None:
+            self._parameters[name] = None
+        else:
+            self._put("_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Registers a tensor that is no parameter; `persistent` ones are in `state_dict()`."""
-        self._check_name("buffer", name)
-        if hasattr(self, name) and name not in self._buffers:
-            raise KeyError(f"attribute '{name}' already exists.")
+        self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)."
             )
-        self._buffers[name] = tensor
+        self._put("_buffers", name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Registers a submodule under `name`."""
-        self._check_name("module", name)
         if module is not None and not isinstance(module, Module):
             raise TypeError(
                 f"{type(module).__name__} is not a Module subclass: {type(self).__name__} cannot take it as '{name}'. "
                 f"Pass modules one by one (*layers), or wrap a function in a Module."
             )
-        if hasattr(self, name) and name not in self._modules:
-            raise KeyError(f"attribute '{name}' already exists.")
-        self._modules[name] = module
+        self._check_name("module", name, "_modules")
+        self._put("_modules", name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """`add_module` under its other name."""
+        self.add_module(name, module)
 
     # --- iteration ------------------------------------------------------------------------------------------------------
 
@@ -215,15 +266,21 @@ class Module(state.StateMethods, hooks.HookMethods):
         for _, module in self.named_children():
             yield module
 
-    def _named(self, group: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Any, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Names and values of what `get_members_fn(module)` gives for each module; equal ones once."""
         seen: set[int] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, value in getattr(module, group).items():
+            for name, value in get_members_fn(module):
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
                 yield (f"{path}.{name}" if path else name), value
+
+    def _named(self, group: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        return self._named_members(lambda module: getattr(module, group).items(), prefix, recurse, remove_duplicate)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -256,6 +313,27 @@ class Module(state.StateMethods, hooks.HookMethods):
                     f"{type(self).__name__} has no submodule at '{target}': '{name}' is not an nn.Module there."
                 )
         return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts `module` at the path `a.b.c`, in the place of what is there.
+
+        Args:
+            strict: there must be a module already.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 3), dynograd.nn.ReLU())
+        >>> model.set_submodule("1", dynograd.nn.Tanh())
+        >>> model[1]
+        Tanh()
+        """
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError("set_submodule: cannot set the submodule without a target name, got an empty path.")
+        if not isinstance(module, Module):
+            raise ValueError(f"set_submodule: module is not an nn.Module: {type(module).__name__}.")
+        parent = self.get_submodule(path)
+        if strict and name not in parent._modules:
+            raise AttributeError(f"set_submodule: {type(parent).__name__} has no submodule {name!r} (strict=True).")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at the path `a.b.weight`."""
@@ -311,71 +389,6 @@ class Module(state.StateMethods, hooks.HookMethods):
                     parameter._grad = parameter._grad.detach()
                     parameter._grad.zero_()  # type: ignore[attr-defined]
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Replaces the memory of every parameter (kept as the same object), its gradient, and every buffer by `fn` of it."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            parameter.array = fn(parameter.detach()).data.array
-            if parameter._grad is not None:
-                parameter._grad = fn(parameter._grad.detach())
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype.
-
-        `memory_format=channels_last` reorders the memory of 4-d parameters and buffers (`channels_last_3d` of 5-d ones).
-        """
-        format = kwargs.pop("memory_format", None)
-        dtype, device = _destination(*args, **kwargs)
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise DtypeError(
-                f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
-            )
-
-        def convert(one: Any) -> Any:
-            converts = dtype is not None and (one.is_floating_point() or one.is_complex())
-            moved = one.to(device=device, dtype=dtype if converts else None)
-            fits = format is not None and moved.dim() in (4, 5) and format.rank in (0, moved.dim())
-            return moved.to(memory_format=format) if fits else moved
-
-        return self._apply(convert)
-
-    def type(self, dst_type: Any) -> Any:
-        return self._apply(lambda one: one.type(dst_type))  # type: ignore[attr-defined]
-
-    def float(self) -> Any:
-        """Converts floating parameters and buffers to float32."""
-        return self._apply(lambda one: one.float() if one.is_floating_point() else one)  # type: ignore[attr-defined]
-
-    def double(self) -> Any:
-        """Converts floating parameters and buffers to float64."""
-        return self._apply(lambda one: one.double() if one.is_floating_point() else one)  # type: ignore[attr-defined]
-
-    def half(self) -> Any:
-        """Converts floating parameters and buffers to float16."""
-        return self._apply(lambda one: one.half() if one.is_floating_point() else one)  # type: ignore[attr-defined]
-
-    def bfloat16(self) -> Any:
-        """Converts floating parameters and buffers to bfloat16."""
-        return self._apply(lambda one: one.bfloat16() if one.is_floating_point() else one)  # type: ignore[attr-defined]
-
-    def cpu(self) -> Any:
-        return self._apply(lambda one: one.cpu())
-
-    def cuda(self, device: Any = None) -> Any:
-        return self._apply(lambda one: one.cuda(device))
-
-    def share_memory(self) -> Any:
-        """Moves parameters and buffers into memory that forked processes share."""
-        return self._apply(lambda one: one.share_memory_())
-
     # --- text -----------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -403,21 +416,35 @@ class Module(state.StateMethods, hooks.HookMethods):
         return sorted(name for name in names if not name[0].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+        held = dict(self.__dict__)
+        held.pop("_compiled_call_impl", None)
+        return held
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        for name in hooks.HOOKS:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def _replicate_for_data_parallel(self) -> Any:
+        """A module that shares everything with this one, and can be given other parameters."""
+        made = self.__new__(type(self))
+        made.__dict__ = self.__dict__.copy()
+        for name in ("_parameters", "_buffers", "_modules"):
+            made.__dict__[name] = made.__dict__[name].copy()
+        return made
 
 
-def _destination(*args: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> tuple[Any, Any]:
-    """(dtype, device) of the arguments of `to`; None where not named."""
-    for one in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
-        if isinstance(one, Tensor):
-            dtype, device = one.dtype, one.device
-        elif isinstance(one, dtypes.dtype):
-            dtype = one
-        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
-            device = one
-        elif one is not None and not isinstance(one, bool):
-            raise TypeError(f"Module.to: expected a dtype, a device or a Tensor, got {one!r}.")
-    return (None if dtype is None else dtypes.as_dtype(dtype)), device
+def _not_begun(module: Any) -> str:
+    kind = type(module).__name__
+    return f"Module.__init__() was not called. Call super().__init__() first in {kind}.__init__."
+
+
+compiled_by: Callable[..., Any] = lambda function, *args, **kwargs: function  # noqa: E731
+"""What `Module.compile` hands calls to. A compiler puts itself here; without one they run as they are."""
+
+_ON_REGISTRATION: dict[str, dict[int, Any]] = {
+    "_parameters": _global_parameter_registration_hooks,
+    "_buffers": _global_buffer_registration_hooks,
+    "_modules": _global_module_registration_hooks,
+}

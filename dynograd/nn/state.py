@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from dynograd.autograd.modes import no_grad
@@ -94,38 +97,38 @@ class StateMethods:
         Returns:
             the lists of missing and unexpected keys.
         Raises:
-            StateDictError: names every missing or unexpected key and every shape that differs; what fits has been copied.
+            StateDictError: names every missing or unexpected key, with the nearest name, and every shape that differs; what fits has
+                been copied.
         """
-        if not hasattr(state_dict, "items"):
+        if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected state_dict to be dict-like, got {type(state_dict).__name__}.")
         metadata = getattr(state_dict, "_metadata", None)
-        state = OrderedDict(state_dict)
+        whole: Any = OrderedDict(state_dict)
+        whole._metadata = metadata
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
 
-        def load(module: StateMethods, prefix: str) -> None:
+        def load(module: StateMethods, part: Any, prefix: str) -> None:
             local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
             if assign:
                 local["assign_to_params_buffers"] = assign
-            for hook in module._load_state_dict_pre_hooks.values():
-                hook(state, prefix, local, strict, missing, unexpected, errors)
-            module._load_from_state_dict(state, prefix, local, strict, missing, unexpected, errors)
+            module._load_from_state_dict(part, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:
-                    load(child, f"{prefix}{name}.")
+                    below = f"{prefix}{name}."
+                    load(child, {key: value for key, value in part.items() if key.startswith(below)}, below)
             outcome = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
-                hook(module, outcome)
+                if hook(module, outcome) is not None:
+                    raise AssertionError(
+                        "hooks of register_load_state_dict_post_hook are not expected to return values: change incompatible_keys in place."
+                    )
 
-        load(self, "")
-        if strict:
-            if unexpected:
-                errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
-            if missing:
-                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}.")
-        if errors:
-            lines = "\n\t".join(errors)
+        load(self, whole, "")
+        problems = errors + (_unlike_names(missing, unexpected) if strict else [])
+        if problems:
+            lines = "\n\t".join(problems)
             raise StateDictError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}\n"
                 f"Compare model.state_dict().keys() with the file's, or pass strict=False to load what fits by name."
@@ -142,55 +145,104 @@ class StateMethods:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
+        """Loads this module's own part. Subclasses override it to read older files: `local_metadata["version"]` says how old."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = self._own_state()
+        assign = local_metadata.get("assign_to_params_buffers", False)
         for name, held in own.items():
             key = prefix + name
-            if key not in state_dict:
-                if strict:
-                    missing_keys.append(key)
-                continue
-            value = state_dict[key]
-            if not isinstance(value, Tensor):
-                error_msgs.append(
-                    f"While copying the parameter named {key!r}, expected a Tensor but received {type(value).__name__}."
-                )
-                continue
-            if is_lazy(held) or is_lazy(value):
-                if is_lazy(value) and not is_lazy(held):
-                    error_msgs.append(f"While copying {key!r}: the state_dict has no values for it yet ({value!r}).")
-                continue
-            if held.ndim == 0 and value.ndim == 1 and value.numel() == 1:
-                value = value[0]  # type: ignore[index]
-            if value.array.shape != held.array.shape:
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                    f"the shape in current model is {held.shape}."
-                )
-            elif local_metadata.get("assign_to_params_buffers"):
-                self._take(name, held, value)
-            else:
-                with no_grad():
-                    held.copy_(value)  # type: ignore[attr-defined]
+            if key in state_dict:
+                problem = self._load_one(name, key, held, state_dict[key], assign)
+                if problem:
+                    error_msgs.append(problem)
+            elif strict:
+                missing_keys.append(key)
+        extra = prefix + _EXTRA
         takes_extra = type(self).set_extra_state is not StateMethods.set_extra_state
-        if takes_extra and prefix + _EXTRA in state_dict:
-            self.set_extra_state(state_dict[prefix + _EXTRA])
-        elif takes_extra and strict:
-            missing_keys.append(prefix + _EXTRA)
+        if takes_extra and extra in state_dict:
+            self.set_extra_state(state_dict[extra])
+        elif strict and takes_extra:
+            missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
         if strict:
             for key in state_dict:
-                if key.startswith(prefix) and not (takes_extra and key == prefix + _EXTRA):
+                if key.startswith(prefix) and key != extra:
                     first, *rest = key[len(prefix) :].split(".", 1)
                     if first not in (self._modules if rest else own):
                         unexpected_keys.append(key)
 
+    def _load_one(self, name: str, key: str, held: Tensor, value: Any, assign: bool) -> str | None:
+        """Loads one tensor; what is wrong with it, if anything."""
+        if not isinstance(value, Tensor):
+            return f'While copying the parameter named "{key}", expected a Tensor but received {type(value).__name__}.'
+        if is_lazy(held) or is_lazy(value):
+            if is_lazy(value) and not is_lazy(held):
+                return f"While copying {key!r}: the state_dict has no values for it yet ({value!r})."
+            return None
+        if held.ndim == 0 and value.ndim == 1 and value.numel() == 1:  # as files of before 0-d tensors have it
+            value = value[0]  # type: ignore[index]
+        if value.array.shape != held.array.shape:
+            return (
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {held.shape}."
+            )
+        if held.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a checkpoint to a parameter on device meta does nothing. Pass assign=True to take the "
+                f"checkpoint's tensors, or call model.to_empty(device='cpu') before.",
+                stacklevel=4,
+            )
+        try:
+            if assign:
+                self._take(name, held, value)
+            else:
+                with no_grad():
+                    held.copy_(value)  # type: ignore[attr-defined]
+        except Exception as error:
+            return (
+                f'While copying the parameter named "{key}", of shape {tuple(held.shape)} in the model and {tuple(value.shape)} in the '
+                f"checkpoint, an exception occurred: {error}"
+            )
+        return None
+
     def _take(self, name: str, held: Tensor, value: Tensor) -> None:
-        if not isinstance(held, Parameter):
-            self._buffers[name] = value
-        elif isinstance(value, Parameter):
-            self._parameters[name] = value
-        else:
-            self._parameters[name] = Parameter(value, requires_grad=held.requires_grad)
+        if isinstance(held, Parameter):
+            if isinstance(value, Parameter):
+                value.requires_grad_(held.requires_grad)
+            else:
+                value = Parameter(value, requires_grad=held.requires_grad)
+        setattr(self, name, value)
 
 
-def _quoted(names: list[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+def _unlike_names(missing: list[str], unexpected: list[str]) -> list[str]:
+    """A line each for missing and unexpected keys, with the names that may be meant."""
+    lines = []
+    few = len(missing) * len(unexpected) <= _MOST_COMPARED
+    for what, keys, others in (("Missing", missing, unexpected), ("Unexpected", unexpected, missing)):
+        if keys:
+            named = [_hinted(key, others) if few else f'"{key}"' for key in keys]
+            lines.append(f"{what} key(s) in state_dict: {', '.join(named)}.")
+    shift = _shift(missing, unexpected)
+    return lines + [shift] if shift else lines
+
+
+def _hinted(key: str, others: list[str]) -> str:
+    """The key, and the nearest of the names without a partner on the other side."""
+    near = get_close_matches(key, others, 1, 0.75)
+    return f'"{key}"' + (f' (did you mean "{near[0]}"?)' if near else "")
+
+
+def _shift(missing: list[str], unexpected: list[str]) -> str | None:
+    """What to do where all names differ by the same beginning, as those of a wrapped model do."""
+    for longer, shorter in ((unexpected, missing), (missing, unexpected)):
+        if longer and len(longer) == len(shorter) and longer[0].endswith("." + shorter[0]):
+            start = longer[0][: -len(shorter[0])]
+            if [start + key for key in shorter] == longer:
+                new = f"k.removeprefix({start!r})" if longer is unexpected else f"{start!r} + k"
+                return f"All names differ by the prefix {start!r}: load {{{new}: v for k, v in state_dict.items()}}."
+    return None
+
+
+_MOST_COMPARED = 10_000  # pairs of names whose likeness is measured, 10 us each

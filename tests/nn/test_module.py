@@ -162,7 +162,8 @@ def test_missing_unexpected_and_misshapen_keys_are_all_named():
     assert net.first.bias.tolist() == before
     state.pop("scale")
     found = net.load_state_dict(state, strict=False)
-    assert found.unexpected_keys == []
+    assert found.unexpected_keys == ["frist.bias"] and found.missing_keys == ["scale", "first.bias"]
+    assert 'did you mean "frist.bias"?' in text and 'did you mean "first.bias"?' in text
     with pytest.raises(TypeError, match="dict-like"):
         net.load_state_dict([1])
 
@@ -308,9 +309,16 @@ def test_global_hooks_run_for_every_module():
 
 def test_state_dict_hooks():
     net = Net()
-    net.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop(prefix + "seen"))
+    def leave_out(module, state, prefix, meta):
+        del state[prefix + "seen"]
+
+    net.register_state_dict_post_hook(leave_out)
     state = net.state_dict()
     assert "seen" not in state
+    other = Net()
+    other.register_state_dict_post_hook(lambda *args: {})
+    with pytest.raises(RuntimeError, match="must return None"):
+        other.state_dict()
     net.register_load_state_dict_pre_hook(
         lambda module, state, prefix, *rest: state.setdefault(prefix + "seen", dg.ones(1))
     )

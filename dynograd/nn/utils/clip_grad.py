@@ -49,7 +49,7 @@ def clip_grad_norm_(
     given = _listed(parameters)
     if not given and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
-    grads = [p.grad.array for p in given if p.grad is not None]
+    grads = _gradients(given)
     norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
     arrays.quietly(_scale, grads, max_norm, norm, caller())
     return _as_tensor(norm, grads)
@@ -64,7 +64,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> w.grad
     tensor([1.0000, 0.4000])
     """
-    grads = [p.grad.array for p in _listed(parameters) if p.grad is not None]
+    grads = _gradients(_listed(parameters))
     if grads:
         bound = float(clip_value)
         arrays.quietly(kernel("tables", "bound", grads[0]), grads, -bound, bound)
@@ -79,13 +79,13 @@ def get_total_norm(
     >>> dynograd.nn.utils.get_total_norm([tensor([3.0]), tensor([0.0, 4.0])])
     tensor(5.)
     """
-    given = [one.array for one in _listed(tensors)]
+    given = [_entries(one) for one in _listed(tensors)]
     return _as_tensor(arrays.quietly(_norm, given, norm_type, error_if_nonfinite), given)
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """The scaling of `clip_grad_norm_` by a norm computed before, e.g. by `get_total_norm`."""
-    grads = [p.grad.array for p in _listed(parameters) if p.grad is not None]
+    grads = _gradients(_listed(parameters))
     norm = total_norm.array if _on_gpu(grads) and isinstance(total_norm, Tensor) else float(total_norm)
     arrays.quietly(_scale, grads, max_norm, norm, caller())
 
@@ -113,6 +113,22 @@ def _listed(tensors: Any) -> list[Tensor]:
             f"Pass its parameters()."
         )
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(given: list[Tensor]) -> list[Any]:
+    """The arrays of the gradients; of sparse ones, which are coalesced first, those of the entries."""
+    found = []
+    for p in given:
+        g = p.grad
+        if g is not None:
+            if g.is_sparse and not g.is_coalesced():  # type: ignore[attr-defined]
+                g = p.grad = g.coalesce()  # type: ignore[attr-defined]
+            found.append(_entries(g))
+    return found
+
+
+def _entries(one: Any) -> Any:
+    return one.coalesce()._values().array if one.is_sparse else one.array
 
 
 def _on_gpu(given: list[Any]) -> bool:

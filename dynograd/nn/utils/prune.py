@@ -123,8 +123,7 @@ def remove(module: Any, name: str) -> Any:
             f"prune.remove: Parameter '{name}' of module {type(module).__name__} has to be pruned before pruning can be removed."
         )
     with no_grad():
-        value = module._forward_pre_hooks.pop(key)[0].apply_mask(module)
-    module._changed()
+        value = module._forward_pre_hooks.pop(key).apply_mask(module)
     original: Parameter = module._parameters.pop(f"{name}_orig")
     del module._buffers[f"{name}_mask"]
     delattr(module, name)
@@ -139,11 +138,11 @@ def is_pruned(module: Module) -> bool:
     >>> dynograd.nn.utils.prune.is_pruned(dynograd.nn.Linear(2, 2))
     False
     """
-    return any(isinstance(hook[0], _Pruned) for one in module.modules() for hook in one._forward_pre_hooks.values())
+    return any(isinstance(hook, _Pruned) for one in module.modules() for hook in one._forward_pre_hooks.values())
 
 
 def _hook_of(module: Any, name: str) -> Any:
-    for key, (hook, _) in module._forward_pre_hooks.items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, _Pruned) and hook._tensor_name == name:
             return key
     return None

@@ -64,8 +64,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     key = _hook_of(module, name)
     if key is None:
         raise ValueError(f"remove_weight_norm: weight_norm of {name!r} not found in {type(module).__name__}.")
-    made = module._forward_pre_hooks.pop(key)[0]
-    module._changed()
+    made = module._forward_pre_hooks.pop(key)
     weight = made.compute_weight(module).detach()
     delattr(module, name)
     del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
@@ -74,7 +73,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
 
 
 def _hook_of(module: Any, name: str) -> Any:
-    for key, (hook, _) in module._forward_pre_hooks.items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             return key
     return None

@@ -1,0 +1,106 @@
+"""Backward hooks of one call of a module: the gradients at its two borders, and the functions that see and replace them.
+
+All inputs that require grad go through one identity, all outputs through another; their backward is where the hooks run. So a hook runs
+once for a call, also when some inputs or outputs got no gradient, and in-place ops inside the module are not disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynograd.custom_function import Function
+from dynograd.tensor import Tensor
+
+__all__ = ["BackwardWatch"]
+
+
+class _Border(Function):
+    """The tensors themselves; in backward `told(gradients)` gives what goes on."""
+
+    @staticmethod
+    def forward(ctx: Any, told: Callable[[tuple], Sequence[Any]], *tensors: Any) -> Any:
+        ctx.told = told
+        ctx.set_materialize_grads(False)
+        return tuple(one.view_as(one) for one in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return (None, *ctx.told(grads))
+
+
+class BackwardWatch:
+    """Runs the hooks of `module` around one call: `enter` the arguments, `leave` with the results."""
+
+    def __init__(self, module: Any, before: Sequence[Any], after: Sequence[Any]) -> None:
+        self.module, self.before, self.after = module, before, after
+        self.inputs: list[int] = []
+        self.count = 0
+        self.grad_outputs: tuple | None = None
+
+    def enter(self, args: tuple) -> tuple:
+        self.count = len(args)
+        self.inputs, made = _through(self._at_inputs, args)
+        return tuple(made)
+
+    def leave(self, output: Any) -> Any:
+        many = isinstance(output, (tuple, list))
+        values = list(output) if many else [output]
+        self.outputs, made = _through(self._at_outputs, values)
+        self.width = len(values)
+        if not self.outputs:
+            return output
+        if not many:
+            return made[0]
+        return type(output)(*made) if hasattr(output, "_fields") else type(output)(made)
+
+    def _at_outputs(self, grads: tuple) -> Sequence[Any]:
+        given = _spread(grads, self.outputs, self.width)
+        for hook in self.before:
+            changed = hook(self.module, given)
+            if changed is not None:
+                given = _as_many("backward pre-hook", "grad_output", changed, self.width)
+        self.grad_outputs = given
+        if not self.inputs:
+            for hook in self.after:
+                if hook(self.module, (None,) * self.count, given) is not None:
+                    raise RuntimeError(
+                        f"backward hook of {type(self.module).__name__}: hook should return None (no input of the module requires grad, so "
+                        f"there is no grad_input to replace)."
+                    )
+        return [given[place] for place in self.outputs]
+
+    def _at_inputs(self, grads: tuple) -> Sequence[Any]:
+        if self.grad_outputs is None:  # an output that the watch never saw led here
+            return grads
+        given = _spread(grads, self.inputs, self.count)
+        for hook in self.after:
+            changed = hook(self.module, given, self.grad_outputs)
+            if changed is not None:
+                given = _as_many("backward hook", "grad_input", changed, self.count)
+        self.grad_outputs = None
+        return [given[place] for place in self.inputs]
+
+
+def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any]]:
+    """The places of tensors that require grad, and the values with those behind one border."""
+    places = [place for place, one in enumerate(values) if isinstance(one, Tensor) and one._requires_grad]
+    made = list(values)
+    if places:
+        for place, one in zip(places, _Border.apply(told, *[values[place] for place in places])):
+            made[place] = one
+    return places, made
+
+
+def _spread(grads: Sequence[Any], places: list[int], width: int) -> tuple:
+    made: list[Any] = [None] * width
+    for place, g in zip(places, grads):
+        made[place] = g
+    return tuple(made)
+
+
+def _as_many(who: str, what: str, changed: Any, width: int) -> tuple:
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != width:
+        raise RuntimeError(f"{who} returned an invalid number of {what}, got {len(changed)}, but expected {width}.")
+    return changed

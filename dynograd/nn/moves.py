@@ -1,0 +1,121 @@
+"""Other dtypes, devices and memory layouts for a module and all below it, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynograd import devices, dtypes
+from dynograd.creation import empty_like
+from dynograd.errors import DtypeError
+from dynograd.tensor import Tensor
+
+__all__ = ["MoveMethods"]
+
+
+class MoveMethods:
+    """The part of Module that converts and moves parameters and buffers."""
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    children: Callable[[], Iterator[Any]]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Replaces the memory of every parameter (kept as the same object), its gradient, and every buffer by `fn` of it."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            parameter.array = fn(parameter.detach()).data.array
+            if parameter._grad is not None:
+                parameter._grad = fn(parameter._grad.detach())
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype.
+
+        `memory_format=channels_last` reorders the memory of 4-d parameters and buffers (`channels_last_3d` of 5-d ones).
+        """
+        format = kwargs.pop("memory_format", None)
+        dtype, device = _destination(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise DtypeError(
+                f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
+            )
+
+        def convert(one: Any) -> Any:
+            converts = dtype is not None and (one.is_floating_point() or one.is_complex())
+            moved = one.to(device=device, dtype=dtype if converts else None)
+            fits = format is not None and moved.dim() in (4, 5) and format.rank in (0, moved.dim())
+            return moved.to(memory_format=format) if fits else moved
+
+        return self._apply(convert)
+
+    def type(self, dst_type: Any) -> Any:
+        return self._apply(lambda one: one.type(dst_type))  # type: ignore[attr-defined]
+
+    def float(self) -> Any:
+        """Converts floating parameters and buffers to float32."""
+        return self._apply(lambda one: one.float() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+
+    def double(self) -> Any:
+        """Converts floating parameters and buffers to float64."""
+        return self._apply(lambda one: one.double() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+
+    def half(self) -> Any:
+        """Converts floating parameters and buffers to float16."""
+        return self._apply(lambda one: one.half() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+
+    def bfloat16(self) -> Any:
+        """Converts floating parameters and buffers to bfloat16."""
+        return self._apply(lambda one: one.bfloat16() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Moves parameters and buffers to `device` without their values, as a model built on device "meta" needs it.
+
+        Args:
+            recurse: also those of the modules below.
+
+        >>> layer = dynograd.nn.Linear(2, 3, device="meta")
+        >>> layer.to_empty(device="cpu").weight.device
+        device(type='cpu')
+        """
+        return self._apply(lambda one: empty_like(one, device=device), recurse)
+
+    def cpu(self) -> Any:
+        return self._apply(lambda one: one.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        return self._apply(lambda one: one.cuda(device))
+
+    def xpu(self, device: Any = None) -> Any:
+        return self._apply(lambda one: one.to("xpu" if device is None else device))
+
+    def ipu(self, device: Any = None) -> Any:
+        return self._apply(lambda one: one.to("ipu" if device is None else device))
+
+    def mtia(self, device: Any = None) -> Any:
+        return self._apply(lambda one: one.to("mtia" if device is None else device))
+
+    def share_memory(self) -> Any:
+        """Moves parameters and buffers into memory that forked processes share."""
+        return self._apply(lambda one: one.share_memory_())
+
+
+def _destination(*args: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    """(dtype, device) of the arguments of `to`; None where not named."""
+    for one in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
+        if isinstance(one, Tensor):
+            dtype, device = one.dtype, one.device
+        elif isinstance(one, dtypes.dtype):
+            dtype = one
+        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
+            device = one
+        elif one is not None and not isinstance(one, bool):
+            raise TypeError(f"Module.to: expected a dtype, a device or a Tensor, got {one!r}.")
+    return (None if dtype is None else dtypes.as_dtype(dtype)), device
