@@ -46,6 +46,7 @@ from dynograd.kernels import determinism as _determinism  # noqa: E402
 from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
 from dynograd.kernels import precision as _precision  # noqa: E402
 from dynograd.kernels import threads as _threads  # noqa: E402
+from dynograd.ops import embeddings as _embeddings  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
 from dynograd.tensor import Tensor, is_tensor  # noqa: E402
 from dynograd.version import __version__  # noqa: E402
@@ -134,6 +135,7 @@ for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 _tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
 cuda.make_graphed_callables = _imported_when_called("dynograd.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
+_embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
 
@@ -146,6 +148,7 @@ _LAZY = (
     "func",
     "jit",
     "sparse",
+    "ragged",
     "linalg",
     "nn",
     "optim",
@@ -162,6 +165,7 @@ _LAZY = (
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
+_LAZY_NAMES |= dict.fromkeys(("RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_tensor"), "ragged")
 _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")

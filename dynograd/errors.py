@@ -16,6 +16,7 @@ __all__ = [
     "LinAlgError",
     "LoaderError",
     "OutOfMemoryError",
+    "RaggedSizeError",
     "ShapeError",
     "StateDictError",
 ]
@@ -27,6 +28,10 @@ class DynogradError(Exception):
 
 class ShapeError(DynogradError, RuntimeError, ValueError):
     """Sizes that do not fit each other or the op."""
+
+
+class RaggedSizeError(ShapeError, TypeError):
+    """The size of a ragged dim was used as a number; it differs from row to row."""
 
 
 class DtypeError(DynogradError, RuntimeError, TypeError):

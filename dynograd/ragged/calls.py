@@ -1,0 +1,234 @@
+"""Ops on ragged tensors: the table of ragged rules, and how an op finds its rule.
+
+An op that gets a ragged tensor is looked up in `RULES` by its key in the table of ops (`softmax.public` is the public face of `softmax`).
+Without a rule an elementwise op computes on packed elements (`elementwise.py`), a composed one is run as it is, its parts finding their
+rules, and anything else is run on rows of equal shape together (`groups.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dynograd.errors import RaggedSizeError
+from dynograd.interpreter import named_outputs
+from dynograd.ops.op import Op, registry
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.tensor import Tensor
+
+__all__ = ["RULES", "Call", "Refusal", "own_function", "ragged_rule", "run_call", "run_op"]
+
+
+class Refusal(NotImplementedError):
+    """An op has no meaning for ragged tensors, or none for these dims; the message has the way out."""
+
+
+class Rule:
+    """How an op reads ragged tensors: what computes it, and the word for it in the table of the docs."""
+
+    __slots__ = ("function", "kind", "note")
+
+    def __init__(self, function: Callable[[Call], Any], kind: str, note: str) -> None:
+        self.function, self.kind, self.note = function, kind, note
+
+
+RULES: dict[str, Rule] = {}
+OWN: dict[str, Callable[..., Any]] = {}  # composed functions as they were before they looked for ragged tensors
+
+
+def ragged_rule(
+    *keys: str, kind: str = "written", note: str = ""
+) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
+    """Registers the ragged rule of ops: from a `Call` to the result. A rule that gives NotImplemented leaves it to the default.
+
+    Args:
+        keys: names in `ops.op.registry`; of a composed face that covers an op (`cross_entropy.public`), that name.
+        kind: the word for it in docs/ragged.md.
+        note: what else the docs say of it.
+    """
+
+    def register(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
+        for key in keys:
+            if key not in registry:
+                raise AssertionError(f"ragged rule: there is no op {key!r} in the table of ops")
+            RULES[key] = Rule(function, kind, note or (function.__doc__ or "").strip().split("\n")[0])
+        return function
+
+    return register
+
+
+class Call:
+    """An op called with ragged tensors, as rules see it: arguments by name (`call["input"]`), of which some are ragged."""
+
+    __slots__ = ("given", "key", "name", "op")
+
+    def __init__(self, key: str, op: Op, given: dict[str, Any]) -> None:
+        self.key, self.op, self.given, self.name = key, op, given, op.name
+
+    def __getitem__(self, name: str) -> Any:
+        return self.given[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.given.get(name, default)
+
+    def with_(self, **changed: Any) -> Any:
+        """The op again with some arguments changed."""
+        return invoke(registry[self.key].function, self.op, {**self.given, **changed})
+
+    def parts(self) -> Any:
+        """What a composed op is made of, run as it is; its parts look up their own rules."""
+        return invoke(own_function(self.key), self.op, self.given)
+
+    def leaves(self) -> Iterator[tuple[str, Any]]:
+        """(name, value) of every argument, those in lists and tuples one by one."""
+        for name, value in self.given.items():
+            if type(value) in (list, tuple):
+                for one in value:
+                    yield name, one
+            elif type(value) is dict:
+                yield from value.items()
+            else:
+                yield name, value
+
+    def ragged(self) -> list[RaggedTensor]:
+        """The ragged arguments."""
+        return [value for _, value in self.leaves() if isinstance(value, RaggedTensor)]
+
+    def map_ragged(self, change: Callable[[RaggedTensor], Any]) -> dict[str, Any]:
+        """The arguments with `change(x)` in place of each ragged x."""
+        return {name: mapped(value, change) for name, value in self.given.items()}
+
+    def on(self, given: dict[str, Any]) -> Any:
+        """The op on these arguments."""
+        return invoke(registry[self.key].function, self.op, given)
+
+    def refuse(self, why: str) -> Refusal:
+        return Refusal(f"{self.name}: {why}")
+
+
+def mapped(value: Any, change: Callable[[Any], Any], kind: type = RaggedTensor) -> Any:
+    """`value`, or the values in a list, tuple or dict, with `change(x)` in place of each that is of `kind`."""
+    if isinstance(value, kind):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)(mapped(one, change, kind) for one in value)
+    if type(value) is dict:
+        return {key: mapped(one, change, kind) for key, one in value.items()}
+    return value
+
+
+def results(found: Any, change: Callable[[Any], Any]) -> Any:
+    """`change(x)` for a result, or for each of several."""
+    if isinstance(found, tuple):
+        made = [change(one) for one in found]
+        return type(found)(*made) if hasattr(found, "_fields") else tuple(made)
+    if isinstance(found, list):
+        return [change(one) for one in found]
+    return change(found)
+
+
+def own_function(key: str) -> Callable[..., Any]:
+    """The function of an op that does not look for ragged tensors itself."""
+    return OWN.get(key) or registry[key].function
+
+
+def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
+    """`function` with arguments by name, each passed the way its signature wants it."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    starred = False
+    for name, parameter in op.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += given[name]
+            starred = True
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            kwargs.update(given[name])
+        elif parameter.kind is parameter.KEYWORD_ONLY or starred:
+            kwargs[name] = given[name]
+        else:
+            args.append(given[name])
+    return function(*args, **kwargs)
+
+
+def run_op(op: Op, given: dict[str, Any]) -> Any:
+    """An op of the table that was given a ragged tensor."""
+    return run_call(op.name, given)
+
+
+def run_call(key: str, given: dict[str, Any]) -> Any:
+    op = registry[key]
+    call = Call(key, op, given)
+    for _, value in call.leaves():
+        handler = getattr(type(value), "__dynograd_in_turn__", None)
+        if handler is not None and op.kind != "composed":  # one value per example of a vmap: that comes first
+            return type(value).__dynograd_op__(op, given)
+    rule = RULES.get(key)
+    if rule is not None:
+        found = rule.function(call)
+        if found is not NotImplemented:
+            return found
+    if op.kind == "elementwise":
+        from dynograd.ragged.elementwise import elementwise
+
+        return elementwise(call)
+    from dynograd.ragged.groups import grouped
+
+    if op.kind == "composed":
+        try:
+            return call.parts()
+        except RaggedSizeError:
+            pass
+    elif op.decomposition is not None and key not in BY_GROUPS:
+        found = op.decomposition(**given)
+        return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
+    return grouped(call)
+
+
+# Ops with a decomposition that counts on sizes.
+BY_GROUPS: set[str] = {"segment_product"}
+
+
+def kind_of(key: str) -> tuple[str, str]:
+    """(kind, note) of the rule of an op, for the docs."""
+    rule = RULES.get(key)
+    if rule is not None:
+        return rule.kind, rule.note
+    op = registry[key]
+    if op.kind == "elementwise":
+        return (
+            "elementwise",
+            "computed on the packed elements; dense operands are repeated for the elements of their row",
+        )
+    if op.kind == "composed" or op.decomposition is not None:
+        return "parts", "made of ops with ragged rules"
+    return "groups", "rows of equal shape are computed together"
+
+
+def ragged_in(values: Iterable[Any]) -> bool:
+    return any([value.__class__ is RaggedTensor for value in values])
+
+
+def _write(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
+    """Writes `value` into the elements of a ragged tensor; dense values are repeated for the elements of their row."""
+    if not isinstance(target, RaggedTensor):
+        if isinstance(value, RaggedTensor):
+            raise Refusal(
+                f"{who}: a ragged tensor (lengths {value.partition}) cannot be written into a dense one of shape {tuple(target.shape)}. Write "
+                f"x.to_padded(), or write into a ragged tensor."
+            )
+        return None
+    if not isinstance(value, RaggedTensor):
+        from dynograd.ragged.elementwise import repeated
+
+        inner = repeated(who, value, target) if isinstance(value, Tensor) else value
+    else:
+        target.partition.check_same(who, value.partition, ("the", "the written"))
+        inner = value.packed
+    if isinstance(inner, Tensor) and tuple(inner.shape) != tuple(target.packed.shape):
+        inner = registry["expand"].function(inner, tuple(target.packed.shape))
+    write(target.packed, inner, who)
+    return target
+
+
+RaggedTensor.__dynograd_op__ = staticmethod(run_op)
+RaggedTensor.__dynograd_write__ = staticmethod(_write)

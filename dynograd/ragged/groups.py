@@ -1,0 +1,296 @@
+"""The rule of ops without a better one: rows of equal shape are computed together, as the dense batches that they are.
+
+An op that treats dim 0 as a batch gives the same for each row in any batch, so rows are put in order of their shapes, each group goes through
+the op at once, and the results are put back in order. Only real elements are computed; the price is one call for each shape that occurs.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dynograd import arrays
+from dynograd.autograd.modes import no_grad
+from dynograd.creation import zeros
+from dynograd.errors import RaggedSizeError
+from dynograd.ops.joins import cat
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import Call, mapped, own_function, invoke
+from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["SHARED", "grouped", "index_of"]
+
+# Arguments that all rows share, even when their first size happens to be the number of rows.
+SHARED = frozenset(
+    """weight bias linear_weight linear_bias running_mean running_var pos_weight weight_ih weight_hh bias_ih bias_hh w_ih w_hh b_ih b_hh window
+    q test_elements boundaries sorted_sequence x dims normalized_shape size sizes""".split()
+)
+
+
+def run(name: str, *args: Any, **kwargs: Any) -> Any:
+    return registry[name].function(*args, **kwargs)
+
+
+def index_of(places: np.ndarray, like: Any) -> Any:
+    """Places of the host as an index tensor beside `like`."""
+    return wrap(arrays.to_device(places, arrays.place_of(like.array)))
+
+
+def grouped(call: Call) -> Any:
+    """The op on each group of rows of equal shape."""
+    ragged = call.ragged()
+    for one in ragged:
+        if isinstance(one.packed, RaggedTensor):
+            raise call.refuse(
+                f"there is no rule for several levels of rows (shape {tuple(one.shape)}). Apply it to x.values(), the level below, or to each "
+                f"of x.unbind()."
+            )
+    count = ragged[0].partition.count
+    for one in ragged[1:]:
+        if one.partition.count != count:
+            ragged[0].partition.check_same(call.name, one.partition)
+    _check_dims(call, ragged)
+    groups = _Groups(ragged)
+    rank = max(one.ndim for one in ragged)
+    sources = {id(one): _Source(one, groups) for one in ragged}
+    found: list[Any] = []
+    for number, rows in enumerate(groups.rows):
+        given = {}
+        for name, value in call.given.items():
+            value = mapped(value, lambda one, number=number: sources[id(one)].dense(number))
+            if name not in SHARED:
+                value = _with_own_rows(
+                    value, call.given[name], lambda one, rows=rows: _own_rows(one, rows, count, rank, groups)
+                )
+            given[name] = value
+        found.append(_run(call, given))
+    return _joined(call, ragged, groups, found)
+
+
+def _with_own_rows(value: Any, original: Any, change: Any) -> Any:
+    """`value` with `change` of each dense tensor in it; those that come from ragged ones have their rows already."""
+    if isinstance(original, RaggedTensor) or value is None:
+        return value
+    if type(original) in (list, tuple):
+        return type(original)(_with_own_rows(one, before, change) for one, before in zip(value, original, strict=True))
+    return change(value) if isinstance(value, Tensor) else value
+
+
+def _has_ragged(value: Any) -> bool:
+    if isinstance(value, RaggedTensor):
+        return True
+    return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
+
+
+def _own_rows(one: Any, rows: np.ndarray, count: int, rank: int, groups: _Groups) -> Any:
+    """Of a dense argument with one entry for each row, those of a group."""
+    if one.ndim < 2 and rank > 1 or not one.ndim or one.shape[0] != count or count == 1 or one.ndim > rank:
+        return one
+    if one.ndim != rank or groups.whole:
+        return one
+    return run("index", one, [index_of(rows, one)], (0,))
+
+
+def _run(call: Call, given: dict[str, Any]) -> Any:
+    return invoke(own_function(call.key), call.op, given)
+
+
+_DIMS = frozenset("dim dims dim0 dim1 dim2 axis axis0 axis1 dimension start_dim end_dim source destination".split())
+
+
+def _check_dims(call: Call, ragged: list[RaggedTensor]) -> None:
+    rank = ragged[0].ndim
+    for name in _DIMS & call.given.keys():
+        value = call[name]
+        for one in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(one, int) and not isinstance(one, bool) and one in (0, -rank):
+                raise call.refuse(
+                    f"dim 0 of a ragged tensor counts its rows, which have different lengths (shape {tuple(ragged[0].shape)}), so nothing "
+                    f"can be computed across them. Use another dim, x.to_padded(), or x.unbind()."
+                )
+
+
+class _Groups:
+    """The rows of some ragged tensors by the shapes they have in all of them."""
+
+    def __init__(self, ragged: list[RaggedTensor]) -> None:
+        parts = []
+        for one in ragged:
+            if not any([one.partition is part or one.partition.same(part) for part in parts]):
+                parts.append(one.partition)
+        self.count = parts[0].count
+        if len(parts) == 1:
+            self.rows = [rows for _, rows in parts[0].by_length()]
+        else:
+            sizes = np.concatenate(
+                [part.sizes if isinstance(part, Shapes) else part.lengths[:, None] for part in parts], 1
+            )
+            self.rows = [rows for _, rows in Shapes(sizes, (None,) * sizes.shape[1]).by_length()]
+        self.order = np.concatenate(self.rows) if self.rows else np.zeros(0, np.int64)
+        self.inverse = np.argsort(self.order, kind="stable")
+        self.sorted = bool((self.order == np.arange(self.count)).all())
+        self.whole = len(self.rows) == 1  # all rows in one group, in order
+
+
+class _Source:
+    """The elements of a ragged tensor with its rows in the order of groups: each group is then a view."""
+
+    def __init__(self, x: RaggedTensor, groups: _Groups) -> None:
+        self.x, self.groups = x, groups
+        front = x.packed if x.place < 2 else run("permute", x.packed, _to_front(x.packed.ndim, x.place - 1))
+        self.part, places = x.partition.of_rows(groups.order)
+        if not groups.sorted:
+            front = run("index", front, [index_of(places, front)], (0,))
+        self.front = front
+        self.firsts = np.cumsum([0] + [len(rows) for rows in groups.rows])
+
+    def dense(self, number: int) -> Any:
+        first, last = self.firsts[number], self.firsts[number + 1]
+        begin, end = int(self.part.offsets[first]), int(self.part.offsets[last])
+        rows = int(last - first)
+        piece = run("basic_index", self.front, (slice(begin, end),))
+        if isinstance(self.part, Shapes):
+            return run("view", piece, (rows, *self.part.sizes[first].tolist()))
+        made = registry["reshape"].function(piece, (rows, int(self.part.lengths[first]), *piece.shape[1:]))
+        place = self.x.place
+        return made if place == 1 else run("permute", made, (0, *_from_front(made.ndim - 1, place - 1, 1)))
+
+
+def _to_front(rank: int, dim: int) -> tuple[int, ...]:
+    return (dim, *[one for one in range(rank) if one != dim])
+
+
+def _from_front(rank: int, dim: int, shift: int = 0) -> tuple[int, ...]:
+    """The order that puts dim 0 of `rank` dims at `dim`."""
+    rest = [*range(1, rank)]
+    rest.insert(dim, 0)
+    return tuple([one + shift for one in rest])
+
+
+def _joined(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: list[Any]) -> Any:
+    """The results of groups as one, in the order of the rows."""
+    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged)
+    first = found[0] if found else others[0]
+    if isinstance(first, (tuple, list)):
+        count = len(first)
+        made = [
+            _join_one(call, ragged, groups, [one[place] for one in found], [one[place] for one in others])
+            for place in range(count)
+        ]
+        return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
+    return _join_one(call, ragged, groups, found, others)
+
+
+def _alike(found: list[Any]) -> bool:
+    """Whether some result has the same shape in all groups, so that which of its dims are ragged is still open."""
+    flat = [one if isinstance(one, (tuple, list)) else (one,) for one in found]
+    return any(len({tuple(one.shape[1:]) for one in parts if isinstance(one, Tensor)}) < 2 for parts in zip(*flat))
+
+
+def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
+    """What the op gives for rows of zeros of two other lengths: of a size that changes with them, the dim is ragged."""
+    made = []
+    for extra in (1, 2):
+
+        def longer(one: RaggedTensor, extra: int = extra) -> Any:
+            part = one.partition
+            if isinstance(part, Shapes):
+                base = part.sizes[0].tolist() if part.count else [size or 8 for size in part.fixed]
+                shape = [
+                    size if fixed is not None else size + extra for size, fixed in zip(base, part.fixed, strict=True)
+                ]
+            else:
+                shape = list(one.packed.shape)
+                shape[one.place - 1] = (int(part.lengths[0]) if part.count else 8) + extra
+            return zeros(1, *shape, dtype=one.dtype, device=one.device)
+
+        count = ragged[0].partition.count
+        rank = max(one.ndim for one in ragged)
+        given = {}
+        for name, value in call.given.items():
+            if not _has_ragged(value) and name not in SHARED and count > 1:
+                value = mapped(
+                    value, lambda one: one[:1] if one.ndim == rank and one.shape[0] == count else one, Tensor
+                )
+            given[name] = mapped(value, longer)
+        try:
+            with no_grad():
+                made.append(_run(call, given))
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            if isinstance(error, RaggedSizeError):
+                raise
+            return []
+    return made
+
+
+def _join_one(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: list[Any], others: list[Any]) -> Any:
+    if found and not isinstance(found[0], Tensor):
+        if all(one == found[0] for one in found):
+            return found[0]
+        raise call.refuse(f"it gives {found[0]!r} for some rows and other things for others. Use x.unbind().")
+    for rows, one in zip(groups.rows, found, strict=False):
+        if not one.ndim or one.shape[0] != len(rows):
+            raise call.refuse(
+                f"it gives no result for each row (shape {tuple(one.shape)} for {len(rows)} rows). Use x.values(), x.to_padded() or x.unbind()."
+            )
+    shapes = [tuple(one.shape[1:]) for one in (*found, *others)]
+    rank = len(shapes[0])
+    dims = [dim for dim in range(rank) if len({shape[dim] for shape in shapes}) > 1]
+    if not others and not dims and len(found) < 2:
+        like = ragged[0]
+        dims = [like.place - 1] if like.ndim - 1 == rank and like.place else []
+    if not found:
+        return _of_no_rows(groups, others[0], dims)
+    order = groups.inverse
+    if not dims:
+        whole = cat(found) if len(found) > 1 else found[0]
+        return whole if groups.sorted else run("index", whole, [index_of(order, whole)], (0,))
+    sizes = np.repeat([shape for shape in shapes[: len(found)]], [len(rows) for rows in groups.rows], axis=0).reshape(
+        -1, rank
+    )
+    if len(dims) == 1:
+        dim = dims[0]
+        pieces = []
+        for one in found:
+            front = (
+                one
+                if not dim
+                else run("permute", one, (0, dim + 1, *[at for at in range(1, rank + 1) if at != dim + 1]))
+            )
+            pieces.append(registry["reshape"].function(front, (front.shape[0] * front.shape[1], *front.shape[2:])))
+        whole, part = _back_in_order(pieces, Partition(np.ascontiguousarray(sizes[:, dim])), groups)
+        for one in ragged:
+            if one.partition.same(part) and not isinstance(one.partition, Shapes):
+                part = one.partition
+        whole = whole if not dim else run("permute", whole, _from_front(whole.ndim, dim))
+        return make(whole, part, dim + 1)
+    fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(shapes[0]))
+    pieces = [registry["reshape"].function(one, (prod(one.shape),)) for one in found]
+    whole, part = _back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
+    for one in ragged:
+        if one.partition.same(part):
+            part = one.partition
+    return make(whole, part, 0)
+
+
+def _back_in_order(pieces: list[Any], part: Any, groups: _Groups) -> tuple[Any, Any]:
+    whole = cat(pieces) if len(pieces) > 1 else pieces[0]
+    if groups.sorted:
+        return whole, part
+    part, places = part.of_rows(groups.inverse)
+    return run("index", whole, [index_of(places, whole)], (0,)), part
+
+
+def _of_no_rows(groups: _Groups, like: Any, dims: list[int]) -> Any:
+    shape = tuple(like.shape[1:])
+    if not dims:
+        return zeros(0, *shape, dtype=like.dtype, device=like.device)
+    if len(dims) == 1:
+        sizes = [0 if dim == dims[0] else size for dim, size in enumerate(shape)]
+        return make(zeros(*sizes, dtype=like.dtype, device=like.device), Partition(np.zeros(0, np.int64)), dims[0] + 1)
+    fixed = tuple(None if dim in dims else size for dim, size in enumerate(shape))
+    return make(zeros(0, dtype=like.dtype, device=like.device), Shapes(np.zeros((0, len(shape)), np.int64), fixed), 0)

@@ -1,0 +1,109 @@
+"""Composed functions look for ragged tensors among their arguments, from the first import of this package on.
+
+A function of the table of ops that is made of other ops is plain Python; its own code is exchanged for code that hands a call with a ragged
+tensor to `calls.run_call` and any other one on. The function object stays the same, so that everybody who imported it sees it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import OWN, ragged_in, run_call
+from dynograd.ragged.tensor import RaggedTensor
+
+__all__ = ["install", "intercept"]
+
+# Parameters that are never tensors.
+_PLAIN = frozenset(
+    """dim dims dtype keepdim keepdims axis size sizes order memory_format out_int32 reduction size_average reduce stride padding dilation
+    kernel_size output_size output_padding groups normalized_shape num_groups ceil_mode mode device layout correction unbiased _stacklevel
+    equation stable ord inplace p eps ignore_index axis0 axis1 dim0 dim1 source destination shifts norm s n k""".split()
+)
+_SCALARS = ("int", "bool", "str", "float", "int|None", "str|None", "float|None", "bool|None")
+
+
+def install() -> None:
+    """Every composed op of the table hands calls with ragged tensors on."""
+    lines: list[str] = []
+    ready: list[tuple[Any, str]] = []
+    for number, (key, op) in enumerate(registry.items()):
+        function = inspect.unwrap(op.function)
+        if op.kind != "composed" or not isinstance(function, types.FunctionType) or function.__closure__:
+            continue
+        signature = inspect.signature(function)
+        if tuple(signature.parameters) != tuple(op.signature.parameters):
+            continue
+        title = f"_r{number}"
+        lines.append(_source(title, signature, title))
+        ready.append((function, key))
+        function.__globals__[f"{title}_run"] = _runner(key)
+    made: dict[str, Any] = {}
+    exec(compile("\n".join(lines), "<dynograd ragged>", "exec"), made)
+    numbers = {key: number for number, key in enumerate(registry)}
+    for function, key in ready:
+        title = f"_r{numbers[key]}"
+        plain = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        plain.__kwdefaults__ = function.__kwdefaults__
+        OWN[key] = plain
+        function.__globals__.update({f"{title}_own": plain, f"{title}_kind": RaggedTensor, f"{title}_in": ragged_in})
+        function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+
+
+def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
+    """From now on `function` (without closure) hands calls with ragged tensors to `handler`, arguments by name; gives its plain form."""
+    signature = inspect.signature(function)
+    title = f"_i_{function.__name__}"
+    made: dict[str, Any] = {}
+    exec(compile(_source(title, signature, title), f"<dynograd ragged {function.__name__}>", "exec"), made)
+    plain = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    function.__globals__.update(
+        {f"{title}_own": plain, f"{title}_kind": RaggedTensor, f"{title}_in": ragged_in, f"{title}_run": handler}
+    )
+    function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+    return plain
+
+
+def _runner(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda given: run_call(key, given)
+
+
+def _source(title: str, signature: inspect.Signature, names: str) -> str:
+    """Code with the same parameters; defaults stay those of the function object."""
+    parameters, call, given, tests, starred = [], [], [], [], False
+    for one in signature.parameters.values():
+        default = "" if one.default is one.empty else "=None"
+        given.append(f"{one.name!r}: {one.name}")
+        if one.kind is one.VAR_POSITIONAL:
+            parameters.append(f"*{one.name}")
+            call.append(f"*{one.name}")
+            starred = True
+            tests.append(f"{one.name} and {names}_in({one.name})")
+            continue
+        if one.kind is one.VAR_KEYWORD:
+            parameters.append(f"**{one.name}")
+            call.append(f"**{one.name}")
+            tests.append(f"{one.name} and {names}_in({one.name}.values())")
+            continue
+        if one.kind is one.KEYWORD_ONLY:
+            if not starred:
+                parameters.append("*")
+                starred = True
+            call.append(f"{one.name}={one.name}")
+        else:
+            call.append(one.name)
+        parameters.append(one.name + default)
+        if one.name in _PLAIN or str(one.annotation).replace(" ", "") in _SCALARS:
+            continue
+        tests.append(f"{one.name}.__class__ is {names}_kind")
+        if one.name in _LISTS:
+            tests.append(f"({one.name}.__class__ is list or {one.name}.__class__ is tuple) and {names}_in({one.name})")
+    body = f"    if {' or '.join(tests)}:\n        return {names}_run({{{', '.join(given)}}})\n" if tests else ""
+    return f"def {title}({', '.join(parameters)}):\n{body}    return {names}_own({', '.join(call)})\n"
+
+
+_LISTS = frozenset("tensors matrices index indices spacing target input hx values".split())

@@ -1,0 +1,251 @@
+"""Making ragged tensors: from rows, from packed elements, from padded batches, from nested lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynograd import arrays
+from dynograd.creation import as_tensor, empty, tensor
+from dynograd.errors import DeviceError, DtypeError, ShapeError
+from dynograd.ops.joins import cat
+from dynograd.ops.op import registry
+from dynograd.ragged.partitions import Partition, Shapes, checked_lengths, checked_offsets
+from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.shapes import normalize_dim
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["from_values", "ragged_from_padded", "ragged_like", "ragged_tensor"]
+
+
+def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> RaggedTensor:
+    """A ragged tensor that shares `values`; see `RaggedTensor`."""
+    if not isinstance(values, Tensor):
+        raise TypeError(
+            f"{who}: expected values to be a Tensor, got {type(values).__name__}. Use tensor(...) or ragged_tensor([...])."
+        )
+    if not values.ndim:
+        raise ShapeError(f"{who}: values needs at least one dim, along which the rows lie; got a 0-dim tensor.")
+    if (lengths is None) == (offsets is None):
+        raise TypeError(f"{who}: give either lengths or offsets, got {'neither' if lengths is None else 'both'}.")
+    place = normalize_dim(who, dim, values.ndim + 1)
+    if not place:
+        raise ShapeError(f"{who}: dim 0 counts the rows and cannot be ragged; got dim={dim}.")
+    for name, given in (("lengths", lengths), ("offsets", offsets)):
+        if isinstance(given, Tensor) and given.device != values.device and given.device.type != "cpu":
+            raise DeviceError(
+                f"{who}: {name} are on {given.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
+            )
+    if isinstance(values, RaggedTensor) and place != 1:
+        raise ShapeError(f"{who}: the rows of ragged values lie along their dim 0, so dim must be 1, got {dim}.")
+    total = values.shape[place - 1]
+    if lengths is not None:
+        part = lengths if isinstance(lengths, Partition) else checked_lengths(who, lengths, total)
+    else:
+        part = checked_offsets(who, offsets, total)
+    return make(getattr(values, "whole", values), part, place)
+
+
+def ragged_tensor(
+    rows: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    ragged_dims: int | Sequence[int] | None = None,
+) -> RaggedTensor:
+    """A ragged tensor of rows: tensors, arrays or lists that differ in the size of some dims. Gradients flow to rows that are tensors.
+
+    Rows that are themselves lists of tensors (or lists) of different lengths give several levels: (documents, sentences, words).
+
+    Args:
+        rows: a list; may be empty, and so may its rows.
+        ragged_dims: which dims of the result are ragged (1 is the first of a row). Without it: those in which rows differ, and dim 1
+            when they differ in none.
+    Raises:
+        ShapeError: rows with different numbers of dims, or that differ in a dim that is not among `ragged_dims`.
+
+    >>> x = dynograd.ragged_tensor([[1, 2, 3], [], [4]])
+    >>> x.shape, x.lengths
+    (dynograd.Size([3, j1]), tensor([3, 0, 1]))
+    >>> dynograd.ragged_tensor([[[1, 2], [3]], [[4]]]).sum(2)
+    ragged_tensor([
+      [3, 3],
+      [4]])
+    """
+    who = "ragged_tensor"
+    if isinstance(rows, RaggedTensor):
+        made = rows if dtype is None and device is None else rows.to(device=device, dtype=dtype)
+        return made.detach().requires_grad_() if requires_grad else made
+    if isinstance(rows, Tensor) and not rows.ndim:
+        raise ShapeError(f"{who}: expected a list of rows, got a 0-dim tensor.")
+    listed = list(rows.unbind(0)) if isinstance(rows, Tensor) else list(rows)
+    made = _of_rows(who, listed, dtype, device, ragged_dims)
+    if requires_grad:
+        if not made.is_leaf:
+            made = made.detach()
+        made.requires_grad = True
+    return made
+
+
+def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
+    """`values` in the rows of `x`: its packed dim must have as many elements."""
+    total = x.partition.total
+    if values.shape[x.place - 1] != total:
+        raise ShapeError(f"ragged_like: the rows have {total} elements, but values have shape {tuple(values.shape)}.")
+    return x.with_packed(values)
+
+
+def _of_rows(who: str, rows: list[Any], dtype: Any, device: Any, ragged_dims: Any) -> RaggedTensor:
+    if not rows:
+        return make(empty(0, dtype=dtype, device=device), Partition(np.zeros(0, np.int64)))
+    if any([isinstance(one, RaggedTensor) or _has_levels(one) for one in rows]):
+        return _of_levels(who, rows, dtype, device)
+    found = _tensors(who, rows, dtype, device)
+    ranks = {one.ndim for one in found}
+    if len(ranks) > 1 or not found[0].ndim:
+        number = next((place for place, one in enumerate(found) if one.ndim != found[0].ndim or not one.ndim))
+        raise ShapeError(
+            f"{who}: rows need equally many dims, one at least; row 0 has shape {tuple(found[0].shape)}, row {number} "
+            f"{tuple(found[number].shape)}."
+        )
+    sizes = np.array([tuple(one.shape) for one in found], np.int64)
+    dims = _ragged_dims(who, sizes, ragged_dims)
+    if len(dims) == 1:
+        place = dims[0]
+        return make(cat(found, place - 1), Partition(np.ascontiguousarray(sizes[:, place - 1])), place)
+    fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(sizes[0], 1))
+    return make(cat([one.reshape(-1) for one in found]), Shapes(sizes, fixed), 0)
+
+
+def _ragged_dims(who: str, sizes: np.ndarray, asked: Any) -> list[int]:
+    differing = [dim for dim in range(1, sizes.shape[1] + 1) if (sizes[:, dim - 1] != sizes[0, dim - 1]).any()]
+    if asked is None:
+        return differing or [1]
+    chosen = sorted(
+        {normalize_dim(who, dim, sizes.shape[1] + 1) for dim in ([asked] if isinstance(asked, int) else asked)}
+    )
+    wrong = [dim for dim in differing if dim not in chosen]
+    if wrong:
+        row = int(np.flatnonzero(sizes[:, wrong[0] - 1] != sizes[0, wrong[0] - 1])[0])
+        raise ShapeError(
+            f"{who}: dim {wrong[0]} is not among ragged_dims={chosen}, but row 0 has shape {tuple(sizes[0].tolist())} and row {row} "
+            f"{tuple(sizes[row].tolist())}."
+        )
+    if not chosen or 0 in chosen:
+        raise ShapeError(f"{who}: ragged_dims must name dims from 1 on (dim 0 counts the rows), got {asked}.")
+    return chosen
+
+
+def _has_levels(row: Any) -> bool:
+    """Whether a row is a list whose entries have different lengths, or are tensors."""
+    if not isinstance(row, (list, tuple)) or not row:
+        return False
+    if any([isinstance(one, Tensor) and one.ndim for one in row]):
+        return True
+    return any([isinstance(one, (list, tuple)) for one in row])
+
+
+def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTensor:
+    """Rows that are lists: all their entries are the rows of the level below."""
+    entries: list[Any] = []
+    lengths = []
+    for number, row in enumerate(rows):
+        if isinstance(row, RaggedTensor) or isinstance(row, Tensor):
+            row = list(row.unbind(0))
+        elif not isinstance(row, (list, tuple)):
+            raise TypeError(
+                f"{who}: rows need equally many levels, but row {number} is {type(row).__name__} ({row!r})."
+            )
+        entries += row
+        lengths.append(len(row))
+    return make(_of_rows(who, entries, dtype, device, None), Partition(np.array(lengths, np.int64)))
+
+
+def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
+    """The rows as tensors of one dtype on one device; empty lists take those of the others."""
+    given = [one for one in rows if not (isinstance(one, (list, tuple)) and not one)]
+    made = [one if isinstance(one, Tensor) else tensor(one) for one in given]
+    if dtype is not None or device is not None:
+        made = [one.to(device=device, dtype=dtype) for one in made]
+    for number, one in enumerate(made):
+        if one.device != made[0].device:
+            raise DeviceError(
+                f"{who}: rows must be on one device, but row 0 is on {made[0].device} and row {number} on {one.device}. Move them first, "
+                f"or pass device=."
+            )
+    kinds = {one.dtype for one in made}
+    if len(kinds) > 1:
+        if all([isinstance(one, Tensor) for one in given]):
+            raise DtypeError(
+                f"{who}: rows have different dtypes ({', '.join(sorted(str(kind) for kind in kinds))}). Convert them, or pass dtype=."
+            )
+        kind = made[0].dtype
+        for one in made[1:]:
+            kind = registry["add.public"].function(empty(0, dtype=kind), empty(0, dtype=one.dtype)).dtype
+        made = [one.to(kind) for one in made]
+    if len(made) == len(rows):
+        return made
+    like = made[0][:0] if made else empty(0, dtype=dtype, device=device)
+    remaining = iter(made)
+    return [like if isinstance(one, (list, tuple)) and not one else next(remaining) for one in rows]
+
+
+def ragged_from_padded(
+    x: Any, lengths: Any = None, mask: Any = None, padding: Any = None, dim: int = 1
+) -> RaggedTensor:
+    """The real elements of a padded batch.
+
+    Args:
+        x (B, T, *): padded behind (`lengths`), or anywhere (`mask`).
+        lengths (B,): how many elements of each row are real.
+        mask (B, T): instead of lengths, True where an element is real.
+        padding: instead of both, the number that stands behind the end of each row; for rows of several dims, in all of an element.
+        dim: the padded dim.
+    Raises:
+        IndexRangeError: a length that is negative. ShapeError: one that is longer than T, or not one for each row.
+
+    >>> dynograd.ragged_from_padded(tensor([[1, 2, 0], [3, 0, 0]]), lengths=[2, 1])
+    ragged_tensor([
+      [1, 2],
+      [3]])
+    """
+    who = "ragged_from_padded"
+    if sum([one is not None for one in (lengths, mask, padding)]) != 1:
+        raise TypeError(f"{who}: give one of lengths, mask and padding.")
+    place = normalize_dim(who, dim, x.ndim)
+    if x.ndim < 2 or not place:
+        raise ShapeError(
+            f"{who}: expected a batch (B, T, *) and dim from 1 on, got shape {tuple(x.shape)} and dim={dim}."
+        )
+    x = x.movedim(place, 1)
+    batch, steps = x.shape[0], x.shape[1]
+    if padding is not None:
+        real = x != padding
+        real = real.reshape(batch, steps, -1).any(2)
+        behind = real.flip(1).to(dtype=as_tensor(0).dtype).cummax(1).values
+        lengths = behind.sum(1)
+    if mask is not None:
+        if tuple(mask.shape) != (batch, steps) or mask.dtype.name != "bool":
+            raise ShapeError(
+                f"{who}: expected mask to be bool of shape {(batch, steps)}, got {mask.dtype} {tuple(mask.shape)}."
+            )
+        real = np.asarray(arrays.to_numpy(mask.array))
+        part = Partition(real.sum(1, dtype=np.int64))
+        places = np.flatnonzero(real.reshape(-1)).astype(np.int64)
+    else:
+        part = checked_lengths(who, lengths)
+        if part.count != batch:
+            raise ShapeError(f"{who}: expected one length for each of {batch} rows, got {part.count}.")
+        if part.longest > steps:
+            row = int(np.flatnonzero(part.lengths > steps)[0])
+            raise ShapeError(
+                f"{who}: row {row} has lengths[{row}] = {part.lengths[row]}, but the padded dim has {steps} elements."
+            )
+        places = Partition.places_from(np.arange(batch, dtype=np.int64) * steps, part)
+    flat = x.reshape(batch * steps, *x.shape[2:])
+    index = wrap(arrays.to_device(places, arrays.place_of(x.array)))
+    found = flat if part.total == batch * steps else flat.index_select(0, index)
+    return make(found if place == 1 else found.movedim(0, place - 1), part, place)

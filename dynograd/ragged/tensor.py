@@ -1,0 +1,488 @@
+"""RaggedTensor: rows of different lengths without padding.
+
+`packed` holds the elements of all rows behind one another along one dim; `partition` says where each row begins. A ragged tensor of shape
+(B, j, D) has packed elements (total, D). Dim d of the tensor is dim d - 1 of `packed`, and dim `place`, the ragged one, is the one along
+which rows lie behind one another: `x.transpose(1, 2)` of shape (B, D, j) has packed elements (D, total) and place 2. With several
+levels (documents of sentences of words, (B, j, j, D)) `packed` is ragged itself. Rows with several ragged dims (images of
+different sizes) are flat behind one another, with `Shapes` as partition and place 0.
+
+Gradients are those of the packed elements. What ops do with ragged tensors is told by the rules beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+from dynograd import arrays, layouts, printing
+from dynograd.errors import ShapeError
+from dynograd.ops.op import registry
+from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
+from dynograd.shapes import Size, normalize_dim
+from dynograd.tensor import Tensor
+
+__all__ = ["RaggedTensor", "is_ragged", "make"]
+
+
+def refusal(what: str) -> TypeError:
+    return TypeError(
+        f"{what}: rows of a ragged tensor have different lengths, so it is no rectangle of numbers. x.to_padded() is one; x.values() are "
+        f"the elements of all rows; x.unbind() are the rows."
+    )
+
+
+class _Shown(numpy.ndarray):
+    """What a RaggedTensor shows as its array: dtype and dims, and no values."""
+
+    owner: Any
+    shape = property(lambda self: self.owner.shape)  # type: ignore[assignment]
+    ndim = property(lambda self: self.owner.ndim)  # type: ignore[assignment]
+    size = property(lambda self: self.owner.numel())  # type: ignore[assignment]
+
+    @staticmethod
+    def __dynograd_kernel__(family: str, name: str) -> Any:
+        raise refusal(f"{name}()")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise refusal(f"numpy.{ufunc.__name__}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise refusal(f"numpy.{function.__name__}")
+
+    def item(self, *args: Any) -> Any:
+        return self.owner.item()
+
+    def tolist(self) -> Any:
+        return self.owner.tolist()
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        raise refusal("astype()")
+
+
+class Part(Tensor):
+    """A part of a ragged tensor (`x.values`, `x.offsets`, `x.lengths`): the tensor itself to every op; called, it gives that tensor."""
+
+    __slots__ = ()
+
+    whole: Tensor
+
+    def __call__(self) -> Any:
+        return self.whole
+
+    array = property(lambda self: self.whole.array, lambda self, value: setattr(self.whole, "array", value))  # type: ignore[assignment]
+    _requires_grad = property(  # type: ignore[assignment]
+        lambda self: self.whole._requires_grad, lambda self, value: setattr(self.whole, "_requires_grad", value)
+    )
+    _grad = property(lambda self: self.whole._grad, lambda self, value: setattr(self.whole, "_grad", value))  # type: ignore[assignment]
+    _meta = property(lambda self: self.whole._meta, lambda self, value: setattr(self.whole, "_meta", value))  # type: ignore[assignment]
+    is_leaf = property(lambda self: self.whole.is_leaf)  # type: ignore[assignment]
+    grad_fn = property(lambda self: self.whole.grad_fn)  # type: ignore[assignment]
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        whole = self.whole
+        return whole.node or (whole if whole._requires_grad else None)
+
+    @node.setter
+    def node(self, value: Any) -> None:
+        self.whole.node = value
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.whole.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.whole.requires_grad = value
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.whole.__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.whole.__deepcopy__(memo)
+
+
+def _part(whole: Any) -> Any:
+    if type(whole) is not Tensor:
+        return whole
+    made: Any = object.__new__(Part)
+    made.whole = whole
+    return made
+
+
+class RaggedTensor(Tensor):
+    """Rows of different lengths as one tensor: every op takes it, computes on the real elements only, and has gradients.
+
+    Made from rows by `ragged_tensor([a, b, c])`, from packed elements by `RaggedTensor(values, lengths=...)` or `offsets=...`, from a padded
+    batch by `ragged_from_padded(x, lengths)`.
+
+    Args:
+        values (total, *): the elements of all rows, one row behind the other; shared, not copied.
+        lengths (B,): of each row; may be 0.
+        offsets (B + 1,): instead of lengths, where each row begins, and where the last one ends.
+        dim: which dim is ragged; `values` has it as dim - 1.
+
+    >>> x = dynograd.RaggedTensor(tensor([1.0, 2.0, 3.0]), lengths=[2, 0, 1])
+    >>> x.sum(1)
+    tensor([3., 0., 3.])
+    >>> x * 2
+    ragged_tensor([
+      [2., 4.],
+      [],
+      [6.]])
+    """
+
+    __slots__ = ()
+
+    packed: Any
+    partition: Partition
+    place: int
+
+    def __new__(cls, values: Any, lengths: Any = None, offsets: Any = None, *, dim: int = 1) -> Any:
+        from dynograd.ragged.making import from_values
+
+        return from_values("RaggedTensor", values, lengths, offsets, dim)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    # --- what it shows ------------------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        inner = self.packed.array
+        if type(inner) is arrays.CudaArray:
+            return inner
+        shown = numpy.empty(0, inner.dtype).view(_Shown)
+        shown.owner = self
+        return shown
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        raise refusal("assigning .array")
+
+    @property
+    def shape(self) -> Size:
+        part = self.partition
+        if isinstance(part, Shapes):
+            sizes: list[Any] = [
+                RaggedSize(part.sizes_of(dim), dim) if size is None else size for dim, size in enumerate(part.fixed, 1)
+            ]
+            return Size((part.count, *sizes))
+        sizes = list(self.packed.shape)
+        sizes[self.place - 1] = part
+        return Size(
+            [part.count]
+            + [
+                RaggedSize(getattr(size, "partition", size), dim) if not isinstance(size, int) else size
+                for dim, size in enumerate(sizes, 1)
+            ]
+        )
+
+    @property
+    def ndim(self) -> int:
+        part = self.partition
+        return 1 + (len(part.fixed) if isinstance(part, Shapes) else self.packed.ndim)
+
+    dtype = property(lambda self: self.packed.dtype)  # type: ignore[assignment]
+    device = property(lambda self: self.packed.device)  # type: ignore[assignment]
+    itemsize = property(lambda self: self.packed.itemsize)  # type: ignore[assignment]
+    nbytes = property(lambda self: self.packed.nbytes)  # type: ignore[assignment]
+    is_nested = property(lambda self: True)  # type: ignore[assignment]
+    layout = property(lambda self: layouts.jagged)  # type: ignore[assignment]
+    _ragged_idx = property(lambda self: self.place)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[normalize_dim("size", dim, self.ndim)]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """How many real elements there are."""
+        return self.packed.numel()
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self.packed.element_size()
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return self.packed.is_contiguous()
+
+    def stride(self, dim: int | None = None) -> Any:
+        raise refusal("stride")
+
+    def storage_offset(self) -> int:
+        return self.packed.storage_offset()
+
+    def data_ptr(self) -> int:
+        return self.packed.data_ptr()
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return self.packed.is_pinned()
+
+    # --- parts ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Any:
+        """The elements of all rows, one row behind the other: `x.values`, or `x.values()` as in PyTorch."""
+        return _part(self.packed)
+
+    @property
+    def offsets(self) -> Any:
+        """(B + 1,) int64: where each row begins, and where the last one ends; `x.offsets()` too."""
+        return _part(self.partition.tensor("offsets", self.device))
+
+    @property
+    def lengths(self) -> Any:
+        """(B,) int64: the length of each row; `x.lengths()` too."""
+        return _part(self.partition.tensor("lengths", self.device))
+
+    def with_packed(self, packed: Any, place: int | None = None) -> RaggedTensor:
+        """Other elements in the same rows."""
+        return make(packed, self.partition, self.place if place is None else place)
+
+    def unbind(self, dim: int = 0) -> tuple[Any, ...]:
+        """The rows, as views (`dim` 0), or the slices of another dim."""
+        return registry["unbind"].function(self, dim)
+
+    def to_padded(self, value: Any = 0.0, length: int | None = None) -> Any:
+        """(B, longest, *): a dense tensor with `value` behind the end of each row.
+
+        >>> dynograd.ragged_tensor([tensor([1, 2]), tensor([3])]).to_padded(-1)
+        tensor([[ 1,  2],
+                [ 3, -1]])
+        """
+        from dynograd.ragged.padding import padded
+
+        return padded(self, value, length)
+
+    def mask(self, length: int | None = None) -> Any:
+        """(B, longest) bool: which elements of `to_padded()` are real."""
+        from dynograd.ragged.padding import mask_of
+
+        return mask_of(self, length)
+
+    def tolist(self) -> list[Any]:
+        return [row.tolist() for row in self.detach().unbind()]
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The rows as a list of NumPy arrays."""
+        return [row.numpy(force=force) for row in self.unbind()]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise refusal("__array__")
+
+    def item(self) -> Any:
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"item: a ragged tensor with {self.numel()} elements cannot be converted to Scalar. Use tolist(), or pick one element."
+            )
+        return self.packed.item()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"bool: the truth value of a ragged tensor with {self.numel()} elements is ambiguous. Use any() or all()."
+            )
+        return bool(self.packed)
+
+    def __len__(self) -> int:
+        return self.partition.count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unbind())
+
+    def __repr__(self, **options: Any) -> str:
+        lines = ",\n".join([f"  {text}" for text in _rows_text(self, "  ")])
+        packed = self.packed
+        while isinstance(packed, RaggedTensor):
+            packed = packed.packed
+        told: dict[str, Any] = {
+            "dtype": printing.dtype_suffix(self.dtype, self.numel()),
+            "device": None if self.device.type == "cpu" else f"'{self.device}'",
+            "size": None if self.partition.count else tuple(self.shape),
+            "grad_fn": packed.node,
+            "requires_grad": True if packed._requires_grad and packed.node is None else None,
+        }
+        text = f"ragged_tensor([\n{lines}])" if lines else "ragged_tensor([])"
+        return printing.with_suffixes(text[:-1], {name: one for name, one in told.items() if one is not None}, 2)
+
+    # --- gradients: those of the packed elements ------------------------------------------------------------------------
+
+    _requires_grad = property(  # type: ignore[assignment]
+        lambda self: self.packed._requires_grad, lambda self, value: setattr(self.packed, "_requires_grad", value)
+    )
+    is_leaf = property(lambda self: self.packed.is_leaf)  # type: ignore[assignment]
+    grad_fn = property(lambda self: self.packed.grad_fn)  # type: ignore[assignment]
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        packed = self.packed
+        return packed.node or (packed if packed._requires_grad else None)
+
+    @node.setter
+    def node(self, value: Any) -> None:
+        self.packed.node = value
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.packed.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.packed.requires_grad = value
+
+    @property
+    def _grad(self) -> Any:  # type: ignore[override]
+        found = self.packed._grad
+        return None if found is None else self.with_packed(found)
+
+    @_grad.setter
+    def _grad(self, value: Any) -> None:
+        self.packed._grad = _inside("grad", self, value)
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of the elements, in the same rows."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.packed.grad = _inside("grad", self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.packed._grad = None
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return self.with_packed(self.packed.data)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.packed.data = _inside("data", self, value)
+
+    def detach(self) -> Any:
+        return self.with_packed(self.packed.detach())
+
+    def detach_(self) -> Any:
+        self.packed.detach_()
+        return self
+
+    def retain_grad(self) -> None:
+        self.packed.retain_grad()
+
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
+        """Calls `hook(grad)` with a ragged gradient when backward has it; what it returns replaces it."""
+
+        def run(g: Any) -> Any:
+            found = hook(self.with_packed(g))
+            return None if found is None else _inside("hook", self, found)
+
+        return self.packed.register_hook(run)
+
+    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Sends `gradient`, ragged with the same lengths, back through the elements."""
+        self.packed.backward(_inside("backward", self, gradient), *args, **kwargs)
+
+    # --- copies and moves -------------------------------------------------------------------------------------------------
+
+    def pin_memory(self, device: Any = None) -> RaggedTensor:
+        return self.with_packed(self.packed.pin_memory())
+
+    def record_stream(self, stream: Any) -> None:
+        self.packed.record_stream(stream)
+
+    def share_memory_(self) -> RaggedTensor:
+        self.packed.share_memory_()
+        return self
+
+    def __copy__(self) -> RaggedTensor:
+        return self.with_packed(self.packed)
+
+    def __deepcopy__(self, memo: dict) -> RaggedTensor:
+        if id(self) not in memo:
+            memo[id(self)] = self.with_packed(self.packed.__deepcopy__(memo))
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return make, (self.packed, self.partition, self.place)
+
+    def __call__(self) -> RaggedTensor:
+        """Itself: the values of a tensor of several levels are ragged, and `x.values()` gives them too."""
+        return self
+
+    # `calls.py` puts its functions here
+    __dynograd_op__: Any = None
+    __dynograd_write__: Any = None
+    __dynograd_rows__ = True
+
+
+def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
+    """A ragged tensor, unchecked."""
+    made: Any = object.__new__(RaggedTensor)
+    made._meta = None
+    made.packed, made.partition, made.place = packed, partition, place
+    return made
+
+
+def is_ragged(value: Any) -> bool:
+    """Whether `value` is a RaggedTensor."""
+    return isinstance(value, RaggedTensor)
+
+
+def _inside(who: str, x: RaggedTensor, value: Any) -> Any:
+    """What `value` (ragged like `x`, or None) has as packed elements; packed elements themselves pass."""
+    if not isinstance(value, RaggedTensor):
+        if isinstance(value, Tensor) and not isinstance(x.packed, RaggedTensor) and value.shape != x.packed.shape:
+            raise ShapeError(
+                f"{who}: expected a ragged tensor with lengths {x.partition.lengths.tolist()[:8]}, got a tensor of shape {tuple(value.shape)}."
+            )
+        return value
+    x.partition.check_same(who, value.partition, ("the", "the given"))
+    inner = value.packed
+    return _inside(who, x.packed, inner) if isinstance(x.packed, RaggedTensor) else inner
+
+
+def _rows_text(x: RaggedTensor, indent: str) -> list[str]:
+    """A text for each row that is shown."""
+    options = printing.get_printoptions()
+    count, edge = x.partition.count, options["edgeitems"]
+    shown: list[int | None] = list(range(count))
+    if x.numel() > options["threshold"] and count > 2 * edge:
+        shown = [*range(edge), None, *range(count - edge, count)]
+    texts = []
+    for number in shown:
+        if number is None:
+            texts.append("...")
+            continue
+        row = row_of(x.detach(), number)
+        if isinstance(row, RaggedTensor):
+            inner = indent + "  "
+            parts = _rows_text(row, inner)
+            texts.append("[" + f",\n{inner}".join(parts) + "]")
+            continue
+        text = printing.format_tensor(arrays.to_numpy(row.array), prefix=" " * len(indent))
+        text = text.strip()[:-1] if text.strip().endswith(")") else text.strip()
+        texts.append(text if row.numel() else "[]")
+    return texts
+
+
+def row_of(x: RaggedTensor, number: int) -> Any:
+    """Row `number` (from 0): a view."""
+    part = x.partition
+    first, last = int(part.offsets[number]), int(part.offsets[number + 1])
+    basic = registry["basic_index"].function
+    if isinstance(part, Shapes):
+        return registry["view"].function(basic(x.packed, (slice(first, last),)), tuple(part.sizes[number].tolist()))
+    if isinstance(x.packed, RaggedTensor):
+        from dynograd.ragged.selecting import rows_between
+
+        return rows_between(x.packed, first, last)
+    return basic(x.packed, (slice(None),) * (x.place - 1) + (slice(first, last),))
