@@ -21,7 +21,7 @@ from dynograd.errors import DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
-from dynograd.tensor_parts import Meta, RemovableHandle, link_view, link_views, node_hooks
+from dynograd.tensor_parts import Meta, RemovableHandle, ViewMeta, link_view, link_views, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -374,6 +374,8 @@ class Tensor:
         held = self._grad
         if held is None or self._meta is not None or held._requires_grad:
             return False
+        if type(part) not in arrays.array_types or held.is_sparse:
+            return False
         with _adding:
             kernel("gradients", "add_into", held.array)(held.array, part)
         return True
@@ -390,7 +392,7 @@ class Tensor:
             if not is_private(g):
                 g = arrays.copy(g)
             self._grad = wrap(g)
-        elif held._requires_grad:
+        elif held._requires_grad or held.is_sparse:
             self._grad = held + wrap(arrays.as_result(g))
         else:
             with _adding:
@@ -436,7 +438,7 @@ class Tensor:
             raise RuntimeError(
                 "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
-        if self.is_cuda and not force:
+        if self.is_meta or (self.is_cuda and not force):
             raise TypeError(
                 f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 f"host memory first."
@@ -502,7 +504,9 @@ class Tensor:
 
     def __repr__(self, **options: Any) -> str:
         return printing.format_tensor(
-            arrays.to_numpy(self.array),
+            None if self.is_meta else arrays.to_numpy(self.array),
+            contents="..." if self.is_meta else None,
+            size=self.array.shape if self.is_meta else None,
             dtype_suffix=printing.dtype_suffix(self.dtype, self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
             requires_grad=self._requires_grad and self.node is None,
@@ -578,7 +582,8 @@ class Tensor:
         if self.node is not None:
             raise RuntimeError("pickle: only leaf tensors can be pickled. Use x.detach().")
         place = str(self.device) if self.is_cuda else None
-        return _rebuild, (type(self), arrays.to_numpy(self.array), self._requires_grad, dict(self.__dict__), place)
+        array = self.array if self.is_meta else arrays.to_numpy(self.array)
+        return _rebuild, (type(self), array, self._requires_grad, dict(self.__dict__), place)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""
@@ -675,6 +680,7 @@ interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
 Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 Tensor.link_view = staticmethod(link_view)  # type: ignore[attr-defined]
+Tensor.ViewMeta = ViewMeta  # type: ignore[attr-defined]
 Tensor.link_views = staticmethod(link_views)  # type: ignore[attr-defined]
 install(interpreter.write_function)
 assert MODES is not None and DtypeError is not None

@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy
 
 from dynograd import devices, dtypes
-from dynograd.arrays import buffers, cuda_arrays
+from dynograd.arrays import buffers, cuda_arrays, meta_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.arrays.meta_arrays import MetaArray
 from dynograd.cuda import allocator, driver, pinned, streams
 from dynograd.errors import DeviceError
 
@@ -41,8 +42,8 @@ Array: TypeAlias = Any
 Arrays: TypeAlias = Any
 
 ndarray = numpy.ndarray
-array_types: set[type] = {numpy.ndarray, CudaArray}
-_backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu", CudaArray: "cuda"}
+array_types: set[type] = {numpy.ndarray, CudaArray, MetaArray}
+_backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu", CudaArray: "cuda", MetaArray: "meta"}
 _number_types = (bool, int, float, complex)
 
 
@@ -89,8 +90,8 @@ def device_of(array: Any) -> devices.device:
 
 
 def place_of(value: Any) -> devices.device:
-    """The device of a GPU array; the CPU for anything else."""
-    return value.device if type(value) is CudaArray else devices.cpu
+    """The device of an array; the CPU for anything else."""
+    return value.device if type(value) is CudaArray or type(value) is MetaArray else devices.cpu
 
 
 def check_device(who: str, device: Any) -> devices.device:
@@ -102,8 +103,8 @@ def check_device(who: str, device: Any) -> devices.device:
     chosen = devices.as_device(device)
     if chosen.type == "cpu":
         return devices.cpu
-    if chosen.type != "cuda":
-        raise DeviceError(f"{who}: device '{chosen}' holds no values. Use device='cpu' or 'cuda'.")
+    if chosen.type == "meta":
+        return meta_arrays.meta
     index = driver.check_index(who, streams.current_device() if chosen.index is None else chosen.index)
     return chosen if chosen.index is not None else devices.device("cuda", index)
 
@@ -115,7 +116,12 @@ def to_device(array: Any, device: devices.device, non_blocking: bool = False) ->
             return array.numpy()
         if device.index == array.device_index:
             return array
-        return cuda_arrays.operations.on_device(array, device.index)
+        if device.type == "cuda":
+            return cuda_arrays.operations.on_device(array, device.index)
+    if device.type == "meta":
+        return meta_arrays.like(array)
+    if type(array) is MetaArray:
+        raise meta_arrays.no_values(f"to('{device}')")
     return (
         array
         if device.type == "cpu"
@@ -143,20 +149,22 @@ def is_pinned(array: Any) -> bool:
 def empty(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
     if device.type == "cuda":
         return cuda_arrays.empty(shape, dtype.numpy, device.index)  # type: ignore[arg-type]
-    return buffers.empty(shape, dtype.numpy)
+    return buffers.empty(shape, dtype.numpy) if device.type == "cpu" else meta_arrays.empty(shape, dtype.numpy)
 
 
 def empty_like(array: Any) -> Any:
     """A new row-major array with `array`'s shape and dtype, on its device."""
     if type(array) is CudaArray:
         return cuda_arrays.empty(array.shape, array.dtype, array.device_index)
+    if type(array) is MetaArray:
+        return meta_arrays.empty(array.shape, array.dtype)
     return buffers.empty_like(array)
 
 
 def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
     if device.type == "cuda":
         return full(shape, 0, dtype, device)
-    return buffers.zeros(shape, dtype.numpy)
+    return buffers.zeros(shape, dtype.numpy) if device.type == "cpu" else meta_arrays.empty(shape, dtype.numpy)
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
@@ -174,7 +182,7 @@ def ones_like(array: Any) -> Any:
 
 
 def zeros_like(array: Any) -> Any:
-    if type(array) is CudaArray:
+    if type(array) is not ndarray:
         made = empty_like(array)
         made.fill(0)
         return made
@@ -214,6 +222,11 @@ def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
     return numpy.frombuffer(bytearray(data) if isinstance(data, bytes) else data, dtype.numpy).reshape(shape)
 
 
+def bytes_of(array: Any) -> Any:
+    """The memory of a contiguous array on the CPU, as a 1-d array of bytes."""
+    return array.reshape(-1).view(numpy.uint8)
+
+
 def from_buffer(buffer: Any, dtype: dtypes.dtype, count: int, offset: int) -> Any:
     """A 1-d array on the memory of a Python buffer."""
     return numpy.frombuffer(buffer, dtype.numpy, count, offset)
@@ -224,7 +237,7 @@ def as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     steps = tuple([step * array.dtype.itemsize for step in strides])
     if type(array) is CudaArray:
         return array.as_strided(shape, steps)
-    return numpy.lib.stride_tricks.as_strided(array, shape, steps)
+    return numpy.lib.stride_tricks.as_strided(array, shape, steps, subok=True)
 
 
 def _holds_numpy(data: Any) -> bool:
@@ -254,6 +267,8 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
         if dtype in dtypes.FLOAT8 or dtypes.of_array(array) in dtypes.FLOAT8:  # no kernel has them
             return to_device(cast(array.numpy(), dtype), array.device)
         return array.astype(dtype.numpy)
+    if type(array) is MetaArray:
+        return meta_arrays.empty(array.shape, dtype.numpy)
     if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
         array = array.real
     if dtype is dtypes.float8_e4m3fn:  # it has no infinity: what is too large becomes the largest number, as in PyTorch
@@ -272,6 +287,8 @@ def copy(array: Any) -> Any:
     """The same values in new, contiguous memory."""
     if type(array) is CudaArray:
         return array.copy()
+    if type(array) is MetaArray:
+        return meta_arrays.empty(array.shape, array.dtype)
     if array.nbytes < buffers.SMALLEST:
         return numpy.array(array, order="C")
     made = buffers.empty_like(array)
@@ -353,7 +370,7 @@ def write(target: Any, value: Any) -> None:
     """Writes `value` (broadcast, cast) into the memory of `target`."""
     if type(target) is CudaArray:
         cuda_arrays.operations.copy_into(target, value)
-    else:
+    elif type(target) is not MetaArray:
         numpy.copyto(target, to_numpy(value), casting="unsafe")
 
 
@@ -363,12 +380,18 @@ def broadcast_to(array: Any, shape: tuple[int, ...]) -> Any:
         return array
     if type(array) is CudaArray:
         return array.broadcast_to(shape)
-    strides = [0] * len(shape)
-    place = len(shape) - array.ndim
-    for size, step in zip(array.shape, array.strides, strict=True):
-        if size != 1 or shape[place] == 1:
-            strides[place] = step
-        place += 1
+    if type(array) is MetaArray:
+        return broadcast_to(array.view(ndarray), shape).view(MetaArray)
+    own = array.shape
+    place = len(shape) - len(own)
+    if place:
+        strides = [0] * len(shape)
+        for size, step in zip(own, array.strides):
+            if size != 1 or shape[place] == 1:
+                strides[place] = step
+            place += 1
+    else:
+        strides = [step if size == want else 0 for size, want, step in zip(own, shape, array.strides)]
     if array.flags.c_contiguous:  # the quick way; as_strided costs 2 us
         return numpy.ndarray(shape, array.dtype, array, 0, strides)
     return numpy.lib.stride_tricks.as_strided(array, shape, strides)
@@ -378,13 +401,15 @@ def add_into(target: Any, value: Any) -> None:
     """Gradient accumulation: `target += value` in the memory of `target`."""
     if type(target) is CudaArray:
         target += value
-    else:
+    elif type(target) is not MetaArray:
         numpy.add(target, value, target)
 
 
 def has_nan(array: Any) -> bool:
     if type(array) is CudaArray:
         return array.dtype.kind in "fV" and bool(cuda_arrays.operations.elementwise("isnan", array).any())
+    if type(array) is MetaArray:
+        return False
     return array.dtype.kind in "fcV" and bool(numpy.isnan(array).any())
 
 
@@ -399,6 +424,8 @@ def is_finite(array: Any) -> bool:
 
 def to_numpy(array: Any) -> Any:
     """The values as a NumPy array, sharing memory where that is possible."""
+    if type(array) is MetaArray:
+        raise meta_arrays.no_values("numpy")
     return array.numpy() if type(array) is CudaArray else array
 
 

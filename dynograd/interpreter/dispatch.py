@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy
 
@@ -107,6 +108,8 @@ def names_for_all() -> dict[str, Any]:
         show=show,
         other_types=other_types,
         link_view=from_tensor.link_view,
+        ViewMeta=from_tensor.ViewMeta,
+        ref=ref,
         new_tensor=object.__new__,
         Tensor=from_tensor,
         new_node=object.__new__,

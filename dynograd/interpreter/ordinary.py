@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -60,11 +61,15 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     for text in call:
         key, equals, value = text.partition("=")
         inner_call.append(f"{key}={inner.get(value, value)}" if equals else inner.get(key, key))
-    lines += quietly_lines(f"out = forward({', '.join(inner_call)})", "    ")
-    lines += [
-        "    except HostReadError as error:",
-        f"        raise device_failure(op, {arguments_text(op)}, error) from None",
-    ]
+    if isinstance(op.view, str):  # the view is made here, without a call; forward explains what is no view
+        text = re.sub(rf"\b{required[0]}\b", f"{required[0]}_array", op.view)
+        lines.append(f"    out = {text}")
+    else:
+        lines += quietly_lines(f"out = forward({', '.join(inner_call)})", "    ")
+        lines += [
+            "    except HostReadError as error:",
+            f"        raise device_failure(op, {arguments_text(op)}, error) from None",
+        ]
     if op.extras:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
     wants = [f"{name}._requires_grad" for name in required]
@@ -74,12 +79,21 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     node_class = _make_node_class(op)
     record = _record_lines(op, required, optional) if op.differentiable and wants else []
     if op.outputs is None:
-        lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
+        if not isinstance(op.view, str):
+            lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
         lines += wrap_lines("out", "result")
         if op.view and required:
             lines += [
-                f"    if out.base is not None and (type(out) is ndarray or out.base is {required[0]}_array.base):",
-                f"        link_view(result, {required[0]}, op, {statics_text(op)})",
+                "    base = out.base",
+                f"    if base is not None and (type(out) is ndarray or base is {required[0]}_array.base):",
+                f"        owner = {required[0]}._meta",
+                "        if owner is not None and owner.base is None and owner.views and len(owner.views) < owner.views_limit:",
+                "            meta = result._meta = ViewMeta()  # `link_view`, written out for the usual case",
+                "            meta.hooks, meta.retains, meta.silent = None, False, owner.silent",
+                f"            meta.base, meta.steps = {required[0]}, ((op, {statics_text(op)}, None),)",
+                "            owner.views.append(ref(result))",
+                "        else:",
+                f"            link_view(result, {required[0]}, op, {statics_text(op)})",
             ]
         if record:
             lines += [f"    if ({' or '.join(wants)}) and (mode := MODES.grad) and out.dtype.kind in 'fcV':"]

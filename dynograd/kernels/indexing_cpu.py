@@ -27,6 +27,7 @@ __all__ = [
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _max = np.maximum.reduce
 LARGE = 1 << 15
+SMALL = 2048  # elements of which NumPy picks some before it is worked out whether a kernel would be quicker
 
 
 def basic_fill(g, shape, index):
@@ -63,7 +64,7 @@ def index_forward(x, indices, template):
         index, dim = indices[0], len(template) - 1
         if index.dtype.kind != "b":
             if x.flags.c_contiguous:
-                return take(x, index, dim)
+                return x.take(index, dim) if x.size < SMALL and index.size < 64 else take(x, index, dim)
         elif x.size >= LARGE and not dim and index.shape == x.shape[: index.ndim]:
             return take(x.reshape(index.size, *x.shape[index.ndim :]), true_places(index), 0)
     elif x.flags.c_contiguous and indices[0].size * len(x.shape) >= LARGE and _all_arrays(indices, template):
@@ -101,6 +102,10 @@ def out_of_range(index, low, high, who="", fused=False):
     """(value, position) of the first element outside low <= index < high, or None. `who` and `fused` are for the GPU."""
     if index.size < 2:
         if not index.size or low <= index.item() < high:
+            return None
+    elif index.size <= 16:
+        values = index.reshape(-1).tolist()
+        if low <= min(values) and max(values) < high:
             return None
     elif not low and index.dtype is _INT64 and index.size < LARGE:
         if _max(index.view(_UINT64), None) < high:  # negative numbers are huge without their sign

@@ -35,7 +35,7 @@ def view_as_dtype(x, dtype):
 def diagonal(x, offset, dim1, dim2):
     """A writable view of the diagonal of dims `dim1` and `dim2`, as the last dim."""
     found = x.diagonal(offset, dim1, dim2)
-    found.flags.writeable = x.flags.writeable
+    found.setflags(write=x.flags.writeable)
     return found
 
 
@@ -79,11 +79,12 @@ def unfold_backward(g, shape, dim, size, step):
 def as_strided(x, size, stride, offset):
     """The memory of `x` from `offset` elements after its first one, with any strides (in elements)."""
     item = x.dtype.itemsize
+    steps = tuple([step * item for step in stride])
     whole = x
     while type(whole.base) is np.ndarray:
         whole = whole.base
-    steps = tuple([step * item for step in stride])
-    if whole.flags.c_contiguous and whole.flags.writeable and x.dtype.kind in "biufc":
+    flags = whole.flags
+    if flags.c_contiguous and flags.writeable and x.dtype.kind in "biufc":
         first = offset * item
         if whole is not x:
             first += x.__array_interface__["data"][0] - whole.__array_interface__["data"][0]

@@ -78,6 +78,12 @@ def expand(input: Any, *sizes: Any) -> Any:
     """
     wanted = as_shape("expand", sizes)
     shape = getattr(input, "array", input).shape
+    if len(wanted) == len(shape):  # the usual case: dims of size 1 grow
+        for own, size in zip(shape, wanted):
+            if size != own and (own != 1 or size < 0 or size >= _LARGE):
+                break
+        else:
+            return stretch(input, wanted)
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise (
@@ -102,6 +108,9 @@ def expand(input: Any, *sizes: Any) -> Any:
         else:
             raise _expand_error(shape, wanted, position)
     return stretch(input, check_sizes("expand", tuple(full)))
+
+
+_LARGE = 1 << 20  # sizes below it, of up to a row of dims, cannot make more elements than there are addresses
 
 
 def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:

@@ -28,7 +28,7 @@ _INT64 = dtypes.int64.num
 # --- basic: views ----------------------------------------------------------------------------------------------------------
 
 
-@op(name="basic_index", linear=True, view=True, saves="input.shape")
+@op(name="basic_index", linear=True, view="input[index]", saves="input.shape")
 def get_basic(input: Array, index: tuple) -> Array:
     """A view of `input` at a tuple of ints, slices, None and Ellipsis (one Ellipsis is there when an int is)."""
     return input[index]

@@ -127,7 +127,7 @@ def op(
     extras: str = "",
     differentiable: bool = True,
     linear: bool = False,
-    view: bool = False,
+    view: bool | str = False,
 ) -> Callable[[Function], Any]:
     """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares."""
 

@@ -38,12 +38,15 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     place = _checked("index_select", input, dim, index)
     if not input.ndim:
         return reshaped(get_advanced(reshaped(input, (1,)), [ravel(index)], (0,)), ())
-    return get_advanced(input, [_vector(index)], (*(FULL,) * place, 0))
+    return get_advanced(
+        input, [index if index.ndim else reshaped(index, (1,))], (*(FULL,) * place, 0) if place else (0,)
+    )
 
 
 def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False) -> int:
     """`dim` counted from the front, when `index` is a vector of integers inside it."""
-    place = normalize_dim(who, dim, input.ndim)
+    shape = getattr(input, "array", input).shape
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim(who, dim, len(shape))
     array = getattr(index, "array", index)
     if not hasattr(array, "dtype"):
         raise TypeError(f"{who}: argument 'index' must be Tensor, not {type(index).__name__}. Write tensor({index!r}).")
@@ -53,7 +56,7 @@ def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False)
         )
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{who}: Expected dtype int32 or int64 for index, got {index.dtype}. Convert with .long().")
-    check_range(who, array, place, tuple(input.shape), negative=negative)
+    check_range(who, array, place, tuple(shape), negative=negative)
     return place
 
 

@@ -67,9 +67,9 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 
 def _check_index(who: str, input: Any, dim: int, index: Any) -> int:
     """`dim` counted from the front, when `index` fits `input` along it."""
-    shape = tuple(input.shape)
+    shape = tuple(getattr(input, "array", input).shape)
     array = getattr(index, "array", index)
-    place = normalize_dim(who, dim, len(shape))
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim(who, dim, len(shape))
     if not hasattr(array, "dtype"):
         raise TypeError(f"{who}: argument 'index' must be Tensor, not {type(index).__name__}.")
     if array.dtype.kind not in "iu":

@@ -33,8 +33,15 @@ def unbind(input: Array, dim: int = 0) -> Any:
         )
     if dim == 0 and type(input) is arrays.ndarray and input.ndim > 1:
         return tuple(input)
-    lead = (FULL,) * normalize_dim("unbind", dim, input.ndim)
-    return tuple([input[(*lead, number, ...)] for number in range(input.shape[len(lead)])])
+    place = normalize_dim("unbind", dim, input.ndim)
+    if type(input) is arrays.ndarray and input.ndim > 1:
+        return tuple(input.swapaxes(0, place) if place == 1 else input.transpose(place, *_others(place, input.ndim)))
+    lead = (FULL,) * place
+    return tuple([input[(*lead, number, ...)] for number in range(input.shape[place])])
+
+
+def _others(place: int, rank: int) -> tuple[int, ...]:
+    return (*range(place), *range(place + 1, rank))
 
 
 @unbind.backward
@@ -49,8 +56,9 @@ def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -
     Raises:
         ShapeError: the sizes do not sum to the size of `dim`.
     """
-    place = normalize_dim("split_with_sizes", dim, input.ndim)
-    size = input.shape[place] if input.ndim else 1
+    shape = input.shape
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("split_with_sizes", dim, len(shape))
+    size = shape[place] if shape else 1
     if sum(split_sizes) != size or (split_sizes and min(split_sizes) < 0):
         raise ShapeError(
             f"split_with_sizes: expects split_sizes (not negative) to sum exactly to {size} (input tensor's size at dimension "
@@ -80,10 +88,10 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     (tensor([1, 2]), tensor([3, 4]), tensor([5]))
     """
     wanted = split_size if split_size_or_sections is None else split_size_or_sections
-    if isinstance(wanted, (tuple, list)):
+    if type(wanted) is not int and isinstance(wanted, (tuple, list)):
         return split_with_sizes(tensor, tuple([one.__index__() for one in wanted]), dim)
     shape = getattr(tensor, "array", tensor).shape
-    place = normalize_dim("split", dim, len(shape))
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("split", dim, len(shape))
     _check_has_dims("split", shape)
     size, part = shape[place], wanted.__index__()
     if part < 0 or (part == 0 and size):
@@ -111,11 +119,13 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     _check_has_dims("chunk", shape)
     if chunks <= 0:
         raise ShapeError(f"chunk: chunk expects `chunks` to be greater than 0, got: {chunks}.")
-    place = normalize_dim("chunk", dim, len(shape))
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("chunk", dim, len(shape))
     size = shape[place]
     if not size:
         return split_with_sizes(input, (0,) * chunks, place)
-    return split(input, -(-size // chunks), place)
+    part = -(-size // chunks)
+    whole, rest = divmod(size, part)
+    return split_with_sizes(input, (part,) * whole + ((rest,) if rest else ()), place)
 
 
 def _unsafe(name: str, function: Any) -> Any:

@@ -50,6 +50,8 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     if rank < 2:
         normalize_dim(who, 1, rank)
         raise ShapeError(f"{who}: expected a tensor of at least 2 dims, got {rank}.")
+    if dim1 == 0 and dim2 == 1:
+        return 0, 1
     one, two = normalize_dim(who, dim1, rank), normalize_dim(who, dim2, rank)
     if one == two:
         raise ShapeError(f"{who}: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
@@ -136,9 +138,14 @@ def strided_view(input: Array, size: tuple[int, ...], stride: tuple[int, ...], o
 
 
 def _check_reach(who: str, input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
+    reach = offset
+    for count, step in zip(size, stride):
+        reach += (count - 1) * step
+    if type(input) is arrays.ndarray and input.flags.c_contiguous and offset >= 0 and reach < input.size:
+        return  # inside what `input` itself shows
     held = arrays.base_of(input).nbytes // input.dtype.itemsize
     first = arrays.offset_in_elements(input) + offset
-    last = first + sum([(count - 1) * step for count, step in zip(size, stride, strict=True)])
+    last = first - offset + reach
     if 0 not in size and (first < 0 or last >= held):
         raise ShapeError(
             f"{who}: sizes {list(size)}, strides {list(stride)}, storage offset {first} reach element {last}, out of bounds for "
@@ -184,7 +191,9 @@ def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | 
     if min(shape, default=0) < 0 or min(steps, default=0) < 0:
         raise ShapeError(f"{who}: negative sizes and strides are not supported, got size {shape}, stride {steps}.")
     array = getattr(input, "array", input)
-    return shape, steps, 0 if storage_offset is None else storage_offset - arrays.offset_in_elements(array)
+    if storage_offset is None:
+        return shape, steps, 0
+    return shape, steps, storage_offset - arrays.offset_in_elements(array)
 
 
 @composed(method=True)

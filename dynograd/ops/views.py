@@ -16,7 +16,12 @@ from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 
 
-@op(name="view", linear=True, view=True, saves="input.shape")
+@op(
+    name="view",
+    linear=True,
+    view="input.reshape(shape) if input.flags.c_contiguous else forward(input, shape)",
+    saves="input.shape",
+)
 def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
     """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
     out = input.reshape(shape)
@@ -231,7 +236,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return reshaped(input, (*shape[:place], 1, *shape[place:]))
 
 
-@op(name="permute", linear=True, view=True)
+@op(name="permute", linear=True, view="input.transpose(dims)")
 def permuted(input: Array, dims: tuple[int, ...]) -> Array:
     """`input` with its dims in the order `dims` (all, counted from the front)."""
     return input.transpose(dims)
