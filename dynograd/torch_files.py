@@ -6,23 +6,20 @@ while the bytes are still in the cache. Tensors that shared a storage share it a
 
 from __future__ import annotations
 
-import io
-import mmap
-import os
 import re
 import struct
 import sys
 import zipfile
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy
 
-from dynograd import arrays, devices, dtypes, tensor_parts
+from dynograd import arrays, checksums, devices, dtypes, tensor_parts
 from dynograd.arrays import storages
 from dynograd.errors import CheckpointError
+from dynograd.files import Source
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
 from dynograd.torch_pickles import PLAIN_BUILDS, PLAIN_CALLS, Global, Machine, check_nesting
@@ -31,8 +28,6 @@ __all__ = ["is_torch_file", "read"]
 
 _LEGACY = 0x1950A86A20F9469CFC6C
 _LEGACY_START = re.compile(rb"(?:\x80[\x02-\x05])?(?:\x95.{8})?\x8a\x0a" + _LEGACY.to_bytes(10, "little"), re.DOTALL)
-_PIECE = 1 << 20
-_SHARE = 1 << 25
 _NEWEST = 10
 _LOCATION = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|xla|mtia|privateuseone)(:\d{1,3})?")
 _OLDER = "Use an older checkpoint."
@@ -51,7 +46,7 @@ def read(file: Any, who: str, place: Callable[[str], devices.device]) -> Any:
         who: its name, for messages.
         place: the device for what was saved on the device of that name.
     """
-    source = _Source(file)
+    source = Source(file)
     try:
         load = _Zip if bytes(source.view[:2]) == b"PK" else _Legacy
         return load(source, who, place).load()
@@ -59,45 +54,13 @@ def read(file: Any, who: str, place: Callable[[str], devices.device]) -> Any:
         source.close()
 
 
-class _Source:
-    """A file's bytes: to look at (`view`), and to read into memory from several threads."""
-
-    def __init__(self, file: Any) -> None:
-        self.map, self.handle = None, None
-        self.file: Any = file
-        if isinstance(file, bytes):
-            self.file, self.view = io.BytesIO(file), memoryview(file)
-            return
-        self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.view = memoryview(self.map)
-        if hasattr(os, "preadv"):
-            self.handle = file.fileno()
-
-    def read_into(self, target: Any, offset: int) -> None:
-        if self.handle is None:
-            target[:] = self.view[offset : offset + len(target)]
-            return
-        done = 0
-        while done < len(target):
-            count = os.preadv(self.handle, [target[done:]], offset + done)
-            if not count:
-                raise EOFError
-            done += count
-
-    def close(self) -> None:
-        self.view.release()
-        if self.map is not None:
-            self.map.close()
-
-
 class _Read:
     """A piece of the file that becomes a storage."""
 
-    __slots__ = ("target", "offset", "checksum", "name", "dtype", "found", "done")
+    __slots__ = ("target", "offset", "checksum", "name", "dtype", "done")
 
     def __init__(self, target: Any, offset: int, checksum: int | None, name: str, dtype: dtypes.dtype) -> None:
         self.target, self.offset, self.checksum, self.name, self.dtype = target, offset, checksum, name, dtype
-        self.found: list[tuple[int, int, int]] = []  # place, length and checksum of each share
         self.done = False
 
 
@@ -115,7 +78,7 @@ class _Loader:
 
     swapped = False
 
-    def __init__(self, source: _Source, who: str, place: Callable[[str], devices.device]) -> None:
+    def __init__(self, source: Source, who: str, place: Callable[[str], devices.device]) -> None:
         self.source, self.who, self.place = source, who, place
         self.size = len(source.view)
         self.pieces: dict[str, tuple[int, int, int | None]] = {}  # offset, length, checksum by the storage's key
@@ -175,48 +138,21 @@ class _Loader:
     def fill(self, reads: Any) -> None:
         """Reads storages, a few shares at a time, and compares checksums."""
         reads = [one for one in reads if not one.done]
-        shares = []
         for one in reads:
             one.done = True
-            for begin in range(0, len(one.target), _SHARE):
-                shares.append((one, begin, min(begin + _SHARE, len(one.target))))
-        workers = min(4, os.cpu_count() or 1, len(shares))
+        wanted = [(one.target, one.offset, one.checksum is not None) for one in reads]
         try:
-            if workers > 1 and sum([end - begin for _, begin, end in shares]) > 4 * _PIECE:
-                with ThreadPoolExecutor(workers) as pool:
-                    list(pool.map(self.fill_share, shares))
-            else:
-                for share in shares:
-                    self.fill_share(share)
+            found = checksums.read_all(wanted, self.source.read_into)
         except EOFError:
             raise self.error(f"became shorter while it was read. {_OLDER}") from None
-        for one in reads:
-            self.compare(one)
+        for one, checksum in zip(reads, found):
+            if checksum != one.checksum:
+                raise self.error(
+                    f"is damaged: the bytes of {one.name} have checksum {checksum:08x}, expected {one.checksum:08x}. {_OLDER}"
+                )
             width = one.dtype.to_real().itemsize
             if self.swapped and width > 1:
                 one.target.view(f"u{width}").byteswap(inplace=True)
-
-    def fill_share(self, share: tuple[_Read, int, int]) -> None:
-        one, begin, end = share
-        checksum = 0
-        whole = memoryview(one.target)
-        for at in range(begin, end, _PIECE):
-            piece = whole[at : min(at + _PIECE, end)]
-            self.source.read_into(piece, one.offset + at)
-            if one.checksum is not None:
-                checksum = zlib.crc32(piece, checksum)
-        one.found.append((begin, end - begin, checksum))
-
-    def compare(self, one: _Read) -> None:
-        if one.checksum is None:
-            return
-        found = 0
-        for _, length, checksum in sorted(one.found):
-            found = _joined(found, checksum, length)
-        if found != one.checksum:
-            raise self.error(
-                f"is damaged: the bytes of {one.name} have checksum {found:08x}, expected {one.checksum:08x}. {_OLDER}"
-            )
 
     def finished(self, value: Any) -> Any:
         check_nesting(value, self.who)
@@ -366,30 +302,6 @@ class _Legacy(_Loader):
             raise self.error(f"is damaged: a view of storage {key!r} lies outside of it. {_OLDER}")
         part = whole.memory[offset * dtype.itemsize : (offset + count) * dtype.itemsize]
         return _Storage(part, dtype, whole.fill)
-
-
-# --- checksums ----------------------------------------------------------------------------------------------------------------
-
-
-def _times(one: int, two: int) -> int:
-    """Product of polynomials over two elements modulo CRC-32's, lowest power in the highest bit."""
-    product = 0
-    for bit in range(31, -1, -1):
-        if one >> bit & 1:
-            product ^= two
-        two = two >> 1 ^ (0xEDB88320 if two & 1 else 0)
-    return product
-
-
-def _joined(first: int, second: int, length: int) -> int:
-    """The checksum of two pieces from theirs; the second has `length` bytes."""
-    shift, power = 1 << 31, 1 << 23  # x^0, x^8
-    while length:
-        if length & 1:
-            shift = _times(shift, power)
-        power = _times(power, power)
-        length >>= 1
-    return _times(shift, first) ^ second
 
 
 # --- what names in a checkpoint stand for ---------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_numpy_arrays_and_sets(form):
 
 
 def test_large_storages_are_read_in_shares(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch_files, "_SHARE", 3 << 20)
+    monkeypatch.setattr("dynograd.checksums._SHARE", 3 << 20)
     values = numpy.random.default_rng(0).integers(0, 255, 10_000_001).astype(numpy.uint8)
     raw = zipped([tensor(Stored("0", values, "ByteStorage"), (values.size,), (1,))])
     (tmp_path / "x").write_bytes(raw)

@@ -1,0 +1,224 @@
+"""Files that are there whole or not at all: written beside their place, brought to the disk, and moved over the old one.
+
+A name of a temporary file says which process of which machine writes it, so that the next writer removes what a killed one left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import itertools
+import mmap
+import os
+import re
+import socket
+import stat
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.errors import CheckpointError
+
+__all__ = ["Output", "Source", "Stream", "remove_stale", "write_atomically"]
+
+_PIECE = 1 << 26  # bytes in one write call; the kernel takes at most 2 GB
+_LONGEST = 120  # characters of the target's name in the temporary one: a name has at most 255 bytes
+_NOT_A_FOLDER_TO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF, errno.EISDIR, errno.EPERM}
+_count = itertools.count()
+_own: set[str] = set()  # temporary files that this process is writing now
+
+
+def write_atomically(path: str, write: Callable[[Any], None], who: str = "save") -> None:
+    """Puts a file at `path`; whatever happens on the way, what was there before stays there whole.
+
+    Args:
+        path: a link is followed; a device or a pipe is written directly.
+        write: writes the content to the open `Output` that it is given.
+        who: begins the messages.
+    Raises:
+        CheckpointError: the system refused something; the message has its words and says what is at `path` now.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        _write_to_special(path, write, who)
+        return
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, _temporary_name(name))
+    _own.add(temporary)
+    try:
+        try:
+            _write_and_sync(temporary, path, write)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise CheckpointError(_failure(who, path, error)) from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    finally:
+        _own.discard(temporary)
+    _sync_folder(folder, path, who)
+    remove_stale(folder, name)
+
+
+class Output:
+    """A file that is being written: `write` takes all of a buffer, `write_at` puts bytes at a place where `can_go_back`."""
+
+    def __init__(self, handle: int, can_go_back: bool = True) -> None:
+        self.handle, self.can_go_back = handle, can_go_back
+
+    def write(self, data: Any) -> None:
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[os.write(self.handle, rest[:_PIECE]) :]
+
+    def write_at(self, data: Any, offset: int) -> None:
+        os.lseek(self.handle, offset, os.SEEK_SET)
+        self.write(data)
+
+
+class Stream(Output):
+    """An `Output` on any object with `write`."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(-1, can_go_back=False)
+        self.file = file
+
+    def write(self, data: Any) -> None:
+        self.file.write(memoryview(data).cast("B"))
+
+
+class Source:
+    """A file's bytes: to look at (`view`), and to read into memory from several threads.
+
+    Args:
+        file: an open binary file, or its bytes.
+        path: where the file lies; None for bytes.
+    """
+
+    def __init__(self, file: Any, path: str | None = None) -> None:
+        self.map, self.handle = None, None
+        self.file: Any = file
+        self.path = path
+        if isinstance(file, bytes) or not os.fstat(file.fileno()).st_size:
+            content = file if isinstance(file, bytes) else b""
+            self.file, self.view, self.path = io.BytesIO(content), memoryview(content), None
+            return
+        self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.view = memoryview(self.map)
+        if hasattr(os, "preadv"):
+            self.handle = file.fileno()
+
+    def read_into(self, target: Any, offset: int) -> None:
+        """Fills a buffer with the bytes from `offset` on.
+
+        Raises:
+            EOFError: there are not so many.
+        """
+        if self.handle is None:
+            target[:] = self.view[offset : offset + len(target)]
+            return
+        done = 0
+        while done < len(target):
+            count = os.preadv(self.handle, [target[done:]], offset + done)
+            if not count:
+                raise EOFError
+            done += count
+
+    def close(self) -> None:
+        self.view.release()
+        if self.map is not None:
+            self.map.close()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def remove_stale(folder: str, name: str) -> list[str]:
+    """Removes the temporary files for `name` of processes that are no more; returns what it removed."""
+    start = f".{name[:_LONGEST]}."
+    ours = re.compile(re.escape(start) + rf"{_machine()}-(\d+)-\d+\.tmp")
+    removed = []
+    with contextlib.suppress(OSError):
+        for found in os.listdir(folder):
+            match = ours.fullmatch(found) if found.startswith(start) else None
+            path = os.path.join(folder, found)
+            if match is not None and path not in _own and not _is_another_alive(int(match[1])):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                    removed.append(path)
+    return removed
+
+
+def _temporary_name(name: str) -> str:
+    return f".{name[:_LONGEST]}.{_machine()}-{os.getpid()}-{next(_count)}.tmp"
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+
+
+def _is_another_alive(process: int) -> bool:
+    """Whether a process other than this one has that number. (After a restart in a container it may be our own.)"""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _write_and_sync(temporary: str, path: str, write: Callable[[Any], None]) -> None:
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with contextlib.suppress(OSError):
+            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))  # the new file is as open to others as the old one
+        write(Output(handle))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_to_special(path: str, write: Callable[[Any], None], who: str) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            write(Output(handle, can_go_back=False))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise CheckpointError(
+            f"{who}: could not write to {path!r}, which is no ordinary file: {error.strerror or error}. Give the path of a file."
+        ) from error
+
+
+def _sync_folder(folder: str, path: str, who: str) -> None:
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno in _NOT_A_FOLDER_TO_SYNC:  # some file systems cannot
+            return
+        raise CheckpointError(
+            f"{who}: {path!r} is written, but its folder could not be brought to the disk: {error.strerror or error}. A loss of power "
+            f"may bring the former file back. Check the disk, and save again."
+        ) from error
+
+
+def _failure(who: str, path: str, error: OSError) -> str:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        return (
+            f"{who}: could not write {path!r}: there is no folder {folder!r}. Make it first: os.makedirs({folder!r})."
+        )
+    was = "the file that was there is untouched" if os.path.exists(path) else "nothing was written"
+    return f"{who}: could not write {path!r}: {error.strerror or error}; {was}. Check the folder's permissions and free space."
