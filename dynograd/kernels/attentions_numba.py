@@ -1,8 +1,9 @@
 """The Numba half of `attentions_cpu`: attention of one head at a time, in tiles of queries by keys that stay in the level-2 cache.
 
 Forward keeps, beside the result, the logarithm of each row's sum of exp(scores); backward computes weights from it again. Scores are
-never kept. Arrays come by handle, with their strides in `sizes` (what `attentions_cpu` lists). Sums are taken in one order whatever the
-number of threads: an item is a head, and in backward a head of keys with all heads of queries that share it.
+never kept. Arrays come by handle, with their strides in `sizes` (what `attentions_cpu` lists). What there is to do stands in `tasks`
+(see `attentions_tasks`): a head, and in backward a head of keys with all heads of queries that share it. Sums are taken in one order
+whatever the number of threads and whatever else is in the batch; items of a kernel are parts of the tasks.
 """
 
 import math
@@ -66,8 +67,8 @@ def _make(real, made, pointer, top_of):
         return min(even + (-even) % ROWS + (ROWS if rows % even != 0 else 0), most)
 
     @compiled(key=key)
-    def hide(row, visible, kind, mask, step):
-        """Adds a mask's numbers or makes -inf of what it hides, and of what stands from `visible` on."""
+    def hide(row, begin, visible, kind, mask, step):
+        """Adds a mask's numbers or makes -inf of what it hides, and of what stands before `begin` and from `visible` on."""
         if kind == _BOOL:
             seen = carray(pointer8(mask), ((row.size - 1) * step + 1,))
             for j in range(row.size):
@@ -77,6 +78,8 @@ def _make(real, made, pointer, top_of):
             numbers = carray(pointer(mask), ((row.size - 1) * step + 1,))
             for j in range(row.size):
                 row[j] = below_all if numbers[j * step] == below_all else row[j] + numbers[j * step]
+        for j in range(min(begin, row.size)):
+            row[j] = below_all
         for j in range(max(visible, 0), row.size):
             row[j] = below_all
 
@@ -105,9 +108,27 @@ def _make(real, made, pointer, top_of):
             ))  # fmt: skip
 
     @chunked(key=key)
-    def forward(functions, sizes, scale, q, k, v, out, logarithms, mask, seed, offset, threshold, factor, start, stop):
+    def forward(
+        functions,
+        tasks,
+        bounds,
+        sizes,
+        scale,
+        q,
+        k,
+        v,
+        out,
+        logarithms,
+        mask,
+        seed,
+        offset,
+        threshold,
+        factor,
+        start,
+        stop,
+    ):
         """out = softmax(scale * q @ k.T + mask) @ v, and for each query the logarithm of its sum of exp."""
-        heads, group, rows, keys, features, values, causal, kind, splits = sizes[:9]
+        group, most_rows, most_keys, features, values, causal, kind, window, _ = sizes[:9]
         q_strides, k_strides, v_strides, out_strides, mask_strides = (
             sizes[9:12],
             sizes[12:15],
@@ -116,39 +137,47 @@ def _make(real, made, pointer, top_of):
             sizes[21:25],
         )
         q_row, k_row, v_row, out_row = q_strides[2], k_strides[2], v_strides[2], out_strides[2]
-        block = queries_at_once(rows, keys, causal)
-        stride = min(keys + width, _KEYS) + _PAD
-        seen = min(keys, rows) if causal else keys
+        most = min(_QUERIES, most_rows + ROWS)
+        stride = min(most_keys + width, _KEYS) + _PAD
         memory = np.empty(
-            rounded((seen + width) * features) + rounded((block + ROWS) * features) + rounded(block * stride)
-            + rounded(scratch_size(block, values, _KEYS)) + 2 * width, real
+            rounded((most_keys + width) * features) + rounded((most + ROWS) * features) + rounded(most * stride)
+            + rounded(scratch_size(most, values, _KEYS)) + 2 * width, real
         )  # fmt: skip
         zeros = _aligned(memory)
         carray(pointer(zeros), (width,))[:] = zero
         panels = zeros + width * size
-        packed = panels + rounded((seen + width) * features) * size
-        scores = packed + rounded((block + ROWS) * features) * size
-        scratch = scores + rounded(block * stride) * size
-        tops, totals = np.empty(block, real), np.empty(block, real)
+        packed = panels + rounded((most_keys + width) * features) * size
+        scores = packed + rounded((most + ROWS) * features) * size
+        scratch = scores + rounded(most * stride) * size
+        tops, totals = np.empty(most, real), np.empty(most, real)
         words = np.empty(_KEYS + 8 if threshold > 0 else 1, np.uint32)
-        for item in range(start, stop):
-            which, split = item // splits, item % splits
-            batch, head = which // heads, which % heads
-            at_q = address(q) + (batch * q_strides[0] + head * q_strides[1]) * size
-            at_k = address(k) + (batch * k_strides[0] + head // group * k_strides[1]) * size
-            at_v = address(v) + (batch * v_strides[0] + head // group * v_strides[1]) * size
-            at_out = address(out) + (batch * out_strides[0] + head * out_strides[1]) * size
+        for item in range(bounds[start], bounds[stop]):
+            first_q, rows, first_k, keys, batch, head, split, splits, weights, sums_at, shift = tasks[item]
+            if rows == 0:
+                continue
+            at_q = address(q) + (batch * q_strides[0] + head * q_strides[1] + first_q * q_row) * size
+            at_k = address(k) + (batch * k_strides[0] + head // group * k_strides[1] + first_k * k_row) * size
+            at_v = address(v) + (batch * v_strides[0] + head // group * v_strides[1] + first_k * v_row) * size
+            at_out = address(out) + (batch * out_strides[0] + head * out_strides[1] + first_q * out_row) * size
             at_mask = (address(mask) if kind != _NO_MASK else 0) + batch * mask_strides[0] + head * mask_strides[1]
-            sums = carray(pointer(address(logarithms) + which * rows * size), (rows,))
-            call(functions[3], (at_k, True, k_row, seen, features, panels))
+            at_mask += first_k * sizes[8]
+            sums = carray(pointer(address(logarithms) + sums_at * size), (rows,))
+            block = queries_at_once(rows, keys, causal)
+            seen = max(0, min(keys, rows + shift)) if causal else keys
+            if seen > 0:
+                call(functions[3], (at_k, True, k_row, seen, features, panels))
             for first in range(split * block, rows, splits * block):
                 count = min(block, rows - first)
-                reach = min(seen, first + count) if causal else keys
+                reach = max(0, min(seen, first + count + shift)) if causal else keys
+                begin_at = max(0, first + shift - window) // _KEYS * _KEYS if window >= 0 else 0
                 pack_queries(functions, at_q + first * q_row * size, q_row, count, features, packed, scale)
                 tops[:] = below_all
                 totals[:] = zero
                 target = at_out + first * out_row * size
-                for left in range(0, reach, _KEYS):
+                if begin_at >= reach:
+                    for i in range(count):
+                        carray(pointer(target + i * out_row * size), (values,))[:] = zero
+                for left in range(begin_at, reach, _KEYS):
                     across = min(_KEYS, reach - left)
                     scores_of(
                         functions,
@@ -163,10 +192,12 @@ def _make(real, made, pointer, top_of):
                     )
                     for i in range(count):
                         row = carray(pointer(scores + i * stride * size), (across,))
-                        visible = first + i + 1 - left if causal else across
-                        if kind != _NO_MASK or visible < across:
+                        visible = first + i + 1 + shift - left if causal else across
+                        hidden = first + i + shift - window - left if window >= 0 else 0
+                        if kind != _NO_MASK or visible < across or hidden > 0:
                             hide(
                                 row,
+                                hidden,
                                 visible,
                                 kind,
                                 at_mask + (first + i) * mask_strides[2] + left * mask_strides[3],
@@ -183,7 +214,7 @@ def _make(real, made, pointer, top_of):
                             value = exp(row[j] - top)
                             row[j] = value
                             total += value
-                        if left > 0:
+                        if left > begin_at:
                             shrink = exp(tops[i] - top)
                             totals[i] *= shrink
                             made = carray(pointer(target + i * out_row * size), (values,))
@@ -192,8 +223,8 @@ def _make(real, made, pointer, top_of):
                         tops[i] = top
                         totals[i] += total
                         if threshold > 0:
-                            drop(row, (which * rows + first + i) * keys + left, seed, offset, threshold, factor, words)
-                    begin = target if left > 0 else 0
+                            drop(row, weights + (first + i) * keys + left, seed, offset, threshold, factor, words)
+                    begin = target if left > begin_at else 0
                     call(functions[0], (
                         False, False, count, values, across, scores, stride, at_v + left * v_row * size, v_row,
                         begin, out_row, target, out_row, scratch,
@@ -209,6 +240,8 @@ def _make(real, made, pointer, top_of):
     @chunked(key=key)
     def backward(
         functions,
+        tasks,
+        bounds,
         sizes,
         scale,
         g,
@@ -228,8 +261,8 @@ def _make(real, made, pointer, top_of):
         start,
         stop,
     ):
-        """Gradients of q, k and v. Items are heads of keys."""
-        heads, group, rows, keys, features, values, causal, kind, _ = sizes[:9]
+        """Gradients of q, k and v. Tasks are heads of keys."""
+        group, most_rows, most_keys, features, values, causal, kind, window, _ = sizes[:9]
         q_strides, k_strides, v_strides, out_strides, mask_strides = (
             sizes[9:12],
             sizes[12:15],
@@ -240,9 +273,9 @@ def _make(real, made, pointer, top_of):
         g_strides, gq_strides, gk_strides, gv_strides = sizes[25:28], sizes[28:31], sizes[31:34], sizes[34:37]
         q_row, k_row, v_row, out_row, g_row = q_strides[2], k_strides[2], v_strides[2], out_strides[2], g_strides[2]
         gq_row, gk_row, gv_row = gq_strides[2], gk_strides[2], gv_strides[2]
-        block = queries_at_once(rows, keys, causal)
-        stride = min(keys + width, _KEYS) + _PAD
-        most, tall = max(features, values), min(keys, _KEYS)
+        block = min(_QUERIES, most_rows + ROWS)
+        stride = min(most_keys + width, _KEYS) + _PAD
+        most, tall = max(features, values), min(most_keys, _KEYS)
         room = max(scratch_size(tall, most, block), scratch_size(block, most, tall))
         memory = np.empty(
             rounded((tall + width) * features) + rounded((tall + width) * values) + rounded((block + ROWS) * features)
@@ -257,26 +290,30 @@ def _make(real, made, pointer, top_of):
         scores = packed_g + rounded((block + ROWS) * values) * size
         slopes = scores + rounded(block * stride) * size
         scratch = slopes + rounded(block * stride) * size
-        inner = np.empty(rows, real)
+        inner = np.empty(most_rows, real)
         words = np.empty(_KEYS + 8 if threshold > 0 else 1, np.uint32)
-        shared = heads // group
-        for item in range(start, stop):
-            batch, head_k = item // shared, item % shared
-            at_k = address(k) + (batch * k_strides[0] + head_k * k_strides[1]) * size
-            at_v = address(v) + (batch * v_strides[0] + head_k * v_strides[1]) * size
-            at_gk = address(g_k) + (batch * gk_strides[0] + head_k * gk_strides[1]) * size
-            at_gv = address(g_v) + (batch * gv_strides[0] + head_k * gv_strides[1]) * size
+        for item in range(bounds[start], bounds[stop]):
+            first_q, rows, first_k, keys, batch, head_k, _, _, first_weight, first_sum, shift = tasks[item]
+            at_k = address(k) + (batch * k_strides[0] + head_k * k_strides[1] + first_k * k_row) * size
+            at_v = address(v) + (batch * v_strides[0] + head_k * v_strides[1] + first_k * v_row) * size
+            at_gk = address(g_k) + (batch * gk_strides[0] + head_k * gk_strides[1] + first_k * gk_row) * size
+            at_gv = address(g_v) + (batch * gv_strides[0] + head_k * gv_strides[1] + first_k * gv_row) * size
             for j in range(keys):
                 carray(pointer(at_gk + j * gk_row * size), (features,))[:] = zero
                 carray(pointer(at_gv + j * gv_row * size), (values,))[:] = zero
+            if rows == 0:
+                continue
+            block = queries_at_once(rows, keys, causal)
             for head in range(head_k * group, (head_k + 1) * group):
-                which = batch * heads + head
-                at_q = address(q) + (batch * q_strides[0] + head * q_strides[1]) * size
-                at_g = address(g) + (batch * g_strides[0] + head * g_strides[1]) * size
-                at_out = address(out) + (batch * out_strides[0] + head * out_strides[1]) * size
-                at_gq = address(g_q) + (batch * gq_strides[0] + head * gq_strides[1]) * size
+                member = head - head_k * group
+                weights = first_weight + member * rows * keys
+                at_q = address(q) + (batch * q_strides[0] + head * q_strides[1] + first_q * q_row) * size
+                at_g = address(g) + (batch * g_strides[0] + head * g_strides[1] + first_q * g_row) * size
+                at_out = address(out) + (batch * out_strides[0] + head * out_strides[1] + first_q * out_row) * size
+                at_gq = address(g_q) + (batch * gq_strides[0] + head * gq_strides[1] + first_q * gq_row) * size
                 at_mask = (address(mask) if kind != _NO_MASK else 0) + batch * mask_strides[0] + head * mask_strides[1]
-                sums = carray(pointer(address(logarithms) + which * rows * size), (rows,))
+                at_mask += first_k * sizes[8]
+                sums = carray(pointer(address(logarithms) + (first_sum + member * rows) * size), (rows,))
                 for i in range(rows):
                     carray(pointer(at_gq + i * gq_row * size), (features,))[:] = zero
                     left_row = carray(pointer(at_g + i * g_row * size), (values,))
@@ -291,8 +328,8 @@ def _make(real, made, pointer, top_of):
                     call(functions[3], (at_v + left * v_row * size, True, v_row, tall, values, value_panels))
                     for first in range(0, rows, block):
                         count = min(block, rows - first)
-                        across = min(tall, first + count - left) if causal else tall
-                        if across <= 0:
+                        across = min(tall, first + count + shift - left) if causal else tall
+                        if across <= 0 or (window >= 0 and first + shift - window >= left + tall):
                             continue
                         pack_queries(functions, at_q + first * q_row * size, q_row, count, features, packed, scale)
                         pack_queries(functions, at_g + first * g_row * size, g_row, count, values, packed_g, one)
@@ -301,10 +338,12 @@ def _make(real, made, pointer, top_of):
                         for i in range(count):
                             row = carray(pointer(scores + i * stride * size), (across,))
                             slope = carray(pointer(slopes + i * stride * size), (across,))
-                            visible = first + i + 1 - left if causal else across
-                            if kind != _NO_MASK or visible < across:
+                            visible = first + i + 1 + shift - left if causal else across
+                            hidden = first + i + shift - window - left if window >= 0 else 0
+                            if kind != _NO_MASK or visible < across or hidden > 0:
                                 hide(
                                     row,
+                                    hidden,
                                     visible,
                                     kind,
                                     at_mask + (first + i) * mask_strides[2] + left * mask_strides[3],
@@ -316,7 +355,7 @@ def _make(real, made, pointer, top_of):
                                 slope[:] = zero
                                 continue
                             if threshold > 0:
-                                begin = words_of(seed, offset, (which * rows + first + i) * keys + left, across, words)
+                                begin = words_of(seed, offset, weights + (first + i) * keys + left, across, words)
                                 for j in range(across):
                                     weight = exp(row[j] - top)
                                     kept = zero if np.uint64(words[begin + j]) < threshold else factor

@@ -13,6 +13,7 @@ __all__ = [
     "class_mask",
     "length_mask",
     "multilabel_masks",
+    "window_mask",
     "wrong_target",
 ]
 
@@ -25,6 +26,13 @@ def length_mask(steps, lengths):
 def causal_mask(rows, columns, like=None):
     """(rows, columns) bool: True on and below the diagonal that starts in the upper left corner; on the device of `like`."""
     return np.tri(rows, columns, dtype=bool)
+
+
+def window_mask(rows, columns, shift, left, right, like=None):
+    """(rows, columns) bool: row i sees columns i + shift - left to i + shift + right; all on a side where that is -1."""
+    away = np.arange(columns) - np.arange(shift, rows + shift)[:, None]
+    seen = away <= right if right >= 0 else np.ones(away.shape, bool)
+    return seen & (away >= -left) if left >= 0 else seen
 
 
 def wrong_target(target, classes, ignored):

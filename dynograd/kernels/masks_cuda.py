@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
-from dynograd.kernels import faults_cuda, losses_triton, masks_triton
+from dynograd.kernels import faults_cuda, losses_triton, masks_cpu, masks_triton
 from dynograd.kernels.extremes_cuda import amax
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "class_mask",
     "length_mask",
     "multilabel_masks",
+    "window_mask",
     "wrong_target",
 ]
 
@@ -39,6 +40,12 @@ def causal_mask(rows: int, columns: int, like: Any = None) -> Any:
     return made
 
 
+def window_mask(rows: int, columns: int, shift: int, left: int, right: int, like: Any = None) -> Any:
+    """(rows, columns) bool: row i sees columns i + shift - left to i + shift + right; all on a side where that is -1."""
+    made = masks_cpu.window_mask(rows, columns, shift, left, right)
+    return cuda_arrays.from_numpy(made, 0 if like is None else like.device_index)
+
+
 def wrong_target(target: Any, classes: int, ignored: int) -> Any:
     """(value, position) of a class number outside 0 to classes - 1 that is not `ignored`, or None.
 
@@ -47,8 +54,6 @@ def wrong_target(target: Any, classes: int, ignored: int) -> Any:
     if not target.size:
         return None
     if faults_cuda.immediate():
-        from dynograd.kernels import masks_cpu
-
         return masks_cpu.wrong_target(target.numpy(), classes, ignored)
     site = faults_cuda.site("class numbers of a loss", target, 0, classes)
     labels = target if target.is_contiguous else target.copy()

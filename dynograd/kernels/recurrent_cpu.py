@@ -6,8 +6,8 @@ nothing: only real tokens are computed. Each row's results have the same bits wh
 
 Shapes: T time, B batch, N tokens, I inputs, H hidden. `x` is (T, B, I); with `lengths` (B) a row of length l keeps its state after
 step l and its outputs beyond are zero, whatever `x` holds there; order does not matter and 0 is allowed. Or `x` is packed,
-(N, I): the real tokens of step 0, then of step 1, and so on, with `lengths` longest first. `reverse=True` runs every row
-backwards over its own l steps. Half types are computed in float32. Every forward returns an opaque `reserve` last; its backward
+(N, I): the real tokens of step 0, then of step 1, and so on, with `lengths` longest first; or with `ragged`, (N, I): those of row 0, then
+of row 1, and so on, whatever their lengths. `reverse=True` runs every row backwards over its own l steps. Half types are computed in float32. Every forward returns an opaque `reserve` last; its backward
 takes it.
 """
 
@@ -36,23 +36,23 @@ _PER_OPERATION = 16
 
 
 class Layout(NamedTuple):
-    """Where tokens lie: that of row r in step t is `starts[t] + r * stride`, and the first `sizes[t]` rows reach step t.
+    """Where tokens lie: that of row r in step t is `starts[t] + firsts[r]`, and the first `sizes[t]` rows reach step t.
 
-    `order` and `tokens` are None unless rows of a padded `x` had to be sorted and gathered; they then say which they were.
+    `order` says which the rows were, where they had to be sorted; `tokens`, where they had to be gathered (padded).
     """
 
     sizes: np.ndarray
     starts: np.ndarray
-    stride: int
+    firsts: np.ndarray
     total: int
     batch: int
-    kind: str  # "steps" (T, B, I), "rows" (B, T, I) seen as (T, B, I), "packed" (N, I), "padded" (T, B, I) with lengths
+    kind: str  # "steps" (T, B, I), "rows" (B, T, I) seen as (T, B, I), "packed" and "ragged" (N, I), "padded" (T, B, I) with lengths
     order: np.ndarray | None
     tokens: np.ndarray | None
 
     def pack(self, x):
         """`x`, or an array of outputs or their gradients, as (N, D), without a copy where it lies so."""
-        if self.kind == "packed":
+        if self.kind in ("packed", "ragged"):
             return np.ascontiguousarray(x)
         if self.kind == "padded":
             return _gathered(np.ascontiguousarray(x).reshape(-1, x.shape[2]), self.tokens)
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
     def unpack(self, packed, steps):
         """(N, D) in the shape of x."""
         width = packed.shape[1]
-        if self.kind == "packed":
+        if self.kind in ("packed", "ragged"):
             return packed
         if self.kind == "padded":
             flat = zeros((steps * self.batch, width), packed.dtype)
@@ -92,7 +92,7 @@ class Layout(NamedTuple):
         return max(1, min(most, self.batch // 2))
 
 
-def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
+def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
     """Outputs (T, B, H) or (N, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
 
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
@@ -102,7 +102,7 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False)
 
     kind = x.dtype
     x, h0, c0, w_ih, w_hh = _compute(x, h0, c0, w_ih, w_hh)
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, ragged)
     gates, weight = _projected(layout, x, w_ih, w_hh)
     hidden, cell = layout.sort(h0), layout.sort(c0)
     kept_hidden, kept_cell, y = _new(layout, hidden, 3)
@@ -132,7 +132,7 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
     return _as(kind, gx, layout.unsort(gh0), layout.unsort(gc0), gw_ih, gw_hh, gb, gb.copy())
 
 
-def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
+def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
     """Outputs (T, B, H) or (N, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
 
     n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
@@ -141,7 +141,7 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
 
     kind = x.dtype
     x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, ragged)
     width = w_hh.shape[1]
     gates, weight = _projected(layout, x, w_ih, w_hh)
     bias = _joined_bias(b_ih, b_hh, gates, shared=2 * width)
@@ -172,13 +172,13 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb_ih, gb_hh)
 
 
-def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False):
+def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False, ragged=False):
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
     from dynograd.kernels.recurrent_numba import rnn_steps
 
     kind = x.dtype
     x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    layout = _layout(x, lengths)
+    layout = _layout(x, lengths, ragged)
     curved = nonlinearity == "tanh"
     gates, weight = _projected(layout, x, w_ih, w_hh)
     hidden = layout.sort(h0)
@@ -209,21 +209,25 @@ def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
 # --- where tokens lie --------------------------------------------------------------------------------------------------------
 
 
-def _layout(x, lengths):
+def _layout(x, lengths, ragged):
     if lengths is None:
         steps, batch = x.shape[:2]
-        sizes, time = np.full(steps, batch), np.arange(steps)
+        sizes, time, rows = np.full(steps, batch), np.arange(steps), np.arange(batch)
         if not x.flags.c_contiguous and x.transpose(1, 0, 2).flags.c_contiguous:
-            return Layout(sizes, time, steps, steps * batch, batch, "rows", None, None)
-        return Layout(sizes, time * batch, 1, steps * batch, batch, "steps", None, None)
+            return Layout(sizes, time, rows * steps, steps * batch, batch, "rows", None, None)
+        return Layout(sizes, time * batch, rows, steps * batch, batch, "steps", None, None)
     lengths = np.asarray(lengths)
     batch = lengths.size
-    if x.ndim == 2:
-        return Layout(*_packed_steps(lengths), 1, x.shape[0], batch, "packed", None, None)
+    rows = np.arange(batch)
+    if x.ndim == 2 and not ragged:
+        return Layout(*_packed_steps(lengths), rows, x.shape[0], batch, "packed", None, None)
     order = longest_first(lengths)
     sizes, starts = _packed_steps(lengths[order])
+    if ragged:
+        firsts = (np.cumsum(lengths) - lengths)[order]
+        return Layout(sizes, np.arange(sizes.size), firsts, x.shape[0], batch, "ragged", order, None)
     tokens = places(sizes, order, x.shape[0], batch, False)
-    return Layout(sizes, starts, 1, tokens.size, batch, "padded", order, tokens)
+    return Layout(sizes, starts, rows, tokens.size, batch, "padded", order, tokens)
 
 
 def _packed_steps(lengths):
@@ -261,7 +265,7 @@ def _projected(layout, x, w_ih, w_hh):
 
 def _run(kernel, layout, arrays, reverse, blocks, state):
     groups = layout.groups(blocks, state.shape[1])
-    kernel(*arrays, layout.sizes, layout.starts, layout.stride, reverse, groups, count=groups, work=0, parts=groups)
+    kernel(*arrays, layout.sizes, layout.starts, layout.firsts, reverse, groups, count=groups, work=0, parts=groups)
 
 
 def _input_gradient(layout, gates_g, w_ih, x):

@@ -7,7 +7,8 @@ gradients of gates in their own type, as tensor cores take them; gates, cells an
 Shapes: T time, B batch, N tokens, I inputs, H hidden. `x` is (T, B, I); with `lengths` (B) a row of length l keeps its state after
 step l and its outputs beyond are zero, whatever `x` holds there. Nothing waits for the device then: rows at rest are masked, and
 steps in which a block of rows rests cost no product. Or `x` is packed, (N, I): the real tokens of step 0, then of step 1, and so on, with
-`lengths` longest first; their sizes are computed on the host.
+`lengths` longest first; their sizes are computed on the host. With `ragged`, (N, I) are those of row 0, then of row 1, and so on: they are
+packed first.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray, empty, from_numpy, operations, same_device
 from dynograd.cuda import driver
-from dynograd.kernels import matmuls_cuda, precision
+from dynograd.kernels import indexing_cuda, matmuls_cuda, precision
 from dynograd.kernels import recurrent_triton as device
 from dynograd.kernels.batch_invariance import batch_invariant
-from dynograd.kernels.recurrent_packing_cpu import sizes_of
+from dynograd.kernels.recurrent_packing_cpu import ragged_places, sizes_of
 
 __all__ = [
     "gru_backward",
@@ -48,10 +49,21 @@ class Layout(NamedTuple):
     ragged: int  # 0: all rows run through, 1: `lengths` of rows, 2: packed, `lengths` are sizes of steps
     lengths: CudaArray | None
     starts: CudaArray | None
+    places: tuple[CudaArray, ...] = ()  # of ragged tokens: see `recurrent_packing_cpu.ragged_places`
+
+    def sort(self, state):
+        """A (B, D) state with its rows longest first, where tokens are ragged."""
+        return _taken(state, self.places[0]) if self.places else state
+
+    def unsort(self, state):
+        """Inverse of `sort`."""
+        return _taken(state, self.places[1]) if self.places else state
 
     def pack(self, x):
         """`x`, or what has its tokens, as (N, D); 0 in padding, whatever was there."""
         width = x.shape[-1]
+        if self.places:
+            return _taken(x, self.places[2])
         if self.ragged == 1:
             if x.shape[2] > 1 and x.strides[2] != x.itemsize:
                 x = x.copy()
@@ -70,6 +82,8 @@ class Layout(NamedTuple):
 
     def unpack(self, packed):
         """(N, D) in the shape of x."""
+        if self.places:
+            return _taken(packed, self.places[3])
         if self.ragged == 2:
             return packed
         if self.step == 1 and self.row != 1:
@@ -77,16 +91,16 @@ class Layout(NamedTuple):
         return packed.reshape(self.steps, self.batch, packed.shape[1])
 
 
-def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
+def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
     """Outputs (T, B, H) or (N, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
 
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
     Biases may be None.
     """
-    layout = _layout(x, lengths, h0, c0, w_ih, w_hh, b_ih, b_hh)
+    layout = _layout(x, lengths, ragged, h0, c0, w_ih, w_hh, b_ih, b_hh)
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
-    hidden, cell = _states(h0), _copied(c0, gates.dtype)
+    hidden, cell = _states(layout.sort(h0)), _copied(layout.sort(c0), gates.dtype)
     kept_hidden, kept_cell, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
     _run(
         device.lstm_steps,
@@ -97,8 +111,9 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False)
         w_hh,
         REVERSE=bool(reverse),
     )
-    last = hidden[layout.steps % 2]
-    return layout.unpack(y), last, cell.astype(x.dtype, copy=False), (layout, reverse, gates, kept_hidden, kept_cell)
+    last = layout.unsort(hidden[layout.steps % 2])
+    cell = layout.unsort(cell).astype(x.dtype, copy=False)
+    return layout.unpack(y), last, cell, (layout, reverse, gates, kept_hidden, kept_cell)
 
 
 def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient=True):
@@ -107,7 +122,7 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
     gx is None unless `input_gradient`. The reserve is left as it was, so backward may run again.
     """
     layout, reverse, gates, kept_hidden, kept_cell = reserve
-    gh0, gc0 = (_state_gradient(g, h0, gates.dtype) for g in (gh_n, gc_n))
+    gh0, gc0 = (_state_gradient(layout, g, h0, gates.dtype) for g in (gh_n, gc_n))
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
     w_hh = _whole(w_hh)
@@ -123,15 +138,16 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
         GIVEN=gy is not None,
     )
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
-    return gx, gh0.astype(x.dtype, copy=False), gc0.astype(x.dtype, copy=False), gw_ih, gw_hh, gb, gb.copy()
+    gh0, gc0 = (layout.unsort(one).astype(x.dtype, copy=False) for one in (gh0, gc0))
+    return gx, gh0, gc0, gw_ih, gw_hh, gb, gb.copy()
 
 
-def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
+def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
     """Outputs (T, B, H) or (N, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
 
     n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
     """
-    layout = _layout(x, lengths, h0, w_ih, w_hh, b_ih, b_hh)
+    layout = _layout(x, lengths, ragged, h0, w_ih, w_hh, b_ih, b_hh)
     width = w_hh.shape[1]
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh, 2 * width))
@@ -140,7 +156,7 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
         new_bias.fill(0)
     else:
         new_bias = _whole(b_hh[2 * width :])
-    hidden = _states(h0)
+    hidden = _states(layout.sort(h0))
     kept_hidden, candidates, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
     _run(
         device.gru_steps,
@@ -151,13 +167,13 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False):
         w_hh,
         REVERSE=bool(reverse),
     )
-    return layout.unpack(y), hidden[layout.steps % 2], (layout, reverse, gates, kept_hidden, candidates)
+    return layout.unpack(y), layout.unsort(hidden[layout.steps % 2]), (layout, reverse, gates, kept_hidden, candidates)
 
 
 def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
     layout, reverse, gates, kept_hidden, candidates = reserve
-    gh0 = _state_gradient(gh_n, h0, gates.dtype)
+    gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g, candidates_g = (_gradients(layout, gates.shape[1], x) for _ in range(2))
     gy, steps = _output_gradient(layout, gy)
     w_hh = _whole(w_hh)
@@ -173,16 +189,16 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
         GIVEN=gy is not None,
     )
     gx, gw_ih, gw_hh, gb_ih = _weight_gradients(layout, gates_g, candidates_g, x, w_ih, kept_hidden, input_gradient)
-    return gx, gh0.astype(x.dtype, copy=False), gw_ih, gw_hh, gb_ih, candidates_g.sum(0)
+    return gx, layout.unsort(gh0).astype(x.dtype, copy=False), gw_ih, gw_hh, gb_ih, candidates_g.sum(0)
 
 
-def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False):
+def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False, ragged=False):
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
-    layout = _layout(x, lengths, h0, w_ih, w_hh, b_ih, b_hh)
+    layout = _layout(x, lengths, ragged, h0, w_ih, w_hh, b_ih, b_hh)
     curved = nonlinearity == "tanh"
     w_hh = _whole(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
-    hidden = _states(h0)
+    hidden = _states(layout.sort(h0))
     kept_hidden, y = _new(layout, h0, x.dtype), _new(layout, h0, h0.dtype)
     _run(
         device.rnn_steps,
@@ -194,13 +210,13 @@ def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None
         REVERSE=bool(reverse),
         CURVED=curved,
     )
-    return layout.unpack(y), hidden[layout.steps % 2], (layout, reverse, gates, kept_hidden, curved)
+    return layout.unpack(y), layout.unsort(hidden[layout.steps % 2]), (layout, reverse, gates, kept_hidden, curved)
 
 
 def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
     layout, reverse, gates, kept_hidden, curved = reserve
-    gh0 = _state_gradient(gh_n, h0, gates.dtype)
+    gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
     w_hh = _whole(w_hh)
@@ -209,20 +225,22 @@ def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
         device.rnn_steps_backward, layout, layout.steps + 1, given, steps, w_hh, REVERSE=bool(reverse), GIVEN=gy is not None, CURVED=curved
     )  # fmt: skip
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
-    return gx, gh0.astype(x.dtype, copy=False), gw_ih, gw_hh, gb, gb.copy()
+    return gx, layout.unsort(gh0).astype(x.dtype, copy=False), gw_ih, gw_hh, gb, gb.copy()
 
 
 # --- where tokens lie --------------------------------------------------------------------------------------------------------
 
 
-def _layout(x, lengths, *others):
+def _layout(x, lengths, ragged, *others):
     same_device("recurrent layer", x, *others)
     if x.ndim == 2:
         known = numpy.asarray(lengths.numpy() if isinstance(lengths, CudaArray) else lengths)
-        sizes = sizes_of(known).astype(numpy.int64)
         on = x.device_index
+        places = ragged_places(known) if ragged else ()
+        sizes = sizes_of(known[places[0]] if ragged else known).astype(numpy.int64)
+        places = tuple([from_numpy(one, on) for one in places])
         starts = from_numpy(numpy.cumsum(sizes) - sizes, on)
-        return Layout(len(sizes), len(known), x.shape[0], 1, 1, 2, from_numpy(sizes, on), starts)
+        return Layout(len(sizes), len(known), x.shape[0], 1, 1, 2, from_numpy(sizes, on), starts, places)
     steps, batch = x.shape[:2]
     by_rows = not x.is_contiguous and x.transpose(1, 0, 2).is_contiguous
     step, row = (1, steps) if by_rows else (batch, 1)
@@ -318,9 +336,9 @@ def _copied(state, kind):
     return made
 
 
-def _state_gradient(g, like, kind):
+def _state_gradient(layout, g, like, kind):
     if g is not None:
-        return _copied(g, kind)
+        return _copied(layout.sort(g), kind)
     made = empty(like.shape, kind, like.device_index)
     made.fill(0)
     return made
@@ -331,7 +349,7 @@ def _output_gradient(layout, gy):
     if gy is None:
         return None, (0, 0)
     if layout.ragged == 2:
-        return _whole(gy), (1, 1)
+        return _whole(layout.pack(gy)), (1, 1)
     width = gy.shape[2] * gy.itemsize
     if (gy.shape[2] > 1 and gy.strides[2] != gy.itemsize) or any([step % max(width, 1) for step in gy.strides[:2]]):
         gy = gy.copy()
@@ -350,6 +368,10 @@ def _joined_bias(b_ih, b_hh, shared=None):
     if b_ih.dtype.itemsize == 2:  # their sum is rounded once, when it has been added
         b_ih, b_hh = b_ih.astype(_float32), b_hh.astype(_float32)
     return b_ih + b_hh
+
+
+def _taken(rows, places):
+    return indexing_cuda.index_forward(rows, [places], (0,))
 
 
 def _whole(array):

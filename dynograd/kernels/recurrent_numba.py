@@ -2,7 +2,7 @@
 
 Rows (sequences) are independent through time, so a kernel's items are groups of rows, and threads meet only at the end. Group g
 of `groups` holds the rows g, g + groups, ...: sequences sorted by length are dealt out evenly. In step t the first `sizes[t]` rows
-work; the token of row r lies at `starts[t] + r * stride` in every (tokens, n) array. States (B, H) are changed in place from the
+work; the token of row r lies at `starts[t] + firsts[r]` in every (tokens, n) array. States (B, H) are changed in place from the
 initial to the final ones. `kept_hidden` and `kept_cell` receive the states that each token started from.
 """
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @chunked(noalias=True)
 def lstm_steps(
-    gates, weight, bias, hidden, cell, kept_hidden, kept_cell, y, sizes, starts, stride, reverse, groups, start, stop
+    gates, weight, bias, hidden, cell, kept_hidden, kept_cell, y, sizes, starts, firsts, reverse, groups, start, stop
 ):
     """Turns the projected inputs in `gates` (tokens, 4 H) into activated gates i, f, g, o."""
     steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
@@ -42,7 +42,7 @@ def lstm_steps(
             rows = _rows_of(sizes[step], group, groups)
             product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 gate, part = gates[token], parts[row]
                 _squash(gate[: 2 * width], part, bias)
                 _bend(gate[2 * width : 3 * width], part[2 * width :], bias[2 * width :])
@@ -77,7 +77,7 @@ def _lstm_row(into, keep, update, out, hidden, cell, kept_hidden, kept_cell, y):
 
 @chunked(noalias=True)
 def lstm_steps_backward(
-    gates, weight, kept_cell, gy, gates_g, hidden_g, cell_g, sizes, starts, stride, reverse, groups, start, stop
+    gates, weight, kept_cell, gy, gates_g, hidden_g, cell_g, sizes, starts, firsts, reverse, groups, start, stop
 ):
     """Writes gradients before the activations to `gates_g`; `gy` (tokens, H) may have no rows (zero)."""
     steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
@@ -95,7 +95,7 @@ def lstm_steps_backward(
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 gate, made = gates[token], block[row]
                 _lstm_row_backward(
                     gate[:width],
@@ -142,7 +142,7 @@ def gru_steps(
     y,
     sizes,
     starts,
-    stride,
+    firsts,
     reverse,
     groups,
     start,
@@ -161,7 +161,7 @@ def gru_steps(
             rows = _rows_of(sizes[step], group, groups)
             product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 gate, part = gates[token], parts[row]
                 _squash(gate[: 2 * width], part, bias)
                 _gru_row(
@@ -196,7 +196,7 @@ def _gru_row(reset, update, new, part, bias, new_bias, hidden, kept_hidden, cand
 @chunked(noalias=True)
 def gru_steps_backward(
     gates, weight, candidates, kept_hidden, gy, gates_g, candidates_g, hidden_g,
-    sizes, starts, stride, reverse, groups, start, stop,
+    sizes, starts, firsts, reverse, groups, start, stop,
 ):  # fmt: skip
     """Writes the gradients of the projected inputs to `gates_g` and of the recurrent part of n to `candidates_g`."""
     steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
@@ -212,7 +212,7 @@ def gru_steps_backward(
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 gate, made, gate_g = gates[token], block[row], gates_g[token]
                 _gru_row_backward(
                     gate[:width],
@@ -246,7 +246,7 @@ def _gru_row_backward(reset, update, new, candidate, before, outer, toward, rese
 
 
 @chunked(noalias=True)
-def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, stride, reverse, groups, start, stop):
+def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, firsts, reverse, groups, start, stop):
     """Turns the projected inputs in `gates` (tokens, H) into hidden states: by tanh, or where not `curved` by relu."""
     steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
     like = gates.dtype.type(0)
@@ -260,7 +260,7 @@ def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts
             rows = _rows_of(sizes[step], group, groups)
             product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 gate, part = gates[token], parts[row]
                 if curved:
                     _bend(gate, part, bias)
@@ -274,7 +274,7 @@ def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts
 
 @chunked(noalias=True)
 def rnn_steps_backward(
-    gates, weight, curved, gy, gates_g, hidden_g, sizes, starts, stride, reverse, groups, start, stop
+    gates, weight, curved, gy, gates_g, hidden_g, sizes, starts, firsts, reverse, groups, start, stop
 ):
     """Writes gradients before the activations to `gates_g`."""
     steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
@@ -290,7 +290,7 @@ def rnn_steps_backward(
             step = place if reverse else steps - 1 - place
             rows = _rows_of(sizes[step], group, groups)
             for row in range(rows):
-                token = starts[step] + (group + row * groups) * stride
+                token = starts[step] + firsts[group + row * groups]
                 outer = gy[token] if gy.shape[0] else nothing
                 _rnn_row_backward(gates[token], outer, toward[row], curved, block[row], gates_g[token])
             product(like, block.ctypes.data, width * size, weight, toward.ctypes.data, columns * size, rows, False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["lengths_of", "longest_first", "places", "sizes_of"]
+__all__ = ["lengths_of", "longest_first", "places", "ragged_places", "sizes_of"]
 
 
 def sizes_of(lengths):
@@ -36,3 +36,15 @@ def places(sizes, order, steps, batch, batch_first):
     step, rank = np.nonzero(np.arange(batch) < sizes[:, None])
     row = rank if order is None else order[rank]
     return row * steps + step if batch_first else step * batch + row
+
+
+def ragged_places(lengths):
+    """(order, back, tokens, tokens_back, lengths) of sequences behind one another: those of each rank by length, and for each packed token
+    its place here, and the lengths longest first.
+
+    `back` and `tokens_back` are the inverses of `order` (B) and `tokens` (N).
+    """
+    order = longest_first(lengths)
+    step, rank = np.nonzero(np.arange(lengths.size) < sizes_of(lengths[order])[:, None])
+    tokens = (np.cumsum(lengths) - lengths)[order[rank]] + step
+    return order, np.argsort(order), tokens, np.argsort(tokens), lengths[order]

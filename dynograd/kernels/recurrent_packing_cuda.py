@@ -13,7 +13,7 @@ import numpy
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
 from dynograd.kernels import recurrent_packing_cpu as host
 
-__all__ = ["lengths_of", "longest_first", "places", "sizes_of"]
+__all__ = ["lengths_of", "longest_first", "places", "ragged_places", "sizes_of"]
 
 
 def sizes_of(lengths: Any) -> Any:
@@ -39,6 +39,17 @@ def places(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) ->
     """
     known = None if order is None else _known(order)
     return _on_host(lambda given: host.places(given, known, steps, batch, batch_first), sizes)
+
+
+def ragged_places(lengths: Any) -> tuple[Any, ...]:
+    """(order, back, tokens, tokens_back, lengths) of sequences behind one another: those of each rank by length, and for each packed token
+    its place here, and the lengths longest first.
+
+    `back` and `tokens_back` are the inverses of `order` (B) and `tokens` (N).
+    """
+    made = host.ragged_places(_known(lengths))
+    index = lengths.device_index if isinstance(lengths, CudaArray) else None
+    return tuple([one if index is None else from_numpy(one, index) for one in made])
 
 
 def _on_host(function: Callable[[Any], Any], array: CudaArray) -> CudaArray:

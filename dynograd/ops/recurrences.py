@@ -16,7 +16,7 @@ from dynograd.ops.activations import relu
 from dynograd.ops.cells import gru_step, lstm_step
 from dynograd.ops.choices import choose
 from dynograd.ops.exponentials import tanh
-from dynograd.ops.indexing import get_basic
+from dynograd.ops.indexing import get_advanced, get_basic
 from dynograd.ops.joins import joined, stack
 from dynograd.ops.matmuls import linear
 from dynograd.ops.op import op
@@ -36,6 +36,7 @@ def lstm_layer(
     bias_hh: Array | None = None,
     lengths: Array | None = None,
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Array:
     """One direction of one LSTM layer: c' = f * c + i * g, h' = o * tanh(c').
 
@@ -44,13 +45,15 @@ def lstm_layer(
 
     Args:
         input (T, B, I): whatever lies beyond a row's length is not read. Or (N, I), packed: the real tokens only, those of the first
-            step, then of the second, ...; rows are in the order of `lengths`, longest first.
+            step, then of the second, ...; rows are in the order of `lengths`, longest first. Or with `ragged`, (N, I): the tokens of
+            the first row, then of the second, ..., in any order of lengths.
         h_0, c_0 (B, H): states before the first step.
         weight_ih (4 H, I), weight_hh (4 H, H), bias_ih (4 H,), bias_hh (4 H,): biases may be None.
         lengths (B,): steps of each row, in any order, 0 allowed; None: all T.
         reverse: each row runs from its own last step to its first.
+        ragged: see `input`.
     Returns:
-        output (T, B, H), or (N, H) for packed tokens; h_n (B, H), c_n (B, H).
+        output (T, B, H), or (N, H) for tokens (N, I); h_n (B, H), c_n (B, H).
     Raises:
         ShapeError: sizes that do not fit each other.
         IndexRangeError: a length outside 0 to T; lengths that grow or do not add up to N.
@@ -62,15 +65,15 @@ def lstm_layer(
     >>> output.shape, c.shape
     (dynograd.Size([3, 2, 4]), dynograd.Size([2, 4]))
     """
-    _check("lstm_layer", 4, input, (h_0, c_0), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    _check("lstm_layer", 4, input, (h_0, c_0), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
     found = kernel("recurrent", "lstm_forward", input)(
-        input, h_0, c_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse
+        input, h_0, c_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse, ragged
     )
     return found[:3], found[3]
 
 
 @lstm_layer.fast_backward
-def lstm_fast_backward(g: Any, saved: Any, reverse: Any) -> Any:
+def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
     arrays = saved.input, saved.h_0, saved.c_0, saved.weight_ih, saved.weight_hh
     found = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
     return (*found, None)
@@ -87,11 +90,12 @@ def lstm_decomposition(
     bias_hh: Any = None,
     lengths: Any = None,
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Any:
     def step(gates: Any, states: tuple) -> tuple:
         return tuple(lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1]))
 
-    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
 
 
 def projected_lstm(
@@ -105,6 +109,7 @@ def projected_lstm(
     weight_hr: Any,
     lengths: Any = None,
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Any:
     """`lstm_layer` whose hidden state (B, P) is `(o * tanh(c)) @ weight_hr.T`, step by step; h_0 (B, P), weight_hh (4 H, P).
 
@@ -115,7 +120,7 @@ def projected_lstm(
         hidden, cell = lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1])
         return linear(hidden, weight_hr), cell
 
-    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse)
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
 
 
 @op(outputs="output h_n", extras="reserve")
@@ -128,6 +133,7 @@ def gru_layer(
     bias_hh: Array | None = None,
     lengths: Array | None = None,
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Array:
     """One direction of one GRU layer: h' = (1 - z) * n + z * h with n = tanh(x_n + r * h_n).
 
@@ -143,15 +149,15 @@ def gru_layer(
     >>> dynograd.gru_layer(*ops).h_n[0]
     tensor([0.1250, 0.1250, 0.1250, 0.1250])
     """
-    _check("gru_layer", 3, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    _check("gru_layer", 3, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
     found = kernel("recurrent", "gru_forward", input)(
-        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse
+        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse, ragged
     )
     return found[:2], found[2]
 
 
 @gru_layer.fast_backward
-def gru_fast_backward(g: Any, saved: Any, reverse: Any) -> Any:
+def gru_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "gru_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 
@@ -166,11 +172,12 @@ def gru_decomposition(
     bias_hh: Any = None,
     lengths: Any = None,
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Any:
     def step(gates: Any, states: tuple) -> tuple:
         return (gru_step(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
 
-    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse, ragged)
 
 
 @op(outputs="output h_n", extras="reserve")
@@ -184,6 +191,7 @@ def rnn_layer(
     lengths: Array | None = None,
     nonlinearity: str = "tanh",
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Array:
     """One direction of one Elman layer: h' = tanh(input @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh), or relu.
 
@@ -202,15 +210,15 @@ def rnn_layer(
     """
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"rnn_layer: Unknown nonlinearity: expected 'tanh' or 'relu', got {nonlinearity!r}.")
-    _check("rnn_layer", 1, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    _check("rnn_layer", 1, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
     found = kernel("recurrent", "rnn_forward", input)(
-        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, nonlinearity, lengths, reverse
+        input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, nonlinearity, lengths, reverse, ragged
     )
     return found[:2], found[2]
 
 
 @rnn_layer.fast_backward
-def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any) -> Any:
+def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any, ragged: Any) -> Any:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "rnn_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 
@@ -226,13 +234,14 @@ def rnn_decomposition(
     lengths: Any = None,
     nonlinearity: str = "tanh",
     reverse: bool = False,
+    ragged: bool = False,
 ) -> Any:
     bend = tanh if nonlinearity == "tanh" else relu
 
     def step(gates: Any, states: tuple) -> tuple:
         return (bend(gates + linear(states[0], weight_hh, bias_hh)),)
 
-    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse)
+    return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse, ragged)
 
 
 # --- the layers, step by step ------------------------------------------------------------------------------------------------
@@ -256,7 +265,9 @@ def _alive(lengths: Any, steps: int) -> Any:
     return reshaped(mask, (*mask.shape, 1))
 
 
-def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
+def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool, ragged: bool = False) -> tuple:
+    if ragged:
+        return _unrolled_ragged(step, gates, states, lengths, reverse)
     if gates.ndim == 2:
         return _unrolled_packed(step, gates, states, lengths, reverse)
     alive = None if lengths is None else _alive(lengths, gates.shape[0])
@@ -271,6 +282,19 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool)
             outputs[time] = new[0]
         states = new
     return (stack(outputs), *states)
+
+
+def _unrolled_ragged(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
+    """Packed, run, and put back."""
+    array = getattr(lengths, "array", lengths)
+    order, back, tokens, tokens_back, longest_first = kernel("recurrent_packing", "ragged_places", array)(array)
+
+    def taken(x: Any, places: Any) -> Any:
+        return get_advanced(x, [places], (0,))
+
+    sorted_states = tuple([taken(one, order) for one in states])
+    output, *finals = _unrolled_packed(step, taken(gates, tokens), sorted_states, longest_first, reverse)
+    return (taken(output, tokens_back), *[taken(one, back) for one in finals])
 
 
 def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
@@ -309,13 +333,26 @@ def _joined_rows(parts: list[Any]) -> Any:
 
 
 def _check(
-    who: str, blocks: int, input: Any, states: tuple, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, lengths: Any
+    who: str,
+    blocks: int,
+    input: Any,
+    states: tuple,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    lengths: Any,
+    ragged: bool,
 ) -> None:
     packed = input.ndim == 2 and lengths is not None and lengths.ndim == 1
     if input.ndim != 3 and not packed:
         raise ShapeError(
             f"{who}: expected input (T, B, I), or packed tokens (N, I) with lengths (B,), got shape {input.shape}. Use unsqueeze(1) "
             f"for a single sequence."
+        )
+    if ragged and not packed:
+        raise ShapeError(
+            f"{who}: expected tokens (N, I) with lengths (B,) for ragged=True, got input of shape {input.shape}."
         )
     features = input.shape[-1]
     steps, batch = (input.shape[0], lengths.shape[0]) if packed else input.shape[:2]
@@ -341,7 +378,7 @@ def _check(
                 f"input.to(weight.dtype)."
             )
     if packed:
-        _check_packed(who, input, lengths)
+        _check_packed(who, input, lengths, ragged)
     elif lengths is not None:
         found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1, who)
         if found is not None:
@@ -351,11 +388,14 @@ def _check(
             )
 
 
-def _check_packed(who: str, input: Any, lengths: Any) -> None:
+def _check_packed(who: str, input: Any, lengths: Any, ragged: bool) -> None:
     given = lengths.tolist()
-    if given and (min(given) < 0 or given != sorted(given, reverse=True)):
+    if ragged and given and min(given) < 0:
+        row = given.index(min(given))
+        raise IndexRangeError(f"{who}: lengths must be 0 or more, got {given[row]} in row {row}.")
+    if not ragged and given and (min(given) < 0 or given != sorted(given, reverse=True)):
         raise IndexRangeError(f"{who}: lengths of packed tokens must be 0 or more, longest first, got {given}.")
     if sum(given) != input.shape[0]:
         raise IndexRangeError(
-            f"{who}: lengths {given} add up to {sum(given)}, but packed input of shape {input.shape} has {input.shape[0]} tokens."
+            f"{who}: lengths {given} add up to {sum(given)}, but input of shape {input.shape} has {input.shape[0]} tokens."
         )

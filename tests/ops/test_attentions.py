@@ -146,3 +146,19 @@ def test_a_mask_that_wants_a_gradient_gets_one():
     mask = dynograd.zeros(90, 90, requires_grad=True)
     F.scaled_dot_product_attention(q, q, q, mask).pow(2).sum().backward()
     assert mask.grad.abs().sum().item() > 0
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_gradients_of_few_heads_do_not_depend_on_the_number_of_threads(heads):
+    given = [dynograd.randn(1, heads, 200, 16, requires_grad=True) for _ in range(3)]
+    before = dynograd.get_num_threads()
+    found = []
+    for count in (1, 2, 4):
+        dynograd.set_num_threads(count)
+        try:
+            y = F.scaled_dot_product_attention(*given, is_causal=True)
+            found.append([y, *dynograd.autograd.grad(y.sum(), given)])
+        finally:
+            dynograd.set_num_threads(before)
+    for one, *others in zip(*found):
+        assert all(one.tolist() == other.tolist() for other in others)

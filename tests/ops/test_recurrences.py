@@ -72,6 +72,27 @@ def packed_arguments(kind, lengths):
     return draw
 
 
+def ragged_reference(kind):
+    """The same of tokens of one sequence behind those of another: padded, computed, and cut again."""
+
+    def layer(input, *rest, ragged=True, **options):
+        real = numpy.arange(max(rest[-1]))[None, :] < rest[-1][:, None]
+        padded = numpy.zeros((*real.shape, input.shape[1]))
+        padded[real] = input
+        output, *finals = reference(kind)(padded.swapaxes(0, 1), *rest, **options)
+        return (output.swapaxes(0, 1)[real], *finals)
+
+    return layer
+
+
+def ragged_arguments(kind, lengths):
+    def draw(rng):
+        padded, *rest = arguments(kind, True, lengths)(rng)
+        return [padded.swapaxes(0, 1)[numpy.arange(T)[None, :] < rest[-1][:, None]], *rest]
+
+    return draw
+
+
 def np_cell(kind, nonlinearity="tanh"):
     def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
         states = hx if kind == "lstm" else (hx,)
@@ -144,6 +165,32 @@ def packed_errors(name, blocks, states):
     ]
 
 
+def ragged_errors(name, blocks, states):
+    weights = *(h,) * states, *weights_of(blocks), None, None
+    return [
+        error(
+            lambda op: op(zeros(5, I), *weights, dynograd.tensor([3, -1, 3]), ragged=True),
+            IndexError,
+            name,
+            "-1 in row 1",
+        ),
+        error(
+            lambda op: op(zeros(5, I), *weights, dynograd.tensor([1, 3, 2]), ragged=True),
+            IndexError,
+            name,
+            "add up to 6",
+            "5 tokens",
+        ),
+        error(
+            lambda op: op(zeros(5, 2, I), *weights, dynograd.tensor([1, 3, 2]), ragged=True),
+            RuntimeError,
+            name,
+            "ragged=True",
+            "(5, 2, 2)",
+        ),
+    ]
+
+
 ROWS = [
     *[
         Row(
@@ -178,6 +225,19 @@ ROWS = [
         )
         for kind, blocks in (("lstm", 4), ("gru", 3), ("rnn", 1))
         for lengths, reverse in (((4, 2, 1), False), ((3, 3, 0), True))
+    ],
+    *[
+        Row(
+            f"{kind}_layer",
+            ragged_reference(kind),
+            args=ragged_arguments(kind, lengths),
+            kwargs={"reverse": reverse, "ragged": True},
+            id=f"ragged-{lengths}-{'reverse' if reverse else 'forward'}",
+            tolerance=3,
+            errors=ragged_errors(f"{kind}_layer", blocks, 2 if kind == "lstm" else 1),
+        )
+        for kind, blocks in (("lstm", 4), ("gru", 3), ("rnn", 1))
+        for lengths, reverse in (((1, 4, 2), False), ((0, 2, 3), True))
     ],
     Row(
         "rnn_layer",
