@@ -507,7 +507,7 @@ class Tensor:
             None if self.is_meta else arrays.to_numpy(self.array),
             contents="..." if self.is_meta else None,
             size=self.array.shape if self.is_meta else None,
-            dtype_suffix=printing.dtype_suffix(self.dtype, self.array.size),
+            dtype_suffix=printing.dtype_suffix(self.dtype, 0 if self.is_meta else self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
             requires_grad=self._requires_grad and self.node is None,
             grad_fn_name=None if self.node is None else repr(self.node),

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
-from dynograd.arrays import backend_of, cuda_arrays
+from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays
 from dynograd.cuda import driver
 from dynograd.devices import device
 
@@ -33,6 +34,8 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
         if type(like) is device:
             if like.type == "cuda":
                 return partial(kernel(family, name, _any_cuda_array), device=like)
+            if like.type == "meta":
+                return _without_values(family, name)
             return kernel(family, name, 0)
         chosen = getattr(type(like), "__dynograd_kernel__", None)
         if chosen is not None:  # a stand-in for an array, without values
@@ -40,7 +43,28 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
         return _load(family, name, type(like), backend_of(like))
 
 
+def _without_values(family: str, name: str) -> Callable[..., Any]:
+    """A kernel that makes arrays, for the device "meta": random ones are not drawn."""
+    found = kernel(family, name, 0)
+    taken = signature(found)
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        given = taken.bind(*args, **kwargs).arguments
+        if family == "random" and {"shape", "dtype"} <= set(given):
+            return meta_arrays.empty(given["shape"], given["dtype"])
+        return meta_arrays.like(found(*args, **kwargs))
+
+    return made
+
+
 def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..., Any]:
+    if backend == "meta":
+        if name == "copied":
+            return copy
+        if family != "elementwise":
+            raise meta_arrays.no_values(name)
+        made = _found[family, name, array_type] = meta_arrays.elementwise(kernel(family, name, 0))
+        return made
     if backend == "cuda":
         from dynograd.kernels.through_host_cuda import FAMILIES, through_host
 

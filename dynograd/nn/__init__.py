@@ -10,7 +10,7 @@ from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 
 _families = (
-    "activation attention batchnorm containers conv distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
+    "activation attention batchnorm containers conv crf distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
     "pooling resampling rnn rnn_cells sparse transformer"
 ).split()
 __all__ = [

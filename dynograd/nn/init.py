@@ -44,6 +44,8 @@ def _outside_tape(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def fill(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{function.__name__}: expected a Tensor, got {type(tensor).__name__}.")
+        if tensor.is_meta:  # nothing to fill
+            return tensor
         with no_grad():
             return function(tensor, *args, **kwargs)
 

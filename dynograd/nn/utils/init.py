@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+
+from dynograd.nn.module import Module
 
 __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """`module_cls(*args, **kwargs)`; its parameters may hold any values, here those of the usual initialisation.
+    """`module_cls(*args, **kwargs)` with parameters and buffers in memory that nobody has set: no random number is drawn.
+
+    The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand it to all that it
+    makes.
 
     Raises:
-        RuntimeError: not a Module class.
+        RuntimeError: not a Module class, or its constructor takes no `device`.
 
     >>> dynograd.nn.utils.skip_init(dynograd.nn.Linear, 2, 3).weight.shape
     dynograd.Size([3, 2])
     """
-    if not (isinstance(module_cls, type) and hasattr(module_cls, "state_dict")):
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"skip_init: Expected a Module; got {module_cls}")
-    return module_cls(*args, **kwargs)
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError(
+            f"skip_init: Module must support a 'device' arg to skip initialization, and {module_cls.__name__} takes none. Build it under "
+            f"`with dynograd.device('meta'):` and call to_empty(device='cpu')."
+        )
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
