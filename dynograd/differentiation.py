@@ -146,6 +146,11 @@ def _others(outputs: Any, seeds: Any) -> bool:
     if seeds is None and type(outputs) in TENSORS:
         return False
     groups = [_listed(group) for group in (outputs, seeds) if group is not None]
+    for group in groups:
+        for one in group:
+            settle = getattr(type(one), "__dynograd_settle__", None)  # a value that is still to come
+            if settle is not None:
+                settle(one)
     return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
 
 

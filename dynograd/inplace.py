@@ -36,6 +36,10 @@ from dynograd.tensor import Tensor, wrap
 __all__ = ["install_inplace", "write_result"]
 
 
+# Told of a tensor that is about to be written: open `autobatch` scopes, whose waiting calls may read it.
+guards: list[Any] = []
+
+
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
     if type(target) not in TENSORS or type(result) not in TENSORS:
@@ -59,6 +63,8 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
                 f"Use {who.rstrip('_')}, which returns a new tensor, or convert the operand first."
             )
         result = convert(result, target.dtype)
+    if guards:
+        guards[0](target)
     recording = MODES.grad and (target._requires_grad or result._requires_grad)
     if recording:
         check_writable(target, who)
@@ -270,6 +276,8 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         source = stretch(source, shape)
     if source.array.dtype != target.array.dtype:
         source = convert(source, target.dtype)
+    if guards:
+        guards[0](target)
     recording = MODES.grad and (target._requires_grad or source._requires_grad)
     if recording:
         check_writable(target, who)
@@ -349,6 +357,8 @@ def zero_(self: Tensor) -> Tensor:
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`."""
+    if guards:
+        guards[0](self)
     if not self._requires_grad and _write_plain(self, index, value):
         return
     source = _as_tensor(value, self)
@@ -432,6 +442,8 @@ def inplace_form(entry: Op, name: str) -> Any:
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if guards:
+            guards[0](self)
         if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
             nonlocal quick
             if quick is None:

@@ -57,6 +57,7 @@ def run_backward(
     order.sort(key=_by_time, reverse=True)
     mode, outer = MODES.grad, MODES.task
     MODES.grad = recording() if create_graph else 0
+    recorder, MODES.recorder = MODES.recorder, None
     task = MODES.task = Task(seen, targets is not None)
     try:
         if targets is None:
@@ -78,7 +79,7 @@ def run_backward(
                 results[leaf] = leaf.run_hooks(grads.pop(leaf))
         return [results.get(target) for target in targets]
     finally:
-        MODES.grad, MODES.task = mode, outer
+        MODES.grad, MODES.task, MODES.recorder = mode, outer, recorder
 
 
 class Task:
@@ -169,7 +170,9 @@ class _Observed:
 
 def _sum(held: Any, part: Any) -> Any:
     """held + part; in the memory of `held`, if it is large and nobody but the pass has it."""
-    if type(held) not in arrays.array_types or held.size < _SMALL:
+    if type(part) not in arrays.array_types or type(held) not in arrays.array_types:
+        return _sum_of_others(held, part)
+    if held.size < _SMALL:
         made = held + part
         return made if type(made) in arrays.array_types else arrays.as_result(made)
     if (
@@ -182,6 +185,16 @@ def _sum(held: Any, part: Any) -> Any:
         kernel("gradients", "add_into", held)(held, part)
         return held
     return _new_sum(held, part)
+
+
+def _sum_of_others(held: Any, part: Any) -> Any:
+    """held + part where one is no array: parts of a multi-output op, numbers, sparse gradients."""
+    for one, other in ((held, part), (part, held)):
+        add = getattr(one, "plus_gradient", None)
+        if add is not None:
+            return add(other)
+    made = held + part
+    return made if type(made) in arrays.array_types else arrays.as_result(made)
 
 
 def _new_sum(held: Any, part: Any) -> Any:
@@ -240,6 +253,7 @@ def _check_finite(node: Node, found: Any) -> None:
     for position, part in enumerate(found):
         if part is None or isinstance(part, Partial):
             continue
+        part = getattr(part, "entries", part)  # of a sparse gradient
         array = getattr(part, "array", part)
         if arrays.is_array(array) and arrays.has_nan(array):
             raise GradientError(

@@ -31,6 +31,8 @@ class Modes(threading.local):
     anomaly = False
     check_nan = True
     inference = False
+    recorder: Any = None
+    """What takes calls of ops down instead of running them: an `autobatch` scope of this thread."""
     task: Any = None
     """The backward pass that is running on this thread."""
     honest = False

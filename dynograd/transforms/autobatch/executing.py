@@ -1,0 +1,250 @@
+"""Running a group: its operands as slabs of rows, the op's batch rule once, its result as the slab that others take rows of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter import named_outputs
+from dynograd.ops.op import registry
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.rows import gathered, row_of, slab_of
+from dynograd.transforms.batching.batched import Level, make_batched
+from dynograd.transforms.batching.calls import run_op
+
+__all__ = ["row_tensor", "run_group"]
+
+_MASK = (1 << 32) - 1
+
+
+def run_group(recorder: Any, buckets: list[Any]) -> None:
+    """Runs all calls of `buckets` and fills their ports."""
+    first = buckets[0]
+    form = first.form
+    counts = [bucket.count() for bucket in buckets]
+    size = sum(counts)
+    MODES.grad = form.grad
+    if len(buckets) == 1:
+        columns, by_row = first.columns, first.by_row
+    else:
+        columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
+        by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
+    found, batched = _computed(recorder, form, first.shared, columns, by_row, size)
+    outputs = [found] if form.single else list(found)
+    nodes = [slab_of(one) if batched else None for one in outputs]
+    start = 0
+    for bucket, count in zip(buckets, counts, strict=True):
+        for port, output, node in zip(bucket.ports, outputs, nodes, strict=True):
+            _fill(port, output, batched, start, node)
+        bucket.done = True
+        bucket.columns, bucket.sources, bucket.by_row = [], set(), None
+        start += count
+    recorder.report.note_group(form, size, batched)
+
+
+def _computed(recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> tuple[Any, bool]:
+    op = form.op
+    if size == 1:
+        given = _given(op, form, shared, iter([_single(recorder, column[0]) for column in columns]))
+        if by_row is not None:
+            given[_by_row_name(op)] = by_row[0]
+        return form.run(given) if hasattr(form, "run") else op.function(**given), False
+    if by_row is not None:
+        return _in_turn(recorder, form, shared, columns, by_row, size), True
+    operands = [operand(recorder, column, size) for column in columns]
+    if not any([stacked for _, stacked in operands]):  # the same call again and again
+        given = _given(op, form, shared, iter([value for value, _ in operands]))
+        found = op.function(**given)
+        return _repeated(found, size), True
+    with Level(size, "error") as level:
+        level_of = [make_batched(level, value) if stacked else value for value, stacked in operands]
+        try:
+            found = run_op(op, _given(op, form, shared, iter(level_of)))
+        except Exception:  # values that differ are read, or one of them is wrong: then its own call says so
+            return _in_turn(recorder, form, shared, columns, None, size), True
+        if isinstance(found, tuple):
+            return tuple([_lowered(one, size) for one in found]), True
+        return _lowered(found, size), True
+
+
+def _lowered(one: Any, size: int) -> Any:
+    inner = getattr(one, "inner", None)
+    return _repeat(one, size) if inner is None else inner
+
+
+def _repeat(one: Any, size: int) -> Any:
+    return registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
+
+
+def _repeated(found: Any, size: int) -> Any:
+    return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
+
+
+def _by_row_name(op: Any) -> str:
+    from dynograd.transforms.autobatch.forms import BY_ROW
+
+    return BY_ROW[op.name]
+
+
+def _in_turn(recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> Any:
+    """One call after the other, results stacked; `by_row` are the static arguments that differ."""
+    recorder.report.note_refused(form.op.name, "one by one in its group")
+    results = []
+    for row in range(size):
+        given = _given(form.op, form, shared, iter([_single(recorder, column[row]) for column in columns]))
+        if by_row is not None:
+            given[_by_row_name(form.op)] = by_row[row]
+        try:
+            results.append(form.op.function(**given))
+        except Exception as error:
+            error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.op.name}")
+            raise
+    if isinstance(results[0], tuple):
+        return tuple([registry["stack"].function(list(parts), 0) for parts in zip(*results, strict=True)])
+    return registry["stack"].function(results, 0)
+
+
+def _given(op: Any, form: Any, shared: tuple, operands: Any) -> dict[str, Any]:
+    """The op's arguments: `shared` has, in order, a Shared, or None for the next of `operands` or for what is no tensor."""
+    given = dict(form.statics)
+    entries = iter(shared)
+    for name, listed in form.places:
+        if type(listed) is int:
+            given[name] = [_next(next(entries), operands) for _ in range(listed)]
+        elif listed is None:
+            given[name] = _next(next(entries), operands)
+        else:
+            next(entries)
+            given[name] = listed[0]
+    return given
+
+
+def _next(entry: Any, operands: Any) -> Any:
+    return next(operands) if entry is None else entry.tensor
+
+
+def _fill(port: Any, output: Any, batched: bool, start: int, node: Any) -> None:
+    port.slab, port.one, port.offset, port.slab_node = output, not batched, start, node
+
+
+def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
+    """(array, node) of a row of a port that is filled."""
+    whole = port.whole
+    if whole.bucket.tensors is not None:
+        tensor = whole.bucket.tensors[row]
+        return tensor.array, (tensor.node or (tensor if tensor._requires_grad else None)) if port.kind.grad else None
+    if whole.bucket.error is not None:
+        raise whole.bucket.error
+    slab = whole.slab
+    if whole.one:
+        return slab.array, slab.node if port.kind.grad else None
+    row += whole.offset
+    array = slab.array[row] if type(slab.array) is not numpy.ndarray else slab.array[row, ...]
+    return array, row_of(whole.slab_node, row) if port.kind.grad and whole.slab_node is not None else None
+
+
+def _single(recorder: Any, code: int) -> Any:
+    """One row as a tensor of its own."""
+    port, row = recorder.ports[code >> 32], code & _MASK
+    if port.bucket.tensors is not None:
+        tensor = port.bucket.tensors[row]
+        return tensor if port.kind.grad or not tensor._requires_grad else tensor.detach()
+    array, node = row_tensor(port, row)
+    if port.whole.one and (port.kind.grad or node is None) and port.whole is port:
+        return port.slab
+    made = wrap(array)
+    if node is not None:
+        made.node, made._requires_grad = node, True
+    return made
+
+
+def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
+    """A column of a group as a tensor: (all rows along dim 0, True), or (the one row that all calls have, False)."""
+    first = codes[0]
+    if codes[-1] == first and codes.count(first) == size:
+        return _single(recorder, first), False
+    listed = numpy.array(codes, numpy.int64)
+    numbers, rows = listed >> 32, listed & _MASK
+    number = first >> 32
+    if (numbers == number).all():
+        port = recorder.ports[number]
+        whole = port.whole
+        if whole.bucket.tensors is not None or whole.one:
+            return _stacked([_single(recorder, code) for code in codes]), True
+        return _of_slab(whole.slab, whole.slab_node if port.kind.grad else None, rows + whole.offset, size), True
+    ports = [recorder.ports[n] for n in numpy.unique(numbers).tolist()]
+    wholes = [port.whole for port in ports]
+    if all([whole.bucket.tensors is not None or whole.one for whole in wholes]) or any(
+        [type(_array_of(port)) is not numpy.ndarray for port in ports]
+    ):
+        return _stacked([_single(recorder, code) for code in codes]), True
+    if all([whole.slab is wholes[0].slab for whole in wholes]):
+        for port, whole in zip(ports, wholes, strict=True):
+            rows[numbers == (port.base >> 32)] += whole.offset
+        return _of_slab(wholes[0].slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
+    return _of_many(ports, numbers, rows), True
+
+
+def _stacked(tensors: list[Any]) -> Any:
+    if any([one._requires_grad for one in tensors]) or type(tensors[0].array) is not numpy.ndarray:
+        return registry["stack"].function(tensors, 0)
+    return wrap(numpy.array([one.array for one in tensors]))
+
+
+def _of_slab(slab: Any, node: Any, rows: Any, size: int) -> Any:
+    """Rows of one slab: a view where they are a run."""
+    array = slab.array
+    start = int(rows[0])
+    if int(rows[-1]) - start == size - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+        if size == len(array):
+            return gathered(array, (node,), ((None, None),))
+        return gathered(array[start : start + size], (node,), ((slice(start, start + size), None),))
+    return gathered(_taken(array, rows), (node,), ((rows, None),))
+
+
+def _taken(array: Any, rows: Any) -> Any:
+    if type(array) is numpy.ndarray:
+        return array.take(rows, 0)
+    places = wrap(arrays.to_device(rows, arrays.device_of(array)))
+    return registry["index_select"].function(wrap(array), 0, places).array
+
+
+def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
+    """Rows of several slabs in one array."""
+    kind = ports[0].kind
+    made = numpy.empty((len(rows), *kind.shape), kind.dtype)
+    slabs: list[Any] = []
+    plan: list[Any] = []
+    for port in ports:
+        to = numpy.nonzero(numbers == (port.base >> 32))[0]
+        of = rows[to]
+        whole = port.whole
+        if whole.bucket.tensors is not None:
+            for place, row in zip(to.tolist(), of.tolist(), strict=True):
+                tensor = whole.bucket.tensors[row]
+                made[place] = tensor.array
+                if tensor._requires_grad and port.kind.grad:
+                    slabs.append(slab_of(registry["view"].function(tensor, (1, *tensor.shape))))
+                    plan.append((numpy.zeros(1, numpy.int64), numpy.array([place])))
+            continue
+        if whole.one:
+            made[to] = whole.slab.array
+            if port.kind.grad and whole.slab_node is None and whole.slab._requires_grad:
+                whole.slab_node = slab_of(registry["view"].function(whole.slab, (1, *kind.shape)))
+        else:
+            of = of + whole.offset
+            made[to] = whole.slab.array[of]
+        slabs.append(whole.slab_node if port.kind.grad else None)
+        plan.append((of, to))
+    return gathered(made, tuple(slabs), tuple(plan))
+
+
+def _array_of(port: Any) -> Any:
+    whole = port.whole
+    return whole.bucket.tensors[0].array if whole.bucket.tensors is not None else whole.slab.array
+
+
+assert Tensor is not None and named_outputs is not None

@@ -1,0 +1,168 @@
+"""Forms: what an op gives for operands of given kinds, found out once, on stand-ins for the operands.
+
+A form is also why an op is not recorded: results whose shape depends on values, ops without a batch rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter import TENSORS
+from dynograd.ops.op import Op
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.pending import Kind
+
+__all__ = ["Form", "form_of", "frozen", "kind_of"]
+
+# Ops that are always run at once, with the reason.
+AT_ONCE: dict[str, str] = {
+    "as_strided": "its result is a place in memory, which rows of a group have not",
+    "view_as_dtype": "its result is a place in memory, which rows of a group have not",
+    "nonzero": "the shape of its result depends on values",
+    "unique": "the shape of its result depends on values",
+    "unique_consecutive": "the shape of its result depends on values",
+    "bincount": "the shape of its result depends on values",
+    "masked_select": "the shape of its result depends on values",
+    "repeat_rows": "the shape of its result depends on values",
+    "identity_like": "it computes nothing",
+    "sparse_product": "sparse tensors are not recorded",
+    "sparse_transposed_product": "sparse tensors are not recorded",
+    "sparse_sampled": "sparse tensors are not recorded",
+    "tril_indices": "it takes no tensors",
+    "triu_indices": "it takes no tensors",
+}
+# Static arguments that differ from call to call (a place in the random stream): kept row by row, not in the signature.
+BY_ROW: dict[str, str] = {"dropout": "key", "dropout_again": "key", "dropout_add": "key"}
+
+_LARGEST_STAND_IN = 1 << 24
+
+
+class Form:
+    """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
+
+    __slots__ = ("grad", "kinds", "label", "op", "pack", "places", "refused", "single", "statics")
+
+    op: Any
+    statics: dict[str, Any]
+    kinds: tuple[Kind, ...]  # of the outputs
+    single: bool
+    pack: Any
+    refused: str | None
+    grad: int
+
+    def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
+        self.op, self.statics, self.grad, self.refused = op, statics, grad, None
+        self.kinds, self.single, self.pack = (), True, None
+        self.label = op.name
+        self.places: list[
+            tuple[str, Any]
+        ] = []  # array arguments: how many tensors of a list, None for one, (value,) for none
+
+    def __repr__(self) -> str:
+        return f"{self.label} -> {', '.join(map(repr, self.kinds))}"
+
+
+_forms: dict[Any, Form] = {}
+
+
+def kind_of(tensor: Any) -> Kind:
+    array = tensor.array
+    return Kind.of(tuple(array.shape), array.dtype, bool(tensor._requires_grad), arrays.device_of(array))
+
+
+def frozen(value: Any) -> Any:
+    """A static argument as a key.
+
+    Raises:
+        TypeError: it cannot be one.
+    """
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if kind is tuple or kind is list:
+        return kind, tuple([frozen(one) for one in value])
+    if kind is slice:
+        return slice, value.start, value.stop, value.step
+    if kind is float:
+        return float, repr(value)
+    if kind is numpy.ndarray:
+        return kind, value.shape, value.dtype.num, value.tobytes()
+    if isinstance(value, Tensor):
+        raise TypeError("a tensor among the static arguments")
+    hash(value)
+    return kind, value
+
+
+def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
+    """The form under `key`. `operands` has, for each array argument: a Kind, a number, None, or a list of Kinds."""
+    found = _forms.get(key)
+    if found is None:
+        if len(_forms) > 100_000:
+            _forms.clear()
+        found = _forms[key] = _new_form(op, statics, operands)
+    return found
+
+
+def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
+    made = Form(op, statics, MODES.grad)
+    made.places = [
+        (name, len(value) if isinstance(value, list) else None if isinstance(value, Kind) else (value,))
+        for name, value in operands.items()
+    ]
+    if op.name in AT_ONCE:
+        made.refused = AT_ONCE[op.name]
+        return made
+    kinds = [one for value in operands.values() for one in (value if isinstance(value, list) else [value])]
+    if sum([one.size for one in kinds if isinstance(one, Kind)]) > _LARGEST_STAND_IN:
+        made.refused = "its operands are so large that a group would gain nothing"
+        return made
+    found = None
+    for low in (True, False):
+        given = {name: _stand_ins(value, low) for name, value in operands.items()}
+        try:
+            result = op.function(**given, **statics)
+        except Exception as error:
+            made.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
+            return made
+        outputs = list(result) if isinstance(result, tuple) else [result]
+        if not all([type(one) in TENSORS for one in outputs]):
+            made.refused = "its result is no tensor"
+            return made
+        now = tuple([kind_of(one) for one in outputs])
+        if found is not None and now != found:
+            made.refused = "the shape of its result depends on values"
+            return made
+        found = now
+        made.single = not isinstance(result, tuple)
+        made.pack = getattr(type(result), "_make", tuple) if not made.single else None
+    assert found is not None
+    made.kinds = found
+    return made
+
+
+def _stand_ins(value: Any, low: bool) -> Any:
+    if isinstance(value, list):
+        return [_stand_ins(one, low) for one in value]
+    if not isinstance(value, Kind):
+        return value
+    made = wrap(arrays.to_device(_values(value, low), value.device))
+    made._requires_grad = value.grad
+    return made
+
+
+def _values(kind: Kind, low: bool) -> Any:
+    """Numbers that most ops accept: whole ones 0 (1 where there may be a second), others a matrix that has an inverse."""
+    shape, dtype = kind.shape, kind.dtype
+    if dtype.kind in "iub":
+        return numpy.full(shape, 0 if low else 1, dtype) if dtype.kind == "b" else numpy.zeros(shape, dtype)
+    made = numpy.full(shape, 0.25 if low else 0.5, dtype)
+    if len(shape) > 1 and shape[-1] == shape[-2]:
+        made = made + (2.0 * numpy.eye(shape[-1])).astype(dtype) * shape[-1]
+    return made.astype(dtype)
+
+
+assert dtypes is not None

@@ -1,0 +1,461 @@
+"""The record of an `autobatch` scope: buckets of calls that can be run as one group.
+
+A call goes to the bucket of its form (op, static arguments, kinds of its operands), its shared operands, and its depth. What is kept
+of it is one whole number for each operand (which port, which row of it) in a flat list, so that the garbage collector has nothing
+to chase; a call that has been seen before (same op, same ports) costs a look-up and these numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.errors import InplaceError
+from dynograd.autograd.nodes import caller, line_text, next_seq
+from dynograd.autograd.writes import last_write, written_since
+from dynograd.interpreter import TENSORS
+from dynograd.ops.op import Op
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.executing import run_group, row_tensor
+from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
+from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots, note_view, settle, settled
+from dynograd.transforms.autobatch.reports import Report
+from dynograd.transforms.autobatch.scheduling import schedule
+from dynograd.transforms.batching.batched import _active as active_vmaps
+
+__all__ = ["Bucket", "Port", "Recorder", "outside", "record"]
+
+PORT_SHIFT = 32
+MISS = object()  # stands in keys for what makes every look-up fail
+_LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
+_new = object.__new__
+
+
+class Shared:
+    """An operand that all calls of a bucket have in common: a parameter, or a large constant."""
+
+    __slots__ = ("kind", "tensor")
+
+    def __init__(self, tensor: Any, kind: Kind) -> None:
+        self.tensor, self.kind = tensor, kind
+
+
+class Port:
+    """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
+
+    __slots__ = ("_detached", "base", "bucket", "kind", "number", "offset", "one", "slab", "slab_node", "whole")
+
+    def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
+        self.bucket, self.number, self.kind = bucket, number, kind
+        self.base = -1  # its number in the record, shifted; -1 when it is not in it
+        self.slab: Any = None
+        self.slab_node: Any = None
+        self.offset = 0  # where its rows begin in `slab`
+        self.one = False  # `slab` is the only row itself
+        self.whole: Port = self  # the port that is filled: another one for a detached view of it
+        self._detached: Port | None = None
+
+    def detached(self) -> Port:
+        if not self.kind.grad:
+            return self
+        found = self._detached
+        if found is None:
+            found = self._detached = Port(self.bucket, self.number, self.kind.without_grad())
+            found.whole = self
+        return found
+
+    def row(self, row: int) -> tuple[Any, Any]:
+        """(array, node) of one row."""
+        return row_tensor(self, row)
+
+
+class Bucket:
+    """Calls of one form, with the same shared operands, at one depth."""
+
+    __slots__ = (
+        "by_row", "columns", "depth", "done", "error", "form", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
+        self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
+        self.done = False
+        self.error: BaseException | None = None
+        self.columns: list[list[int]] = []
+        self.by_row: list[Any] | None = None
+        self.tensors: list[Any] | None = None  # of a source: the tensors themselves
+        self.sources: set[Bucket] = set()
+        counter = itertools.count()
+        self.next_row = counter.__next__
+        self.rows = counter
+        self.ports: tuple[Port, ...] = ()
+
+    def count(self) -> int:
+        """How many calls it has."""
+        return self.rows.__reduce__()[1][0]
+
+
+class outside:
+    """Inside, ops run at once."""
+
+    __slots__ = ("held",)
+
+    def __enter__(self) -> None:
+        self.held, MODES.recorder = MODES.recorder, None
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.recorder = self.held
+
+
+class Recorder:
+    """What one scope has recorded and not run yet."""
+
+    def __init__(self, limit: int, report: Report) -> None:
+        self.limit, self.report = limit, report
+        self.table: dict[Any, Any] = {}
+        self.shared: dict[int, Shared] = {}
+        self.ports: list[Port] = []
+        self.buckets: dict[Any, Bucket] = {}
+        self.waiting: list[Bucket] = []
+        self.inputs: dict[Kind, Bucket] = {}
+        self.entered: dict[int, int] = {}
+        self.captured: dict[int, tuple[Any, int]] = {}
+        self.checked = 0
+
+    # --- operands -------------------------------------------------------------------------------------------------------------
+
+    def base_of(self, port: Port) -> int:
+        """The port's number in this record, shifted."""
+        if (
+            port.base < 0
+            or port.base >> PORT_SHIFT >= len(self.ports)
+            or self.ports[port.base >> PORT_SHIFT] is not port
+        ):
+            port.base = len(self.ports) << PORT_SHIFT
+            self.ports.append(port)
+        return port.base
+
+    def entry_of(self, tensor: Any) -> Any:
+        """A plain tensor as an operand: Shared, or (port, row) of the tensors that came from outside."""
+        known = self.shared.get(id(tensor))
+        if known is not None:
+            return known
+        kind = kind_of(tensor)
+        array = tensor.array
+        owner = arrays.base_of(array)
+        self.captured.setdefault(id(owner), (owner, next_seq()))
+        if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
+            known = self.shared[id(tensor)] = Shared(tensor, kind)
+            return known
+        bucket = self.inputs.get(kind)
+        if bucket is None:
+            bucket = self.inputs[kind] = Bucket(self, None, 0, ())
+            bucket.tensors, bucket.done = [], True
+            bucket.ports = (Port(bucket, 0, kind),)
+        row = self.entered.get(id(tensor))
+        if row is None or row >= len(bucket.tensors) or bucket.tensors[row] is not tensor:  # type: ignore[arg-type,index]
+            row = self.entered[id(tensor)] = len(bucket.tensors)  # type: ignore[arg-type]
+            bucket.tensors.append(tensor)  # type: ignore[union-attr]
+        return bucket.ports[0], row
+
+    def before_write(self, tensor: Any) -> None:
+        """A plain tensor is about to be written: what has been recorded with it is run first."""
+        if self.waiting and (type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured):
+            self.flush(None, "a write into an operand")
+
+    # --- calls -------------------------------------------------------------------------------------------------------------------
+
+    def bucket_of(self, form: Form, shared: tuple, depth: int, columns: int) -> Bucket:
+        key = (form, shared, depth)
+        found = self.buckets.get(key)
+        if found is None or found.done:
+            found = self.buckets[key] = Bucket(self, form, depth, shared)
+            found.columns = [[] for _ in range(columns)]
+            found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
+            self.waiting.append(found)
+            if len(self.waiting) & 255 == 0:
+                self.check_size()
+        return found
+
+    def check_size(self) -> None:
+        """Runs what is waiting when it has become too much for the memory."""
+        if sum([bucket.count() for bucket in self.waiting]) >= self.limit:
+            self.flush(None, "the limit of waiting calls")
+
+    # --- running ------------------------------------------------------------------------------------------------------------------
+
+    def flush(self, target: Bucket | None = None, why: str = "") -> None:
+        """Runs what `target` needs, or all that is waiting."""
+        waiting = self.waiting
+        if not waiting:
+            if target is not None and not target.done:
+                raise _lost(target)
+            return
+        if target is not None:
+            waiting = _needed(target)
+        self.report.note_flush(why or "a value was read", len(waiting))
+        self.check_writes()
+        mode = MODES.grad
+        with outside():
+            try:
+                for group in schedule(waiting):
+                    run_group(self, group)
+            finally:
+                MODES.grad = mode
+                if target is None:
+                    for bucket in self.waiting:
+                        _fail(bucket)
+                self.waiting = [bucket for bucket in self.waiting if not bucket.done]
+                self.table.clear()
+                if not self.waiting:
+                    self.forget()
+        if target is not None and target.error is not None:
+            raise target.error
+
+    def check_writes(self) -> None:
+        """Operands written since they were recorded, by something that did not say so before."""
+        for owner, seq in self.captured.values():
+            if last_write[0] > seq:
+                line = written_since(owner, seq)
+                if line is not None:
+                    raise InplaceError(
+                        f"autobatch: an operand of shape {tuple(owner.shape)} was written by {line} after a call that is still waiting had "
+                        f"recorded it. Read a result before the write (or leave the scope), or write to a clone()."
+                    )
+
+    def forget(self) -> None:
+        for port in self.ports:
+            port.base = -1
+        self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
+        self.inputs, self.entered, self.captured = {}, {}, {}
+
+
+def _fail(bucket: Bucket) -> None:
+    if not bucket.done and bucket.error is None:
+        bucket.error = None
+
+
+def _lost(bucket: Bucket) -> RuntimeError:
+    return RuntimeError(
+        f"autobatch: {bucket.form} was recorded and then given up, because a group before it failed. Fix the first error."
+    )
+
+
+def _needed(target: Bucket) -> list[Bucket]:
+    found, order = {target}, [target]
+    for bucket in order:
+        for source in bucket.sources:
+            if not source.done and source not in found:
+                found.add(source)
+                order.append(source)
+    return order
+
+
+# --- one call --------------------------------------------------------------------------------------------------------------------
+
+
+def at_once(op: Op, given: dict[str, Any]) -> Any:
+    """The op on values."""
+    settled(given)
+    with outside():
+        return op.function(**given)
+
+
+def record(recorder: Recorder, op: Op, args: tuple) -> Any:
+    """A call that is not in the table yet, with the arguments in the order of the op's signature."""
+    given = dict(zip(op.signature.parameters, args, strict=True))
+    why = _refused(op, given)
+    if why is not None:
+        return _plain(recorder, op, given, why)
+    operands: dict[str, Any] = {}  # Kinds, numbers, None, or lists of Kinds
+    entries: list[Any] = []  # for each tensor: (port, row) or Shared; None where there is none
+    for name in op.array_names:
+        value = given[name]
+        if name == op.list_name:
+            found = [_entry(recorder, one) for one in value]
+            entries += found
+            operands[name] = [_kind(one) for one in found]
+        elif isinstance(value, Tensor):
+            entry = _entry(recorder, value)
+            entries.append(entry)
+            operands[name] = _kind(entry)
+        else:
+            entries.append(None)
+            operands[name] = value
+    statics = {name: given[name] for name in op.static_names}
+    by_row = BY_ROW.get(op.name)
+    try:
+        key = (
+            op.name,
+            MODES.grad,
+            tuple([frozen(value) for name, value in statics.items() if name != by_row]),
+            tuple(
+                [
+                    tuple(one) if type(one) is list else one if isinstance(one, Kind) else frozen(one)
+                    for one in operands.values()
+                ]
+            ),
+        )
+    except TypeError:
+        return _plain(recorder, op, given, "its static arguments cannot be compared")
+    with outside():
+        form = form_of(op, key, statics, operands)
+    if form.refused is not None:
+        return _plain(recorder, op, given, form.refused)
+    shared, lazies, depth = [], [], 0
+    for entry in entries:
+        if type(entry) is tuple:
+            lazies.append(entry)
+            shared.append(None)
+            if entry[0].bucket.depth > depth:
+                depth = entry[0].bucket.depth
+        else:
+            shared.append(entry)
+    bucket = recorder.bucket_of(form, tuple(shared), depth + 1, len(lazies))
+    for column, (port, row) in zip(bucket.columns, lazies, strict=True):
+        column.append(recorder.base_of(port) + row)
+        if not port.bucket.done:
+            bucket.sources.add(port.bucket)
+    if by_row is not None:
+        if bucket.by_row is None:
+            bucket.by_row = []
+        bucket.by_row.append(given[by_row])
+    else:
+        _remember(recorder, op, given, bucket, entries)
+    made = []
+    row = bucket.next_row()
+    for port in bucket.ports:
+        one = _new(Lazy)
+        one.pending, one.row = port, row
+        made.append(one)
+    if op.view:
+        for one in made:
+            note_view(one, given[op.array_names[0]])
+    return made[0] if form.single else form.pack(made)
+
+
+def _remember(recorder: Recorder, op: Op, given: dict[str, Any], bucket: Bucket, entries: list[Any]) -> None:
+    """Puts the call in the table that the ops' functions look into."""
+    if (
+        any([type(value) is bool for value in given.values() if not isinstance(value, Tensor)])
+        and op.kind == "elementwise"
+    ):
+        return
+    parts: list[Any] = [op, MODES.grad]
+    slots: list[Any] = []
+    columns = iter(bucket.columns)
+    found = iter(entries)
+    for name in op.signature.parameters:
+        value = given[name]
+        if name not in op.array_names:
+            parts.append(frozen(value))
+            continue
+        listed = value if name == op.list_name else [value]
+        keys, pairs = [], []
+        for one in listed:
+            entry = next(found)
+            if type(entry) is tuple:
+                column = next(columns)
+                if type(one) is not Lazy:
+                    return
+                keys.append(one.pending)
+                pairs.append((column.append, recorder.base_of(one.pending)))
+            elif entry is not None:
+                keys.append(entry)
+                pairs.append((None, 0))
+            elif one is None or (type(one) is float and one):
+                keys.append(one)
+                pairs.append((None, 0))
+            else:
+                return
+        if name == op.list_name:
+            if any([pair[0] is None for pair in pairs]):
+                return
+            parts.append(tuple(keys))
+            slots.append(pairs)
+        else:
+            parts += keys
+            slots += pairs[0]
+    out = bucket.ports[0] if bucket.form.single else bucket.ports  # type: ignore[union-attr]
+    recorder.table[tuple(parts)] = (*slots, bucket.next_row, out)
+
+
+def _entry(recorder: Recorder, value: Any) -> Any:
+    if type(value) is Lazy:
+        if value.pending.bucket.recorder is recorder:
+            return value.pending, value.row
+        settle(value)  # of another scope or thread
+    return recorder.entry_of(value)
+
+
+def _kind(entry: Any) -> Kind:
+    found = entry[0].kind if type(entry) is tuple else entry.kind
+    return found if MODES.grad or not found.grad else found.without_grad()
+
+
+def _refused(op: Op, given: dict[str, Any]) -> str | None:
+    """Why the call is run at once: not worth a word in the report when it is an empty text."""
+    lazy = False
+    for name in op.array_names:
+        value = given[name]
+        for one in value if name == op.list_name and isinstance(value, (list, tuple)) else (value,):
+            kind = type(one)
+            if kind is Lazy:
+                lazy = True
+            elif kind not in TENSORS and one is not None:
+                if not (op.kind == "elementwise" and (kind is float or kind is int or kind is bool)):
+                    return "" if not isinstance(one, Tensor) else f"an operand is a {kind.__name__}"
+    if MODES.grad > 1:
+        return "someone watches the tape (anomaly mode, hooks of saved tensors)"
+    if active_vmaps.levels:
+        return "it is inside vmap"
+    if op.view and not lazy:
+        return ""
+    if op.list_name and not isinstance(given[op.list_name], (list, tuple)):
+        return ""
+    return AT_ONCE.get(op.name)
+
+
+def _plain(recorder: Recorder, op: Op, given: dict[str, Any], why: str) -> Any:
+    if why:
+        recorder.report.note_refused(op.name, why)
+    return at_once(op, given)
+
+
+# --- what Lazies ask ---------------------------------------------------------------------------------------------------------------
+
+
+def _on_lazies(op: Op, given: dict[str, Any]) -> Any:
+    recorder = MODES.recorder
+    if recorder is None:
+        return at_once(op, given)
+    return record(recorder, op, tuple(given.values()))
+
+
+def _function(function: Any, args: tuple, kwargs: dict) -> Any:
+    settled(args)
+    settled(kwargs)
+    with outside():
+        return function.apply(*args, **kwargs)
+
+
+def _write(target: Any, value: Any, who: str, write: Any) -> Any:
+    """`target` gets the value `value`, which was computed from it: a Lazy that shares memory with no other just stands for the other call now."""
+    if (
+        type(target) is Lazy
+        and type(value) is Lazy
+        and target.pending.kind.shape == value.pending.kind.shape
+        and target.pending.kind.dtype == value.pending.kind.dtype
+        and getattr(target, "origin", None) is None
+        and not [one for one in getattr(target, "views", None) or () if one() is not None]
+    ):
+        target.pending, target.row = value.pending, value.row
+        return target
+    settle(target)
+    settle(value)
+    return write(target, value, who)
+
+
+_slots.op, _slots.function, _slots.write = _on_lazies, _function, _write
+assert line_text is not None and caller is not None and wrap is not None

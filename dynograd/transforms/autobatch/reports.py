@@ -1,0 +1,66 @@
+"""What a scope did: groups and their sizes, what was run at once and why, what made the waiting calls run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from dynograd.autograd.nodes import caller, line_text
+
+__all__ = ["Report"]
+
+
+class Report:
+    """What one `autobatch` scope did; `str(report)` is a table, `dot()` a picture.
+
+    Attributes:
+        groups: for each kind of call, the sizes of its groups.
+        refused: (op, why, the user's line) of calls that were run at once, with their number.
+        flushes: (why, the user's line) of what made waiting calls run, with their number.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[int]] = {}
+        self.order: list[tuple[str, int]] = []
+        self.refused: Counter[tuple[str, str, str]] = Counter()
+        self.flushes: Counter[tuple[str, str]] = Counter()
+        self.links: Counter[tuple[str, str]] = Counter()
+
+    def note_group(self, form: Any, size: int, batched: bool) -> None:
+        self.groups.setdefault(repr(form), []).append(size)
+
+    def note_refused(self, name: str, why: str) -> None:
+        """A call of the op `name` was run at once."""
+        self.refused[name, why, line_text(caller())] += 1
+
+    def note_flush(self, why: str, buckets: int) -> None:
+        self.flushes[why, line_text(caller())] += 1
+
+    @property
+    def calls(self) -> int:
+        """How many calls were recorded and run."""
+        return sum(sum(sizes) for sizes in self.groups.values())
+
+    @property
+    def launches(self) -> int:
+        """In how many groups."""
+        return sum(len(sizes) for sizes in self.groups.values())
+
+    def __str__(self) -> str:
+        calls, launches = self.calls, self.launches
+        lines = [
+            f"autobatch: {calls} calls in {launches} groups" + (f" ({calls / launches:.1f} each)" if launches else "")
+        ]
+        for label, sizes in sorted(self.groups.items(), key=lambda entry: -sum(entry[1])):
+            lines.append(f"  {sum(sizes):>8} calls  {len(sizes):>5} groups  largest {max(sizes):>6}  {label}")
+        if self.refused:
+            lines.append("run at once:")
+            for (name, why, line), count in self.refused.most_common():
+                lines.append(f"  {count:>8} {name}: {why} ({line})")
+        if self.flushes:
+            lines.append("made waiting calls run:")
+            for (why, line), count in self.flushes.most_common():
+                lines.append(f"  {count:>8} {why} ({line})")
+        return "\n".join(lines)
+
+    __repr__ = __str__

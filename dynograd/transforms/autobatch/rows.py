@@ -1,0 +1,206 @@
+"""Rows of groups on the tape: a group's result is one slab, and everything that uses it uses rows of that slab.
+
+Each use sends back the gradient of its rows as `RowParts`; the slab's node puts them together once, in one buffer. So a slab whose
+rows go to twenty groups costs one buffer and no sums of whole slabs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays, dtypes
+from dynograd.autograd.nodes import Hooks, Node, Partial, next_seq
+from dynograd.kernels import kernel
+from dynograd.ops.op import registry
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "row_of", "slab_of"]
+
+
+class RowParts(Partial):
+    """Gradients of rows of a slab: (which rows, their gradient) pairs. Which: None for all, an int, a slice, or an index array."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    parts: Any
+
+    def __add__(self, other: Any) -> Any:
+        self.parts += other.parts  # the engine alone holds the sum
+        return self
+
+    def __radd__(self, other: Any) -> Any:
+        return self if isinstance(other, int) else NotImplemented
+
+
+class SlabNode(Node):
+    """Between the node of a group's op and those who use rows of its result. `attrs` is (shape, dtype, device)."""
+
+    __slots__ = ("row_hooks",)
+    row_hooks: dict[int, Hooks] | None
+
+    def hooks_of(self, row: int) -> Hooks:
+        if self.row_hooks is None:
+            self.row_hooks = {}
+        return self.row_hooks.setdefault(row, Hooks())
+
+    def apply(self, g: Any) -> Any:
+        return (self.joined(g),)
+
+    def joined(self, g: Any) -> Any:
+        """The gradient of the whole slab, as an array."""
+        parts = g.parts
+        if len(parts) == 1 and parts[0][0] is None and self.row_hooks is None:
+            return parts[0][1]
+        shape, kind, place = self.attrs
+        if place.type != "cpu":
+            made = self.joined_tensor(RowParts([(which, wrap(part)) for which, part in parts])).array
+        else:
+            made = numpy.zeros(shape, kind)
+            for which, part in parts:
+                add_rows(made, which, part)
+        if self.row_hooks is not None:
+            for row, hooks in self.row_hooks.items():
+                found = arrays.copy(made[row])
+                for hook in [*hooks.before.values(), *hooks.last.values()]:
+                    found = hook(found)
+                made[row] = found
+        return made
+
+    def apply_graph(self, g: Any) -> Any:
+        return (self.joined_tensor(g),)
+
+    def joined_tensor(self, g: Any) -> Any:
+        """The same on tensors."""
+        shape, kind, place = self.attrs
+        total: Any = None
+        for which, part in g.parts:
+            if which is None:
+                spread = part
+            else:
+                if isinstance(which, int):
+                    which, part = numpy.array([which]), part.reshape((1, *part.shape))
+                elif isinstance(which, slice):
+                    which = numpy.arange(which.start, which.stop)
+                empty = wrap(arrays.zeros(shape, dtypes.BY_NUM[kind.num], place))
+                spread = registry["index_add"].function(empty, 0, _places(which, place), part)
+            total = spread if total is None else total + spread
+        if self.row_hooks is not None:
+            for row, hooks in self.row_hooks.items():
+                found = total[row]
+                for hook in [*hooks.before.values(), *hooks.last.values()]:
+                    found = hook(found)
+                total = registry["basic_put"].function(total, found, (row,))
+        return total
+
+    def op_name(self) -> str:
+        return self.edges[0].op_name() if isinstance(self.edges[0], Node) else "autobatch"
+
+
+def _places(which: Any, place: Any) -> Any:
+    return wrap(arrays.to_device(numpy.ascontiguousarray(which, numpy.int64), place))
+
+
+def add_rows(made: Any, which: Any, part: Any) -> None:
+    """`made[which] += part`, where an index may stand several times in `which`."""
+    part = arrays.as_result(part)
+    if which is None:
+        made += part
+    elif type(which) is numpy.ndarray and not _distinct(which):
+        add_slices(made, 0, which, numpy.ascontiguousarray(part))
+    else:
+        made[which] += part
+
+
+def add_slices(out: Any, dim: int, index: Any, src: Any) -> None:
+    kernel("scatters", "add_slices", out)(out, dim, index, src)
+
+
+def _distinct(which: Any) -> bool:
+    """Whether no index stands twice (sorted ones are recognised)."""
+    return bool((which[1:] > which[:-1]).all()) or len(set(which.tolist())) == len(which)
+
+
+class RowNode(Node):
+    """One row of a slab, as a user's tensor has it; `attrs` is the row."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return (RowParts([(self.attrs, g)]),)
+
+    apply_graph = apply
+
+    def op_name(self) -> str:
+        return self.edges[0].op_name()
+
+    def name(self) -> str:
+        inner = self.edges[0].edges[0]
+        return inner.name() if isinstance(inner, Node) else "AccumulateGrad"
+
+    @property
+    def next_functions(self) -> Any:
+        inner = self.edges[0].edges[0]
+        return inner.next_functions if isinstance(inner, Node) else ()
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+class GatherNode(Node):
+    """Rows of slabs put together. `attrs`: for each slab (its rows, where they go), None for all."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        if len(self.attrs) == 1 and self.attrs[0][1] is None:
+            return (RowParts([(self.attrs[0][0], g)]),)
+        return tuple(
+            [
+                None if edge is None else RowParts([(rows, _picked(g, to))])
+                for edge, (rows, to) in zip(self.edges, self.attrs, strict=True)
+            ]
+        )
+
+    apply_graph = apply
+
+    def op_name(self) -> str:
+        return "autobatch's gather"
+
+
+def _picked(g: Any, to: Any) -> Any:
+    if isinstance(g, Tensor):
+        return g if to is None else registry["index_select"].function(g, 0, _places(to, g.device))
+    if to is None:
+        return g
+    return g[to] if type(g) is numpy.ndarray else _picked(wrap(g), to).array
+
+
+def new_node(kind: Any, edges: tuple, attrs: Any) -> Any:
+    node = kind()
+    node.edges, node.seq, node.hooks, node.attrs = edges, next_seq(), None, attrs
+    return node
+
+
+def slab_of(tensor: Any) -> Any:
+    """The SlabNode over a group's result; None where it wants no gradient."""
+    if not tensor._requires_grad:
+        return None
+    array = tensor.array
+    node = new_node(SlabNode, (tensor.node or tensor,), (array.shape, array.dtype, arrays.device_of(array)))
+    node.row_hooks = None
+    return node
+
+
+def row_of(slab: Any, row: int) -> Any:
+    return new_node(RowNode, (slab,), row)
+
+
+def gathered(array: Any, slabs: tuple, plan: tuple) -> Any:
+    """A tensor on gathered rows; `slabs` are the SlabNodes (None: no gradient)."""
+    made = wrap(array)
+    if any([one is not None for one in slabs]):
+        made.node = new_node(GatherNode, slabs, plan)
+        made._requires_grad = True
+    return made

@@ -1,0 +1,55 @@
+"""The order of groups: which waiting buckets run together, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["schedule"]
+
+
+_ALL = 1 << 62
+
+
+def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
+    """Lists of buckets to be run as one group each: same form, same shared operands, all their operands known by then.
+
+    Among the groups that can run now, one that leaves no bucket of its kind for later is taken first; where every kind has more to
+    come, the largest. So losses at the ends of sequences of different lengths wait for each other while the sequences go on.
+    """
+    left: dict[Any, int] = {}
+    rows: dict[Any, int] = {}
+    missing: dict[Any, int] = {}
+    users: dict[Any, list[Any]] = {}
+    ready: dict[Any, list[Any]] = {}
+    inside = set(waiting)
+    for bucket in waiting:
+        kind = (bucket.form, bucket.shared)
+        left[kind] = left.get(kind, 0) + 1
+        rows[bucket] = bucket.count()
+        sources = [one for one in bucket.sources if one in inside]
+        missing[bucket] = len(sources)
+        for source in sources:
+            users.setdefault(source, []).append(bucket)
+        if not sources:
+            ready.setdefault(kind, []).append(bucket)
+    while ready:
+        chosen = None
+        if len(ready) > 1:
+            best: Any = None
+            for kind, buckets in ready.items():
+                size = sum([rows[bucket] for bucket in buckets]) if len(buckets) < left[kind] else _ALL
+                if best is None or size > best:
+                    best, chosen = size, kind
+                    if size == _ALL:
+                        break
+        else:
+            (chosen,) = ready
+        buckets = ready.pop(chosen)
+        left[chosen] -= len(buckets)
+        yield buckets
+        for bucket in buckets:
+            for user in users.pop(bucket, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.setdefault((user.form, user.shared), []).append(user)

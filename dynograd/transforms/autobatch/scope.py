@@ -1,0 +1,88 @@
+"""`with autobatch():`, the scope in which ops are recorded and run in groups."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dynograd import inplace
+from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch import pending, writing
+from dynograd.transforms.autobatch.recording import Recorder
+from dynograd.transforms.autobatch.reports import Report
+
+__all__ = ["autobatch"]
+
+pending.install_methods()
+_last: list[Report] = []
+
+
+class autobatch:
+    """Inside, ops are recorded and those that are alike run together: a loop over examples becomes a few large calls.
+
+    Nothing in the code inside changes. A result knows its shape and dtype; what needs its value (`item()`, `print`, `if t > 0`, a
+    debugger) gets it, by running what has been recorded and is needed for it. `backward()` goes group by group too. Leaving the
+    outermost scope runs the rest.
+
+    Args:
+        limit: how many calls may wait; then they are run, so that memory stays bounded.
+
+    >>> layer = dynograd.nn.Linear(3, 2)
+    >>> examples = [dynograd.ones(3) * k for k in range(4)]
+    >>> with dynograd.autobatch():
+    ...     loss = sum(layer(x).tanh().sum() for x in examples)
+    >>> loss.backward()
+    """
+
+    def __init__(self, limit: int = 1_000_000) -> None:
+        if not isinstance(limit, int) or limit < 1:
+            raise ValueError(f"autobatch: expected limit to be a positive number of calls, got {limit!r}.")
+        self.limit = limit
+
+    def __enter__(self) -> Report:
+        self.outer = MODES.recorder
+        if self.outer is not None:  # one record for all scopes of a thread
+            return self.outer.report
+        found = Report()
+        _last[:] = [found]
+        if before_write not in inplace.guards:
+            inplace.guards.append(before_write)
+        writing.open_()
+        MODES.recorder = Recorder(self.limit, found)
+        return found
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.outer is not None:
+            return
+        recorder = MODES.recorder
+        try:
+            if kind is None:
+                recorder.flush(None, "the end of the scope")
+        finally:
+            MODES.recorder = None
+            writing.close()
+
+    def __call__(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with autobatch(self.limit):
+                return function(*args, **kwargs)
+
+        return call
+
+    @staticmethod
+    def report() -> Report:
+        """What the latest scope did: groups and their sizes, what was not batched and why, what made waiting calls run.
+
+        Raises:
+            RuntimeError: there was no scope yet.
+        """
+        if not _last:
+            raise RuntimeError("autobatch.report: there was no `with dynograd.autobatch():` yet in this process.")
+        return _last[0]
+
+
+def before_write(tensor: Any) -> None:
+    recorder = MODES.recorder
+    if recorder is not None:
+        recorder.before_write(tensor)

@@ -1,0 +1,148 @@
+"""The code that ops' functions have while a scope is open: look the call up, note its operands, give a Lazy back.
+
+As everywhere the functions keep their identity and only their code is exchanged, so names imported long ago record too. Code is
+written once for each op and exchanged when the first scope of the process opens and the last one closes; other threads pass through
+to the ordinary code.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from typing import Any
+
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter.shared import arguments_text, signature_of
+from dynograd.ops import op as table_of_ops
+from dynograd.ops.op import Op, registry
+from dynograd.transforms.autobatch.forms import frozen
+from dynograd.transforms.autobatch.pending import Lazy, note_view
+from dynograd.transforms.autobatch.recording import MISS, record
+
+__all__ = ["close", "open_"]
+
+_lock = threading.Lock()
+_open = [0]
+_exchanged: dict[str, tuple[Any, Any]] = {}  # op -> (function, the code that it had)
+_codes: dict[str, tuple[Any, Any]] = {}  # op -> (the code that the written one passes through to, the recording code)
+
+
+def open_() -> None:
+    """From now on ops called on a thread with a recorder are recorded."""
+    with _lock:
+        _open[0] += 1
+        if _open[0] == 1:
+            table_of_ops.when_written.append(_exchange)
+            for op in registry.values():
+                if op.kind != "composed" and op.written is None:
+                    _exchange(op)
+
+
+def close() -> None:
+    with _lock:
+        _open[0] -= 1
+        if _open[0] == 0:
+            table_of_ops.when_written.remove(_exchange)
+            for function, code in _exchanged.values():
+                function.__code__ = code
+            _exchanged.clear()
+
+
+def _exchange(op: Op) -> None:
+    if not op.array_names:
+        return
+    function: Any = op.function
+    code = function.__code__
+    known = _codes.get(op.name)
+    if known is None or known[0] is not code:
+        known = _codes[op.name] = code, _recording_code(op, function)
+    _exchanged[op.name] = function, code
+    function.__code__ = known[1]
+
+
+def _recording_code(op: Op, function: Any) -> Any:
+    plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    parameters, defaults, call = signature_of(op)
+    keys, unpacked, notes = [], [], []
+    for number, name in enumerate(op.signature.parameters):
+        if name == op.list_name:
+            keys.append(f"ab_keys({name})")
+            unpacked.append(f"ab_l{number}")
+            notes += [f"for (add, base), one in zip(ab_l{number}, {name}):", "    add(base + one.row)"]
+        elif name in op.array_names:
+            key = f"shared.get(id({name}), ab_miss)"
+            if op.kind == "elementwise" and len(op.array_names) > 1:
+                key = (
+                    f"({name} or ab_miss) if type({name}) is float else (int, {name}) if type({name}) is int else {key}"
+                )
+            if name in op.optional_names:
+                key = f"None if {name} is None else {key}"
+            keys.append(f"{name}.pending if type({name}) is Lazy else {key}")
+            unpacked += [f"ab_a{number}", f"ab_b{number}"]
+            notes += [f"if ab_a{number} is not None:", f"    ab_a{number}(ab_b{number} + {name}.row)"]
+        else:
+            keys.append(f"{name} if type({name}) in ab_simple else ab_frozen({name})")
+    lines = [
+        f"def {op.name}({parameters}):",
+        "    recorder = MODES.recorder",
+        "    if recorder is None:",
+        f"        return ab_plain({', '.join(call)})",
+        "    shared = recorder.shared",
+        f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
+        "    if entry is None:",
+        f"        return ab_record(recorder, ab_op, {arguments_text(op)})",
+        f"    {', '.join(unpacked)}, next_row, out = entry",
+        *[f"    {line}" for line in notes],
+    ]
+    single = op.outputs is None
+    if single:
+        lines += ["    made = ab_new(Lazy)", "    made.pending = out", "    made.row = next_row()"]
+        if op.view:
+            lines.append(f"    ab_note_view(made, {op.array_names[0]})")
+        lines.append("    return made")
+    else:
+        viewed = op.array_names[0] if op.view else "None"
+        lines.append(f"    return ab_outputs(out, next_row(), {viewed})")
+    space = function.__globals__
+    space.update(
+        ab_plain=plain,
+        ab_op=op,
+        ab_miss=MISS,
+        ab_record=record,
+        ab_new=object.__new__,
+        ab_simple=frozenset({int, str, type(None), bool}),
+        ab_frozen=_frozen,
+        ab_keys=_keys,
+        ab_note_view=note_view,
+        ab_outputs=_outputs,
+        MODES=MODES,
+        Lazy=Lazy,
+    )
+    made: dict[str, Any] = dict(defaults)
+    exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch {op.name}>", "exec"), made)
+    return made[op.name].__code__
+
+
+def _frozen(value: Any) -> Any:
+    try:
+        return frozen(value)
+    except TypeError:
+        return MISS
+
+
+def _keys(tensors: Any) -> Any:
+    if type(tensors) is not list and type(tensors) is not tuple:
+        return MISS
+    return tuple([one.pending if type(one) is Lazy else MISS for one in tensors])
+
+
+def _outputs(ports: Any, row: int, base: Any) -> Any:
+    found = []
+    for port in ports:
+        made = object.__new__(Lazy)
+        made.pending, made.row = port, row
+        if base is not None:
+            note_view(made, base)
+        found.append(made)
+    return ports[0].bucket.form.pack(found)

@@ -1,0 +1,109 @@
+"""Every op inside `autobatch`: the rows of `tests/ops` on three examples give what a plain loop gives, gradients too, in groups."""
+
+import importlib.util
+import pathlib
+import warnings
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.forms import AT_ONCE
+from dynograd.transforms.autobatch.pending import Lazy
+from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
+
+HERE = pathlib.Path(__file__).parent
+SIZE = 3
+
+
+def rows():
+    for path in sorted((HERE.parent.parent / "ops").glob("test_*.py")):
+        spec = importlib.util.spec_from_file_location(f"rows_of_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for value in vars(module).values():
+            for row in getattr(value, "rows", ()) if callable(value) else ():
+                title = row.name.rpartition(".")[2] + ("" if row.id is None else f"-{row.id}")
+                if row.dtypes:
+                    yield pytest.param(row, id=f"{path.stem[5:]}-{title}")
+
+
+def batch_of(array, rng):
+    if array.dtype.kind == "f":
+        return numpy.stack([array * (1 - 0.03 * number * rng.random(array.shape)) for number in range(SIZE)])
+    if array.dtype.kind in "iu" and array.ndim:
+        return numpy.stack([array, array[::-1], numpy.roll(array, 1)])
+    return numpy.stack([array] * SIZE)
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_row(row):
+    try:
+        subject = Subject(row)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
+    arguments = draw(row).map(lambda array: converted(array, name))
+    leaves = arguments.leaves()
+    if not leaves:
+        pytest.skip("no tensor among the arguments")
+    rng = numpy.random.default_rng(11)
+    wide = [batch_of(array, rng) for array in leaves]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        differentiable = subject.differentiable and subject.row.grad is not False
+        try:
+            expected = run(subject, arguments, wide, differentiable, False)
+        except (ValueError, IndexError, RuntimeError, TypeError):
+            pytest.skip("the op does not take these examples")
+        dynograd.manual_seed(3)
+        with dynograd.autobatch() as report:
+            found = run(subject, arguments, wide, differentiable, True)
+    tolerance = 1e-5 if name == "float32" else 1e-9
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert one.dtype == other.dtype and one.shape == other.shape
+            numpy.testing.assert_allclose(widened(one), widened(other), rtol=tolerance, atol=tolerance / 10)
+    refused = {(op, why) for op, why, _ in report.refused}
+    assert all(why == AT_ONCE.get(op) or op in NOT_BATCHED for op, why in refused), refused
+
+
+# Ops that some rows run one by one or at once, with the reason. May only shrink.
+NOT_BATCHED = {
+    "index": "with a mask the shape of its result depends on values",
+    "index_put_at": "with a mask, how many values fit depends on values",
+    "lstm_layer": "lengths of sequences are checked against the tokens",
+    "gru_layer": "lengths of sequences are checked against the tokens",
+    "rnn_layer": "lengths of sequences are checked against the tokens",
+    "linalg_ldl_solve": "pivots are checked by value",
+    "varlen_attention": "reads the lengths of its sequences",
+    "dropout": "every call has a mask of its own",
+    "dropout_again": "every call has a mask of its own",
+    "dropout_add": "every call has a mask of its own",
+}
+
+
+def run(subject, arguments, wide, differentiable, lazy):
+    """Values of all examples, then gradients."""
+    dynograd.manual_seed(3)
+    sources = [wrap(many.copy()) for many in wide]
+    for one in sources:
+        if differentiable and one.dtype.is_floating_point:
+            one.requires_grad = True
+    rng = numpy.random.default_rng(2)
+    outputs, total = [], 0.0
+    for number in range(SIZE):
+        found = as_tuple(subject.run(arguments.with_leaves([one[number] for one in sources])))
+        for one in found:
+            if isinstance(one, Tensor):
+                outputs.append(one)
+                if one.requires_grad:
+                    factor = wrap(rng.uniform(-1, 1, tuple(one.shape)).astype(one.dtype.numpy))
+                    total = total + (one * factor).sum().real
+    if isinstance(total, Tensor) and total.requires_grad:
+        total.backward()
+    values = [one.detach().numpy() for one in outputs]
+    assert not any(type(one) is Lazy and not one.pending.bucket.done for one in outputs)
+    return values + [None if one.grad is None else one.grad.numpy() for one in sources]
