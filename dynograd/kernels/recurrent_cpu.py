@@ -7,8 +7,8 @@ nothing: only real tokens are computed. Each row's results have the same bits wh
 Shapes: T time, B batch, N tokens, I inputs, H hidden. `x` is (T, B, I); with `lengths` (B) a row of length l keeps its state after
 step l and its outputs beyond are zero, whatever `x` holds there; order does not matter and 0 is allowed. Or `x` is packed,
 (N, I): the real tokens of step 0, then of step 1, and so on, with `lengths` longest first; or with `ragged`, (N, I): those of row 0, then
-of row 1, and so on, whatever their lengths. `reverse=True` runs every row backwards over its own l steps. Half types are computed in float32. Every forward returns an opaque `reserve` last; its backward
-takes it.
+of row 1, and so on, whatever their lengths. `reverse=True` runs every row backwards over its own l steps. Half types are computed in
+float32. Every forward returns an opaque `reserve` last; its backward takes it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from dynograd import dtypes
@@ -29,7 +30,7 @@ def checked_offsets(who: str, name: str, offsets: Any, tokens: int, what: str) -
         raise IndexRangeError(
             f"{who}: expected {name} to begin with 0, got {given[0]}: the tokens before belong to no sequence."
         )
-    for row, (start, stop) in enumerate(zip(given, given[1:])):
+    for row, (start, stop) in enumerate(pairwise(given)):
         if stop < start:
             raise IndexRangeError(
                 f"{who}: {name} must not fall, but row {row} is from {start} to {stop} ({name}[{row}] and [{row + 1}])."

@@ -1,5 +1,7 @@
 """Attention within sequences of different lengths behind one another."""
 
+from itertools import pairwise
+
 import numpy
 import pytest
 
@@ -127,7 +129,7 @@ test_rows = generate(ROWS)
 
 
 def parts_of(x, cuts):
-    return [x[start:stop] for start, stop in zip(cuts, cuts[1:])]
+    return [x[start:stop] for start, stop in pairwise(cuts)]
 
 
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64, dynograd.bfloat16])
