@@ -115,7 +115,8 @@ class GradScaler:
                     continue
                 if p._grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                groups.setdefault(p._grad.device, []).append(p._grad.array)
+                entries = p._grad._values() if p._grad.is_sparse else p._grad
+                groups.setdefault(p._grad.device, []).append(entries.array)
         found = {}
         for device, gradients in groups.items():
             bad = wrap(arrays.zeros((), dtypes.float32, device))

@@ -7,7 +7,7 @@ import numpy as np
 from dynograd.kernels.copies_cpu import zeros
 from dynograd.kernels.scatters_cpu import add_slices, take
 
-__all__ = ["embedding_backward", "embedding_forward"]
+__all__ = ["add_rows", "embedding_backward", "embedding_forward", "write_rows"]
 
 
 def embedding_forward(weight, indices):
@@ -23,3 +23,16 @@ def embedding_backward(g, indices, num_rows, padding_idx):
     if padding_idx is not None:
         result[padding_idx] = 0
     return result.astype(g.dtype, copy=False)
+
+
+def add_rows(table, index, rows):
+    """table[index] += rows, in place; the rows of an index that is there several times add up."""
+    if table.flags.c_contiguous and table.dtype.char in "fd":
+        add_slices(table, 0, index, rows)
+    else:
+        np.add.at(table, index, rows)
+
+
+def write_rows(table, index, rows):
+    """table[index] = rows, in place; each index once."""
+    table[index] = rows

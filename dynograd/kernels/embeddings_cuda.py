@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.copies_cuda import contiguous, sum_dtype, zeros
-from dynograd.kernels.scatters_cuda import add_slices, take
+from dynograd.kernels.scatters_cuda import add_slices, take, write_slices
 
-__all__ = ["embedding_backward", "embedding_forward"]
+__all__ = ["add_rows", "embedding_backward", "embedding_forward", "write_rows"]
 
 
 def embedding_forward(weight: CudaArray, indices: CudaArray) -> CudaArray:
@@ -21,3 +21,23 @@ def embedding_backward(g: CudaArray, indices: CudaArray, num_rows: int, padding_
     lines = contiguous(g).reshape((indices.size, g.shape[-1]))
     add_slices(result, 0, contiguous(indices).reshape(-1), lines, "embedding", False, skipped)
     return result.astype(g.dtype, copy=False)
+
+
+def add_rows(table: CudaArray, index: CudaArray, rows: CudaArray) -> None:
+    """table[index] += rows, in place; the rows of an index that is there several times add up."""
+    if table.is_contiguous and table.dtype == sum_dtype(table.dtype):
+        add_slices(table, 0, index, rows, "", False)
+        return
+    wide = contiguous(table).astype(sum_dtype(table.dtype))
+    add_slices(wide, 0, index, rows.astype(wide.dtype), "", False)
+    table[...] = wide.astype(table.dtype)
+
+
+def write_rows(table: CudaArray, index: CudaArray, rows: CudaArray) -> None:
+    """table[index] = rows, in place; each index once."""
+    if table.is_contiguous:
+        write_slices(table, 0, index, rows, "", False)
+        return
+    whole = contiguous(table)
+    write_slices(whole, 0, index, rows, "", False)
+    table[...] = whole

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -17,6 +18,9 @@ from dynograd.ops.op import composed, op, read_values
 from dynograd.ops.views import reshaped
 
 __all__ = ["embedding", "embedding_bag"]
+
+# Filled from above: `lookup` whose gradient is a sparse tensor.
+sparse_lookup: list[Callable] = []
 
 
 @op(name="embedding", saves="indices weight.shape")
@@ -79,7 +83,8 @@ def embedding(
         max_norm: rows that are looked up are first shrunk, in place, to at most this norm.
         norm_type: p of that norm.
         scale_grad_by_freq: divide gradients by how often the row occurs in `input`.
-        sparse: accepted for PyTorch's sake; gradients are dense.
+        sparse: the gradient of `weight` is a sparse tensor with an entry for each index: quick where the table is much larger than
+            `input`. For a leaf; SGD, Adagrad and SparseAdam take such gradients.
     Returns:
         (*, D), dtype of `weight`.
     Raises:
@@ -94,7 +99,8 @@ def embedding(
         padding_idx = _checked_padding("embedding", padding_idx, weight)
     if max_norm is not None:
         _shrink(weight, indices, float(max_norm), float(norm_type))
-    return lookup(weight, indices, padding_idx, bool(scale_grad_by_freq))
+    look_up = sparse_lookup[0] if sparse else lookup
+    return look_up(weight, indices, padding_idx, bool(scale_grad_by_freq))
 
 
 @composed()
@@ -119,6 +125,7 @@ def embedding_bag(
         weight (rows, D): the table.
         offsets (B,): where each bag begins in a 1-D `input`.
         mode: "sum", "mean" or "max".
+        sparse: the gradient of a leaf `weight` is a sparse tensor, as in `embedding`.
         per_sample_weights: in the shape of `input`: factors of the embeddings; only for "sum".
         include_last_offset: `offsets` has one more entry, the end of the last bag.
         padding_idx: indices of this value do not count.
@@ -152,7 +159,8 @@ def embedding_bag(
         index, bags = index[kept], bags[kept]
         if per_sample_weights is not None:
             per_sample_weights = get_advanced(per_sample_weights, [kept], (0,))
-    picked = lookup(weight, index, None, bool(scale_grad_by_freq))
+    look_up = sparse_lookup[0] if sparse else lookup
+    picked = look_up(weight, index, None, bool(scale_grad_by_freq))
     if mode == "max":
         return _largest(picked, bags, count)
     if per_sample_weights is not None:

@@ -8,6 +8,7 @@ from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_flags, check_range
+from dynograd.optim.sparse_rows import check_sparse_options, rows, set_rows
 from dynograd.optim.states import new_step
 from dynograd.tensor import Tensor, wrap
 
@@ -93,6 +94,17 @@ class Adagrad(Elementwise):
 
     def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
         return float(group["lr"]), group["lr_decay"], group["eps"], group["weight_decay"], group["maximize"]
+
+    sparse_help = None
+
+    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        check_sparse_options("Adagrad", group)
+        size = float(rate(group)) / (1 + (counted(state) - 1) * group["lr_decay"])
+        g = g.coalesce()
+        entries = -g._values() if group["maximize"] else g._values()
+        total = rows(state["sum"], g).addcmul_(entries, entries)
+        set_rows(state["sum"], g, total)
+        set_rows(p, g, rows(p, g).addcdiv_(entries, total.sqrt_().add_(group["eps"]), value=-size))
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         size = rate(group) / (1 + (counted(state) - 1) * group["lr_decay"])

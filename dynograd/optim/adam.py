@@ -107,6 +107,8 @@ class Adam(Optimizer):
                     arrays.write(step.array, float(held["step"]))
                     held["step"] = step
 
+    sparse_help = "Please consider SparseAdam instead, or build the layer with sparse=False."
+
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = _AMSGRAD_NAMES if group["amsgrad"] else _NAMES
         return {"step": new_step(group, p)} | {name: wrap(arrays.zeros_like(p.array)) for name in names[1:]}

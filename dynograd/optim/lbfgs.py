@@ -200,7 +200,7 @@ def _flat_gradient(params: list[Tensor]) -> Any:
     for p, one in zip(params, real):
         g: Any = p.grad
         if g is not None:
-            g = view_as_real(g) if g.is_complex() else g
+            g = g.to_dense() if g.is_sparse else view_as_real(g) if g.is_complex() else g
             flat[place : place + one.numel()].copy_(g.reshape(-1))
         place += one.numel()
     return flat

@@ -76,6 +76,9 @@ class Optimizer(HookMethods):
     elementwise = False
     """Whether states are tensors of the parameter's shape, and the counters; loading checks their shapes."""
 
+    sparse_help: str | None = "Build the layer with sparse=False, or use SGD, Adagrad or SparseAdam."
+    """What to do instead of giving this optimizer a sparse gradient; None where `update_sparse` takes it."""
+
     counters: tuple[str, ...] = ("step",)
     """States of one number, which keep their own dtype."""
 
@@ -136,6 +139,18 @@ class Optimizer(HookMethods):
             f"Write the update yourself, e.g. p = p - lr * g."
         )
 
+    def update_sparse(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """`update` for a sparse gradient, where `sparse_help` is None: only what `g` has entries for is touched."""
+        raise NotImplementedError(f"{type(self).__name__}: sparse_help is None, so update_sparse must be written.")
+
+    def check_sparse(self, p: Tensor, group: dict[str, Any]) -> None:
+        """Raises for a sparse gradient that this optimizer does not take."""
+        if self.sparse_help is not None:
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients, and a parameter of shape {tuple(p.shape)} has one with "
+                f"{p._grad._nnz()} entries. {self.sparse_help}"  # type: ignore[union-attr]
+            )
+
     # --- all parameters -------------------------------------------------------------------------------------------------
 
     @with_step_hooks
@@ -176,7 +191,11 @@ class Optimizer(HookMethods):
             if not state:
                 state.update(self.init_state(p, group))
             check_shapes(self, p, state, tuple(state) if self.elementwise else ())
-            if recorded:
+            if g.is_sparse:
+                self.check_sparse(p, group)
+                self.update_sparse(p, g, state, group)
+                stamp(p.array, line)
+            elif recorded:
                 self.update_recorded(p, g, state, group)
             else:
                 self.update(p, g, state, group)
@@ -207,11 +226,16 @@ class Optimizer(HookMethods):
                 for p in group["params"]:
                     p._grad = None
             return
-        grads = [p._grad for group in self.param_groups for p in group["params"] if p._grad is not None]
-        for grad in grads:
-            grad.detach_()
-        if grads:
-            written = [grad.array for grad in grads]
+        written = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                if (grad := p._grad) is not None:
+                    grad.detach_()
+                    if grad.is_sparse:
+                        grad.zero_()  # type: ignore[attr-defined]
+                    else:
+                        written.append(grad.array)
+        if written:
             kernel("tables", "fill", written[0])(written, 0.0)
             stamp_all(written)
 

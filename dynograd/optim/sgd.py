@@ -8,6 +8,7 @@ from dynograd import arrays
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
+from dynograd.optim.sparse_rows import add_rows, check_sparse_options
 from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
 
@@ -102,7 +103,10 @@ class SGD(Optimizer):
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         momentum = float(group["momentum"])
-        first = bool(momentum) and state.get("momentum_buffer") is None
+        held = state.get("momentum_buffer")
+        first = bool(momentum) and held is None
+        if held is not None and held.is_sparse:
+            state["momentum_buffer"] = held.to_dense()
         if first:
             state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
         kernel("optimizers", "sgd_step", p.array)(
@@ -117,6 +121,24 @@ class SGD(Optimizer):
             group["maximize"],
             first,
         )
+
+    sparse_help = None
+
+    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Writes the rows that `g` has; with momentum the buffer is sparse too, as in PyTorch, and gathers the rows of all steps."""
+        check_sparse_options("SGD", group)
+        lr, momentum = float(group["lr"]), float(group["momentum"])
+        if group["maximize"]:
+            g = -g
+        if momentum:
+            g, held = g.coalesce(), state.get("momentum_buffer")
+            buffer = g if held is None else held * momentum + g * (1.0 - float(group["dampening"]))
+            buffer = state["momentum_buffer"] = buffer.coalesce() if buffer.is_sparse else buffer
+            g = buffer * momentum + g if group["nesterov"] else buffer
+        if g.is_sparse:
+            add_rows(p, g, -lr)
+        else:
+            p.sub_(g, alpha=lr)
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         momentum, weight_decay = group["momentum"], scalar(group["weight_decay"])

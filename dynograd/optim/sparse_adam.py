@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
+from dynograd import arrays
 from dynograd.optim.elementwise import check_common
 from dynograd.optim.optimizer import Optimizer, ParamsT
-from dynograd.tensor import Tensor
+from dynograd.optim.sparse_rows import rows, set_rows
+from dynograd.tensor import Tensor, wrap
 
 __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients; for programs that name it, because gradients are dense here and it refuses these, as in PyTorch.
+    """Adam of the rows that a sparse gradient has entries for; the moments of the others stay as they are.
 
-    `Embedding(sparse=True)` has dense gradients in dynograd: use Adam, whose moments also fade where a gradient is 0.
+    For the tables of `Embedding(sparse=True)` and `EmbeddingBag(sparse=True)`: a step costs what the rows of the batch cost. With m
+    and v the moments of a row and t the steps so far, m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2; then
+    p = p - lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps).
 
     Args:
         lr: the learning rate, a number or a tensor of one element, above 0.
@@ -23,13 +28,19 @@ class SparseAdam(Optimizer):
         maximize: go up instead of down.
     Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 1.
 
-    >>> w = tensor([1.0, -2.0], requires_grad=True)
-    >>> optimizer = dynograd.optim.SparseAdam([w])
-    >>> (w * w).sum().backward()
+    >>> table = dynograd.nn.Embedding(3, 2, sparse=True)
+    >>> optimizer = dynograd.optim.SparseAdam(table.parameters(), lr=0.1)
+    >>> before = table.weight.detach().clone()
+    >>> table(tensor([1, 1])).sum().backward()
     >>> optimizer.step()
-    Traceback (most recent call last):
-    RuntimeError: SparseAdam does not support dense gradients, please consider Adam instead.
+    >>> table.weight.detach() - before
+    tensor([[ 0.0000,  0.0000],
+            [-0.1000, -0.1000],
+            [ 0.0000,  0.0000]])
     """
+
+    elementwise = True
+    sparse_help = None
 
     def __init__(
         self,
@@ -55,5 +66,25 @@ class SparseAdam(Optimizer):
                 f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters. Optimize their real view."
             )
 
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": 0, "exp_avg": wrap(arrays.zeros_like(p.array)), "exp_avg_sq": wrap(arrays.zeros_like(p.array))}
+
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead.")
+        raise RuntimeError(
+            f"SparseAdam does not support dense gradients, please consider Adam instead (a parameter of shape {tuple(p.shape)} has one). "
+            f"Embedding(..., sparse=True) makes sparse ones."
+        )
+
+    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        (beta1, beta2), g = group["betas"], g.coalesce()
+        state["step"] += 1
+        step = int(state["step"])
+        if not g._nnz():
+            return
+        entries = -g._values() if group["maximize"] else g._values()
+        mean = rows(state["exp_avg"], g).lerp_(entries, 1 - beta1)
+        square = rows(state["exp_avg_sq"], g).mul_(beta2).addcmul_(entries, entries, value=1 - beta2)
+        set_rows(state["exp_avg"], g, mean)
+        set_rows(state["exp_avg_sq"], g, square)
+        size = float(group["lr"]) * sqrt(1 - beta2**step) / (1 - beta1**step)
+        set_rows(p, g, rows(p, g).addcdiv_(mean, square.sqrt_().add_(group["eps"]), value=-size))

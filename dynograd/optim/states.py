@@ -79,6 +79,8 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
 
 def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any, counters: tuple[str, ...]) -> Any:
     """A copy of a state's value, its tensors in the dtype that `p` wants."""
+    if isinstance(value, Tensor) and value.is_sparse:
+        return value.with_entries(_fitted(p, value._values(), group, name, counters))  # type: ignore[attr-defined]
     if isinstance(value, Tensor):
         value = value.array
     if arrays.is_array(value):

@@ -45,10 +45,12 @@ class Together:
             plan = self.plans[id(group)] = Plan(optimizer, group, rule)
         left = plan.others
         for batch in plan.batches:
-            if not batch.step(optimizer, rule, line):
+            waiting = batch.step(optimizer, group, rule, line)
+            if waiting is batch.members:
                 batch.take_back_new(optimizer)
-                left = left + batch.members
                 self.plans.pop(id(group), None)
+            if waiting:
+                left = left + waiting
         return left
 
 
@@ -73,6 +75,10 @@ class Plan:
     def _add(self, alike: list[Tensor], optimizer: Any, rule: Rule) -> None:
         members, new = [], []
         for p in alike:
+            if p._grad is not None and p._grad.is_sparse:
+                optimizer.check_sparse(p, self.group)
+                self.others.append(p)
+                continue
             state = optimizer.state.get(p) if rule.names else None
             if p._grad is None and any(name not in (state or ()) for name in rule.names):
                 self.waiting.append(p)
@@ -143,8 +149,8 @@ class Batch:
         except (KeyError, AttributeError):  # a state was dropped or is no tensor now
             return False
 
-    def step(self, optimizer: Any, rule: Rule, line: Any) -> bool:
-        """One step of the members that have a gradient; False when it cannot be done here."""
+    def step(self, optimizer: Any, group: dict[str, Any], rule: Rule, line: Any) -> list[Tensor]:
+        """One step of the members that have a gradient; gives those back whose step cannot be done here."""
         try:
             gradients = [p._grad.array for p in self.members]  # type: ignore[union-attr]
         except AttributeError:  # a gradient is None
@@ -152,15 +158,22 @@ class Batch:
         run = kernel("optimizers", rule.kernel, self.arrays[0])
         more = self._found_inf(optimizer)
         bad = run(self.table, gradients, *rule.numbers, **more)
+        sparse: list[Tensor] = []
         if bad >= 0:
-            gradients = [None if g is None else self._mended(optimizer, p, g) for p, g in zip(self.members, gradients)]
+            sparse = [p for p in self.members if p._grad is not None and p._grad.is_sparse]
+            for p in sparse:
+                optimizer.check_sparse(p, group)
+            gradients = [
+                None if p._grad is None or p._grad.is_sparse else self._mended(optimizer, p, g)
+                for p, g in zip(self.members, gradients)
+            ]
             bad = run(self.table, gradients, *rule.numbers, **more)
             if bad >= 0:
-                return False
+                return self.members
         if self.new:
             self.new = []
         stamp_marks(self.marks, gradients, line)
-        return True
+        return sparse
 
     def _found_inf(self, optimizer: Any) -> dict[str, Any]:
         """What a GradScaler has said of the gradients, for a kernel that looks at it without the host."""

@@ -107,9 +107,9 @@ def _sum(one: SparseTensor, two: SparseTensor) -> SparseTensor:
             f"add: sparse tensors of shapes {one.whole} and {two.whole} with {one.sparse_dim()} and {two.sparse_dim()} sparse dims do not fit."
         )
     parts = one.to_sparse_coo(), two.to_sparse_coo()
-    found = of_coordinates(
-        cat([part.places for part in parts], 1), cat([part.entries for part in parts], 0), one.whole
-    ).coalesce()
+    found = of_coordinates(cat([part.places for part in parts], 1), cat([part.entries for part in parts], 0), one.whole)
+    if any(part.coalesced for part in parts) or one.form != COO:
+        found = found.coalesce()
     return found if one.form == COO else found.to_sparse(layout=one.form)
 
 

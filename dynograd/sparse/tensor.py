@@ -18,7 +18,7 @@ from dynograd.ops.indexing import getitem
 from dynograd.ops.joins import stack
 from dynograd.shapes import Size, normalize_dim
 from dynograd.sparse import coordinates
-from dynograd.tensor import Tensor
+from dynograd.tensor import Tensor, wrap
 
 __all__ = ["COO", "CSC", "CSR", "SparseTensor", "compressed", "of_coordinates"]
 
@@ -183,6 +183,10 @@ class SparseTensor(Tensor):
         if gradient is not None:
             gradient = gradient.entries if isinstance(gradient, SparseTensor) else gradient
         self.entries.backward(gradient, *args, **kwargs)
+
+    def plus_gradient(self, other: Any) -> Any:
+        """For the backward pass: the sum with another gradient, a sparse tensor, or the array of a dense one (then an array)."""
+        return self + other if isinstance(other, Tensor) else (wrap(arrays.as_result(other)) + self).array  # type: ignore[operator]
 
     # --- parts ----------------------------------------------------------------------------------------------------------
 
