@@ -7,7 +7,18 @@ tensor([1.0000, 1.0000])
 
 from __future__ import annotations
 
-from dynograd.ragged import elementwise, groups, interception, making, padding, selecting, whole
+from dynograd.ragged import (
+    elementwise,
+    groups,
+    interception,
+    making,
+    orders,
+    padding,
+    reductions,
+    selecting,
+    views,
+    whole,
+)
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.making import ragged_from_padded, ragged_like, ragged_tensor
 from dynograd.ragged.partitions import Partition

@@ -17,7 +17,7 @@ from dynograd.creation import zeros
 from dynograd.errors import RaggedSizeError
 from dynograd.ops.joins import cat
 from dynograd.ops.op import registry
-from dynograd.ragged.calls import Call, mapped, own_function, invoke
+from dynograd.ragged.calls import Call, invoke, mapped, own_function
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor import Tensor, wrap
@@ -88,7 +88,7 @@ def _has_ragged(value: Any) -> bool:
 
 def _own_rows(one: Any, rows: np.ndarray, count: int, rank: int, groups: _Groups) -> Any:
     """Of a dense argument with one entry for each row, those of a group."""
-    if one.ndim < 2 and rank > 1 or not one.ndim or one.shape[0] != count or count == 1 or one.ndim > rank:
+    if (one.ndim < 2 and rank > 1) or not one.ndim or one.shape[0] != count or count == 1 or one.ndim > rank:
         return one
     if one.ndim != rank or groups.whole:
         return one

@@ -1,0 +1,165 @@
+"""Ops along one dim that keep its size: softmaxes, scans, sorts, flips. Along the ragged dim each row is for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynograd.ops.indices import FULL
+from dynograd.ragged import segmented
+from dynograd.ragged.calls import Call, ragged_rule, results
+from dynograd.ragged.elementwise import run
+from dynograd.ragged.groups import grouped, index_of
+from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.reductions import across_rows, flat_rows
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.shapes import normalize_dim
+
+__all__ = ["along", "reordered"]
+
+SEGMENTS = {"softmax": segmented.softmax, "log_softmax": segmented.log_softmax}
+
+
+@ragged_rule("softmax", "log_softmax", kind="segments", note="along the ragged dim by segments")
+def softmaxes(call: Call) -> Any:
+    """Rows sum to 1; an empty row stays empty."""
+    return along(call, call["dim"], lambda x: _of_rows(x, SEGMENTS[call.name]))
+
+
+@ragged_rule(
+    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "reversed_along", "behind_one", kind="groups",
+    note="along the ragged dim, rows of equal length together; along other dims on packed elements",
+)  # fmt: skip
+def of_one_dim(call: Call) -> Any:
+    """Along the ragged dim each row for itself."""
+    return along(call, call["dim"], lambda x: grouped(call))
+
+
+@ragged_rule("unfold", kind="groups")
+def unfold(call: Call) -> Any:
+    """Windows of each row."""
+    return along(call, call["dimension"], lambda x: grouped(call), "dimension")
+
+
+@ragged_rule("renorm", kind="packed")
+def renorm(call: Call) -> Any:
+    """Slices of a dim beside the ragged one, each over all real elements."""
+    x = call["input"]
+    return along(call, call["dim"], lambda one: x.with_packed(call.with_(input=x.packed, dim=x.place - 1)))
+
+
+def along(call: Call, dim: int, of_rows: Any, name: str = "dim") -> Any:
+    """The op along one dim; `of_rows(x)` where that is the ragged one."""
+    x = call["input"]
+    dim = normalize_dim(call.name, dim, x.ndim)
+    if not dim:
+        raise across_rows(call, x)
+    if isinstance(x.partition, Shapes):
+        return grouped(call)
+    if dim == x.place:
+        if isinstance(x.packed, RaggedTensor):
+            raise across_rows(call, x, dim)
+        return of_rows(x)
+    return results(call.with_(input=x.packed, **{name: dim - 1}), x.with_packed)
+
+
+def _of_rows(x: RaggedTensor, function: Any) -> RaggedTensor:
+    """A function of (total, D) and a partition, on packed elements of any dims."""
+    packed, place = x.packed, x.place
+    flat, part, rest = flat_rows(x, [])
+    found = run("view", function(flat, part), (part.total, *rest))
+    if place > 1:
+        found = run("permute", found, (*range(1, place), 0, *range(place, packed.ndim)))
+    return x.with_packed(found)
+
+
+def reordered(x: RaggedTensor, key: Any, places: Any) -> RaggedTensor:
+    """The elements of each row in another order: `places()` gives, for each, where in the packed dim it comes from."""
+    packed = x.packed
+    index = x.partition.kept(("order", key, str(packed.device)), lambda: index_of(places(), packed))
+    return x.with_packed(run("index", packed, [index], (*(FULL,) * (x.place - 1), 0)))
+
+
+@ragged_rule("flip", kind="rows")
+def flip(call: Call) -> Any:
+    """The ragged dim: the elements of each row the other way round. The rows: in reverse order."""
+    x, dims = call["input"], [normalize_dim("flip", dim, call["input"].ndim) for dim in call["dims"]]
+    if isinstance(x.partition, Shapes) or (isinstance(x.packed, RaggedTensor) and x.place in dims):
+        if 0 in dims:
+            x, dims = _rows_reversed(x), [dim for dim in dims if dim]
+        if isinstance(x.packed, RaggedTensor) and 1 in dims:
+            x, dims = x.with_packed(_level_reversed(x)), [dim for dim in dims if dim != 1]
+        return grouped(Call(call.key, call.op, {"input": x, "dims": tuple(dims)})) if dims else x
+    if 0 in dims:
+        x = _rows_reversed(x)
+    if x.place in dims:
+        part = x.partition
+
+        def places() -> np.ndarray:
+            return np.repeat(part.offsets[:-1] + part.offsets[1:] - 1, part.lengths) - np.arange(
+                part.total, dtype=np.int64
+            )
+
+        x = reordered(x, "flip", places)
+    rest = tuple([dim - 1 for dim in dims if dim not in (0, x.place)])
+    return x.with_packed(run("flip", x.packed, rest)) if rest else x
+
+
+def _rows_reversed(x: RaggedTensor) -> RaggedTensor:
+    from dynograd.ragged.selecting import rows_at
+
+    return rows_at(x, np.arange(x.partition.count, dtype=np.int64)[::-1])
+
+
+def _level_reversed(x: RaggedTensor) -> RaggedTensor:
+    from dynograd.ragged.selecting import rows_at
+
+    part = x.partition
+    return rows_at(x.packed, np.repeat(part.offsets[:-1] + part.offsets[1:] - 1, part.lengths) - np.arange(part.total))
+
+
+@ragged_rule("roll", kind="rows")
+def roll(call: Call) -> Any:
+    """The ragged dim: each row goes round in itself. The rows: they go round."""
+    x = call["input"]
+    for shift, dim in zip(call["shifts"], call["dims"], strict=True):
+        x = _rolled(call, x, int(shift), normalize_dim("roll", dim, x.ndim))
+    return x
+
+
+def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
+    from dynograd.ragged.selecting import rows_at
+
+    part = x.partition
+    if not dim:
+        return rows_at(x, (np.arange(part.count, dtype=np.int64) - shift) % max(part.count, 1))
+    if isinstance(part, Shapes):
+        return grouped(Call(call.key, call.op, {"input": x, "shifts": (shift,), "dims": (dim,)}))
+    if dim != x.place:
+        return x.with_packed(run("roll", x.packed, (shift,), (dim - 1,)))
+    if isinstance(x.packed, RaggedTensor):
+        raise across_rows(call, x, dim)
+
+    def places() -> np.ndarray:
+        lengths = np.repeat(part.lengths, part.lengths)
+        return np.repeat(part.offsets[:-1], part.lengths) + (part.array("places") - shift) % np.maximum(lengths, 1)
+
+    return reordered(x, ("roll", shift), places)
+
+
+@ragged_rule("topk", kind="groups")
+def topk(call: Call) -> Any:
+    """Along the ragged dim (B, k) of each row, which needs k elements; along other dims on packed elements."""
+
+    def of_rows(x: RaggedTensor) -> Any:
+        short = x.partition.lengths < call["k"]
+        if short.any():
+            row = int(short.argmax())
+            raise call.refuse(
+                f"selected index k out of range: row {row} has {x.partition.lengths[row]} elements, fewer than k={call['k']}. Take the rows "
+                f"that are long enough, x[x.lengths() >= k], or pad the rows."
+            )
+        return grouped(call)
+
+    return along(call, call["dim"], of_rows)

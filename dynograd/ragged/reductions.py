@@ -1,0 +1,213 @@
+"""Reductions of ragged tensors. Over dims beside the ragged one: on packed elements. Over the ragged dim: segments. Over all: all real elements.
+
+Over the rows and the ragged dim together (dims 0 and 1 of (B, j, D)) is over all tokens. Over the rows alone is refused: they have different
+lengths, so no element stands above another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from dynograd.interpreter import named_outputs
+from dynograd.ops.op import registry
+from dynograd.ragged import segmented
+from dynograd.ragged.calls import Call, Refusal, ragged_rule
+from dynograd.ragged.elementwise import run
+from dynograd.ragged.groups import grouped
+from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.views import merged_levels
+from dynograd.shapes import normalize_dims
+
+__all__ = ["across_rows", "flat_rows", "reduced"]
+
+# Of rows, each as (total, D) packed elements: what a reduction over the ragged dim gives, (B, D).
+SEGMENTS: dict[str, Callable[[Call, Any, Partition], Any]] = {
+    "sum": lambda call, x, part: segmented.sum_rows(x, part),
+    "mean": lambda call, x, part: segmented.mean_rows(x, part),
+    "logsumexp": lambda call, x, part: segmented.logsumexp(x, part),
+    "count_nonzero": lambda call, x, part: segmented.sum_rows(x != 0, part),
+    "any": lambda call, x, part: segmented.extreme(_truth(x), part, "max"),
+    "all": lambda call, x, part: segmented.all_true(_truth(x), part),
+}
+
+
+def _truth(x: Any) -> Any:
+    return x if x.dtype.name == "bool" else x != 0
+
+
+def _prod(call: Call, x: Any, part: Partition) -> Any:
+    if x.dtype.name not in ("float32", "float64"):
+        return NotImplemented
+    return run("segment_product", x, *segmented.bounds(part, x))
+
+
+def _extreme(call: Call, x: Any, part: Partition) -> Any:
+    segmented.refuse_empty(call.name, part)
+    return segmented.extreme(x, part, call.name[-3:])
+
+
+def _place(call: Call, x: Any, part: Partition) -> Any:
+    segmented.refuse_empty(call.name, part)
+    return segmented.extreme_place(x, part, call.name[-3:])
+
+
+def _extreme_and_place(call: Call, x: Any, part: Partition) -> Any:
+    """The first extreme of each row gets its gradient."""
+    places = _place(call, x, part)
+    starts = part.tensor("starts", x.device).unsqueeze(1)
+    return run("gather", x, 0, places + starts), places
+
+
+def _norm(call: Call, x: Any, part: Partition) -> Any:
+    p = call["p"]
+    if p in (float("inf"), float("-inf")):
+        segmented.refuse_empty(call.name, part)
+        return segmented.extreme(
+            run("abs", x) if not x.dtype.is_complex else run("modulus", x), part, "max" if p > 0 else "min"
+        )
+    if p == 0:
+        return run("to_copy", segmented.sum_rows(x != 0, part), x.dtype)
+    if p == 2:
+        squares = registry["real"].function(x * x.conj()) if x.dtype.is_complex else x * x
+        total = segmented.sum_rows(squares, part)
+        nothing = total == 0
+        return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, total)))
+    if p == 1:
+        return segmented.sum_rows(registry["abs.public"].function(x), part)
+    return NotImplemented
+
+
+def _var(call: Call, x: Any, part: Partition) -> Any:
+    return segmented.variance(x, part, call["correction"])
+
+
+def _std(call: Call, x: Any, part: Partition) -> Any:
+    found = _var(call, x, part)
+    nothing = found == 0
+    return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, found)))
+
+
+SEGMENTS |= {
+    "prod": _prod,
+    "amax": _extreme,
+    "amin": _extreme,
+    "argmax": _place,
+    "argmin": _place,
+    "max": _extreme_and_place,
+    "min": _extreme_and_place,
+    "vector_norm": _norm,
+    "var": _var,
+    "std": _std,
+}
+
+
+@ragged_rule(*SEGMENTS, kind="segments", note="over the ragged dim by segments; over other dims on packed elements")
+def reduce(call: Call) -> Any:
+    """Reductions over any dims but the rows alone."""
+    return reduced(call, SEGMENTS[call.name])
+
+
+@ragged_rule("median", "mode", "kthvalue", kind="groups", note="over the ragged dim, rows of equal length together")
+def reduce_in_groups(call: Call) -> Any:
+    """Reductions that need all elements of a row at hand."""
+    return reduced(call, lambda call, x, part: NotImplemented)
+
+
+@ragged_rule("median_of_all", kind="packed")
+def of_all(call: Call) -> Any:
+    """All real elements."""
+    return call.with_(input=all_elements(call["input"]))
+
+
+def all_elements(x: Any) -> Any:
+    """(n,) every element of all rows."""
+    while isinstance(x, RaggedTensor):
+        x = x.packed
+    return registry["reshape"].function(x, (-1,)) if x.ndim != 1 else x
+
+
+def across_rows(call: Call, x: RaggedTensor, dim: Any = 0) -> Refusal:
+    return call.refuse(
+        f"dim {dim} of a ragged tensor counts its rows, which have different lengths (shape {tuple(x.shape)}), so nothing can be computed "
+        f"across them. Use another dim, all dims of the tokens together (0 and the ragged one), x.to_padded(), or x.unbind()."
+    )
+
+
+def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
+    x, rank = call["input"], call["input"].ndim
+    keepdim = call.get("keepdim", False)
+    asked = call["dim"]
+    dims = normalize_dims(call.name, asked, rank)
+    part, place, packed = x.partition, x.place, x.packed
+    if len(dims) == rank:
+        found = call.with_(
+            input=all_elements(x), dim=None if asked is None or isinstance(asked, tuple) else 0, **_keep(call, False)
+        )
+        return _map(call, found, lambda one: run("view", one, (1,) * rank)) if keepdim else found
+    if 0 in dims:
+        return _over_tokens(call, x, dims, keepdim)
+    if isinstance(part, Shapes):
+        return grouped(call)
+    one_dim = not isinstance(asked, tuple)
+    if place not in dims:
+        inner = tuple([dim - 1 for dim in dims])
+        found = call.with_(input=packed, dim=inner[0] if one_dim else inner)
+        after = place if keepdim else place - sum([dim < place for dim in dims])
+        return _map(call, found, lambda one: x.with_packed(one, after))
+    if isinstance(packed, RaggedTensor):
+        below = packed.place + 1
+        if below not in dims:
+            raise across_rows(call, x, 1)
+        merged = merged_levels(x)
+        rest = tuple(sorted({dim - (dim > 1) for dim in dims}))
+        found = call.with_(input=merged, dim=rest)
+        return _map(call, found, lambda one: one.unsqueeze(2)) if keepdim else found
+    flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
+    found = of_rows(call, flat, wider)
+    if found is NotImplemented:
+        return grouped(call)
+
+    def shaped(one: Any) -> Any:
+        sizes = list(rest)
+        if keepdim:
+            for dim in sorted(dims):
+                sizes.insert(dim - 1, 1)
+        return run("view", one, (part.count, *sizes))
+
+    return _map(call, found, shaped)
+
+
+def _keep(call: Call, keepdim: bool) -> dict[str, Any]:
+    return {"keepdim": keepdim} if "keepdim" in call.given else {}
+
+
+def _map(call: Call, found: Any, change: Callable[[Any], Any]) -> Any:
+    if not isinstance(found, tuple):
+        return change(found)
+    made = [change(one) for one in found]
+    return type(found)(*made) if hasattr(found, "_fields") else named_outputs(call.op)(*made)
+
+
+def flat_rows(x: RaggedTensor, others: list[int]) -> tuple[Any, Partition, tuple[int, ...]]:
+    """(packed elements as (n, D), the partition of their n, the dims that D stands for); dims `others` are merged into the ragged one."""
+    packed, place = x.packed, x.place
+    merged = [dim - 1 for dim in others]
+    kept = [dim for dim in range(packed.ndim) if dim != place - 1 and dim not in merged]
+    shape = tuple(packed.shape)
+    order = (place - 1, *merged, *kept)
+    front = packed if order == tuple(range(len(shape))) else run("permute", packed, order)
+    factor, rest = prod([shape[dim] for dim in merged]), tuple([shape[dim] for dim in kept])
+    flat = registry["reshape"].function(front, (x.partition.total * factor, prod(rest)))
+    return flat, x.partition.times(factor), rest
+
+
+def _over_tokens(call: Call, x: RaggedTensor, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Over rows and ragged dims together: packed elements along their packed dim."""
+    if isinstance(x.partition, Shapes) or x.place not in dims:
+        raise across_rows(call, x)
+    inner = tuple(sorted({dim - 1 for dim in dims if dim}))
+    found = call.with_(input=x.packed, dim=inner, **_keep(call, keepdim))
+    return _map(call, found, lambda one: one.unsqueeze(0)) if keepdim else found

@@ -1,0 +1,145 @@
+"""Reductions and softmaxes of rows: packed elements as (total, D), rows as segments. Nothing is padded, empty rows have their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.creation import zeros
+from dynograd.errors import IndexRangeError
+from dynograd.ops.op import registry
+from dynograd.ragged.elementwise import run
+from dynograd.ragged.partitions import Partition
+
+__all__ = ["extreme", "extreme_place", "log_softmax", "logsumexp", "softmax", "spread_flat", "sum_rows"]
+
+_KERNELS = (dtypes.float32, dtypes.float64)
+
+
+def bounds(part: Partition, x: Any) -> tuple[Any, Any]:
+    return part.tensor("starts", x.device), part.tensor("ends", x.device)
+
+
+def sum_rows(x: Any, part: Partition) -> Any:
+    """(B, D): the sum of each row's elements; integers and booleans in int64, half types accumulate in float32."""
+    kind = x.dtype
+    if kind in _KERNELS:
+        return run("segment_sum", x, *bounds(part, x))
+    if kind.is_complex:
+        pairs = run("view_as_real", x)
+        flat = registry["reshape"].function(pairs, (x.shape[0], 2 * x.shape[1]))
+        return run("view_as_complex", run("view", sum_rows(flat, part), (part.count, x.shape[1], 2)))
+    if kind.is_floating_point:
+        return run("to_copy", sum_rows(run("to_copy", x, dtypes.float32), part), kind)
+    base = zeros(part.count, x.shape[1], dtype=dtypes.int64, device=x.device)
+    return base.index_add(0, part.tensor("rows", x.device), x.long())
+
+
+def spread_flat(rows: Any, part: Partition) -> Any:
+    """(total, D): row i for each element of row i."""
+    if rows.dtype in _KERNELS:
+        return run("segment_spread", rows, *bounds(part, rows), part.total)
+    return run("index", rows, [part.tensor("rows", rows.device)], (0,))
+
+
+def refuse_empty(who: str, part: Partition) -> None:
+    if part.count and int(part.lengths.min()) == 0:
+        row = int(part.lengths.argmin())
+        raise IndexRangeError(
+            f"{who}: Expected reduction dim to be specified for input.numel() == 0: row {row} is empty, and nothing has no extreme. Leave it "
+            f"out (x[x.lengths() > 0]), or give it an element."
+        )
+
+
+def extreme(x: Any, part: Partition, which: str) -> Any:
+    """(B, D): the "max" or "min" of each row; -inf or inf of an empty one."""
+    kind = x.dtype
+    if kind in _KERNELS:
+        return run("segment_extreme", x, *bounds(part, x), which)
+    if kind.is_floating_point:
+        return run("to_copy", extreme(run("to_copy", x, dtypes.float32), part, which), kind)
+    if kind is dtypes.bool:
+        return extreme(run("to_copy", x, dtypes.float32), part, which) > 0
+    base = zeros(part.count, x.shape[1], dtype=kind, device=x.device)
+    index = part.tensor("rows", x.device).unsqueeze(1).expand(tuple(x.shape))
+    return registry["scatter_reduce.public"].function(base, 0, index, x, f"a{which}", include_self=False)
+
+
+def all_true(x: Any, part: Partition) -> Any:
+    """(B, D) bool: whether all elements of each row are true."""
+    return extreme(run("to_copy", x, dtypes.float32), part, "min") > 0
+
+
+def extreme_place(x: Any, part: Partition, which: str) -> Any:
+    """(B, D) int64: where in its row the first "max" or "min" is; NaN counts as one."""
+    top = spread_flat(extreme(x.detach(), part, which), part)
+    mine = x.detach() == top
+    if x.dtype.is_floating_point:
+        mine = mine | (x != x)
+    places = part.tensor("places", x.device).unsqueeze(1)
+    numbers = run("where", mine, places, part.longest)
+    if part.longest < 1 << 24:
+        return extreme(run("to_copy", numbers, dtypes.float32), part, "min").long()
+    return extreme(run("to_copy", numbers, dtypes.float64), part, "min").long()
+
+
+def _level(x: Any, part: Partition) -> Any:
+    """(B, D) what is subtracted before exponentiating: the maximum, 0 where that is not finite."""
+    top = extreme(x.detach(), part, "max")
+    return run("where", run("isfinite", top), top, 0.0)
+
+
+def logsumexp(x: Any, part: Partition) -> Any:
+    """(B, D); -inf of an empty row."""
+    if x.dtype.is_floating_point and x.dtype not in _KERNELS:
+        return run("to_copy", logsumexp(run("to_copy", x, dtypes.float32), part), x.dtype)
+    level = _level(x, part)
+    sums = sum_rows(run("exp", x - spread_flat(level, part)), part)
+    safe = run("where", sums > 0, sums, 1.0)
+    return run(
+        "where", sums == 0, float("-inf"), run("log", safe) + level + run("where", sums == sums, 0.0, sums.detach())
+    )
+
+
+def softmax(x: Any, part: Partition) -> Any:
+    if x.dtype not in _KERNELS:
+        return run("to_copy", softmax(run("to_copy", x, dtypes.float32), part), x.dtype)
+    powers = run("exp", x - spread_flat(extreme(x.detach(), part, "max"), part))
+    return powers / spread_flat(sum_rows(powers, part), part)
+
+
+def log_softmax(x: Any, part: Partition) -> Any:
+    if x.dtype not in _KERNELS:
+        return run("to_copy", log_softmax(run("to_copy", x, dtypes.float32), part), x.dtype)
+    shifted = x - spread_flat(extreme(x.detach(), part, "max"), part)
+    return shifted - spread_flat(run("log", sum_rows(run("exp", shifted), part)), part)
+
+
+def lengths_column(part: Partition, like: Any) -> Any:
+    """(B, 1) the lengths in the dtype of `like`."""
+    kind = like.dtype if like.dtype.is_floating_point else dtypes.float32
+    kind = dtypes.float64 if kind is dtypes.float64 else dtypes.float32
+    return part.kept(
+        ("column", kind.name, str(like.device)),
+        lambda: run("to_copy", part.tensor("lengths", like.device), kind).reshape(-1, 1),
+    )
+
+
+def mean_rows(x: Any, part: Partition) -> Any:
+    """(B, D); NaN of an empty row."""
+    kind = x.dtype
+    if kind.is_floating_point and kind not in _KERNELS:
+        return run("to_copy", mean_rows(run("to_copy", x, dtypes.float32), part), kind)
+    return sum_rows(x, part) / lengths_column(part, x)
+
+
+def variance(x: Any, part: Partition, correction: float) -> Any:
+    """(B, D): squares of the distances from the mean, divided by the length - correction."""
+    kind = x.dtype
+    if kind.is_floating_point and kind not in _KERNELS:
+        return run("to_copy", variance(run("to_copy", x, dtypes.float32), part, correction), kind)
+    centered = x - spread_flat(mean_rows(x, part), part)
+    squares = centered * (centered.conj() if kind.is_complex else centered)
+    total = sum_rows(squares, part)
+    total = registry["real"].function(total) if kind.is_complex else total
+    return total / (lengths_column(part, total) - correction).clamp(min=0.0)
