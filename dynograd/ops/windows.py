@@ -9,12 +9,15 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import pow
+from dynograd.ops.broadcasting import convert
 from dynograd.ops.op import composed
 from dynograd.ops.poolings import adaptive_average, adaptive_largest, average, largest, largest_values
 from dynograd.ops.precisions import check_floating
+from dynograd.ops.roundings import trunc
 from dynograd.ops.spatial_sizes import per_dim
 
 __all__ = [
@@ -303,6 +306,10 @@ def _avg_pool(
     divisor: Any,
 ) -> Any:
     check_rank(who, rank, input)
+    if input.dtype == dtypes.int64:  # rounded towards 0, as in PyTorch; exact for sums below 2**53
+        wide = convert(input, dtypes.float64)
+        means = _avg_pool(who, rank, wide, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
+        return convert(trunc(means), dtypes.int64)
     check_floating(who, input)
     if divisor == 0:
         raise RuntimeError(f"{who}: divisor must be not zero. Leave divisor_override out for the size of the window.")

@@ -177,7 +177,7 @@ ROWS = [
             errors=[
                 *window_errors("avg_pool2d"),
                 error(lambda op: op(x, 2, divisor_override=0), RuntimeError, "divisor must be not zero"),
-                error(lambda op: op(x.long(), 2), RuntimeError, "avg_pool2d", "int64"),
+                error(lambda op: op(x.int(), 2), RuntimeError, "avg_pool2d", "int32"),
             ]
             if number == 0
             else (),
@@ -285,3 +285,10 @@ def test_no_largest_of_no_channel():
         with pytest.raises(RuntimeError, match=r"positive length.*\("):
             function(dynograd.zeros(shape), 1)
     assert F.max_pool2d(dynograd.zeros(0, 1, 4, 4), 2).shape == (0, 1, 2, 2)
+
+
+def test_avg_pool_of_integers_rounds_towards_zero():
+    x = dynograd.arange(-9, 0).reshape(1, 1, 9)
+    assert F.avg_pool1d(x, 2).tolist() == [[[-8, -6, -4, -2]]]
+    assert F.avg_pool1d(x, 2).dtype == dynograd.int64
+    assert F.avg_pool2d(x.reshape(1, 3, 3), 2).tolist() == [[[-7]]]
