@@ -10,7 +10,9 @@ from __future__ import annotations
 from dynograd.ragged import (
     elementwise,
     groups,
+    indexing,
     interception,
+    joins,
     making,
     orders,
     padding,

@@ -193,6 +193,7 @@ def _alike(found: list[Any]) -> bool:
 
 def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
     """What the op gives for rows of zeros of two other lengths: of a size that changes with them, the dim is ragged."""
+    count, rank = ragged[0].partition.count, max(one.ndim for one in ragged)
     made = []
     for extra in (1, 2):
 
@@ -208,14 +209,13 @@ def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
                 shape[one.place - 1] = (int(part.lengths[0]) if part.count else 8) + extra
             return zeros(1, *shape, dtype=one.dtype, device=one.device)
 
-        count = ragged[0].partition.count
-        rank = max(one.ndim for one in ragged)
+        def own(one: Any) -> Any:
+            return one[:1] if one.ndim == rank and one.shape[0] == count else one
+
         given = {}
         for name, value in call.given.items():
             if not _has_ragged(value) and name not in SHARED and count > 1:
-                value = mapped(
-                    value, lambda one: one[:1] if one.ndim == rank and one.shape[0] == count else one, Tensor
-                )
+                value = mapped(value, own, Tensor)
             given[name] = mapped(value, longer)
         try:
             with no_grad():
@@ -249,9 +249,7 @@ def _join_one(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: li
     if not dims:
         whole = cat(found) if len(found) > 1 else found[0]
         return whole if groups.sorted else run("index", whole, [index_of(order, whole)], (0,))
-    sizes = np.repeat([shape for shape in shapes[: len(found)]], [len(rows) for rows in groups.rows], axis=0).reshape(
-        -1, rank
-    )
+    sizes = np.repeat(list(shapes[: len(found)]), [len(rows) for rows in groups.rows], axis=0).reshape(-1, rank)
     if len(dims) == 1:
         dim = dims[0]
         pieces = []

@@ -153,7 +153,7 @@ def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTens
     entries: list[Any] = []
     lengths = []
     for number, row in enumerate(rows):
-        if isinstance(row, RaggedTensor) or isinstance(row, Tensor):
+        if isinstance(row, Tensor):
             row = list(row.unbind(0))
         elif not isinstance(row, (list, tuple)):
             raise TypeError(

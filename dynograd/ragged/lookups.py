@@ -1,0 +1,37 @@
+"""Embeddings of ragged indices: one vector for each real token, or one for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.tensor import RaggedTensor
+
+__all__: list[str] = []
+
+
+@ragged_rule("embedding.public", kind="packed")
+def embedding(call: Call) -> Any:
+    """A vector for each real token: (B, j) gives (B, j, D)."""
+    x = call["input"]
+    if not isinstance(x, RaggedTensor):
+        raise call.refuse("the weight is one table for all rows; a ragged one (x.values() is the table) has none.")
+    if isinstance(x.partition, Shapes):
+        return NotImplemented
+    return x.with_packed(call.with_(input=x.packed))
+
+
+@ragged_rule("embedding_bag", kind="segments")
+def embedding_bag(call: Call) -> Any:
+    """Each row (B, j) is a bag; no offsets. `per_sample_weights` is ragged like the indices."""
+    x, weights = call["input"], call["per_sample_weights"]
+    if not isinstance(x, RaggedTensor) or x.ndim != 2 or isinstance(x.packed, RaggedTensor):
+        raise call.refuse("expected ragged indices (B, j), one bag for each row. Use x.values() and offsets for other forms.")
+    if call["offsets"] is not None:
+        raise ValueError(f"{call.name}: offsets should be None for ragged input, whose rows are the bags. Leave offsets out.")
+    if isinstance(weights, RaggedTensor):
+        x.partition.check_same(call.name, weights.partition, ("the input", "the per_sample_weights"))
+        weights = weights.packed
+    starts = x.partition.tensor("starts", x.device)
+    return call.with_(input=x.packed, offsets=starts, per_sample_weights=weights, include_last_offset=False)

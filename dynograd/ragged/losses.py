@@ -1,0 +1,151 @@
+"""Losses of ragged predictions: the mean over all real tokens, or with `reduction="sequence_mean"` the mean over rows of each row's mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.elementwise import run
+from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.segmented import sum_rows
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.tensor import Tensor
+
+__all__: list[str] = []
+
+SEQUENCES = "sequence_mean"
+_NOTE = 'mean over real tokens; reduction="sequence_mean": of each row, then over rows'
+
+# Each element for itself, or each token (the last dim) for itself.
+ALONE = """
+mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss gaussian_nll_loss binary_cross_entropy.public
+binary_cross_entropy_with_logits hinge_embedding_loss soft_margin_loss margin_ranking_loss
+""".split()
+OF_TOKENS = """
+cosine_embedding_loss multilabel_soft_margin_loss multi_margin_loss multilabel_margin_loss triplet_margin_loss triplet_margin_with_distance_loss
+""".split()
+
+
+@ragged_rule(*ALONE, *OF_TOKENS, kind="packed", note=_NOTE)
+def on_tokens(call: Call) -> Any:
+    """The loss of packed elements."""
+    ragged = call.ragged()
+    like = max(ragged, key=lambda one: one.ndim)
+    for one in ragged:
+        if one.place != like.place or isinstance(one.packed, RaggedTensor):
+            return NotImplemented
+        like.partition.check_same(call.name, one.partition)
+    for name in ("input", "target", "input1", "input2", "var", "positive", "negative"):
+        one = call.get(name)
+        if isinstance(one, Tensor) and one.ndim and not isinstance(one, RaggedTensor):
+            return NotImplemented  # a dense one beside ragged ones broadcasts
+    given = call.map_ragged(lambda one: one.packed)
+    return _reduced(call, given, like, lambda: like.partition)
+
+
+@ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
+def of_classes(call: Call) -> Any:
+    """Scores (B, j, C) or (B, C, j), class numbers (B, j); or probabilities like the scores."""
+    x, target = call["input"], call["target"]
+    if not isinstance(x, RaggedTensor):
+        raise call.refuse("the target is ragged but the input is not. Make both ragged: ragged_from_padded(input, lengths).")
+    if isinstance(x.partition, Shapes) or isinstance(x.packed, RaggedTensor):
+        return _of_classes_by_levels(call, x, target)
+    if x.ndim == 2:
+        return NotImplemented
+    if not isinstance(target, RaggedTensor):
+        raise call.refuse(
+            f"the input is ragged (lengths {x.partition}) but the target is not (shape {tuple(target.shape)}). Make it ragged: "
+            f"ragged_like(x, target), or ragged_from_padded(target, lengths)."
+        )
+    x.partition.check_same(call.name, target.partition, ("the input", "the target"))
+    scores = _classes_last(x.packed, x.place)
+    labels = target.packed
+    if target.ndim == x.ndim:
+        labels = _classes_last(labels, target.place)
+    elif target.place != x.place - (x.place > 1):
+        return NotImplemented
+    rest = tuple(scores.shape)[:-1]
+    flat = registry["reshape"].function(scores, (-1, scores.shape[-1]))
+    labels = registry["reshape"].function(labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
+    shape = (x.partition.total,) if x.ndim == 3 else rest
+    like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
+    given = {**call.given, "input": flat, "target": labels}
+    return _reduced(call, given, like, lambda: x.partition, shape)
+
+
+def _of_classes_by_levels(call: Call, x: Any, target: Any) -> Any:
+    """One level of several: its elements are those of the level below."""
+    if isinstance(x.partition, Shapes) or not isinstance(target, RaggedTensor) or call["reduction"] == SEQUENCES:
+        return NotImplemented
+    x.partition.check_same(call.name, target.partition, ("the input", "the target"))
+    found = call.with_(input=x.packed, target=target.packed)
+    return target.with_packed(found) if isinstance(found, RaggedTensor) else found
+
+
+def _classes_last(packed: Any, place: int) -> Any:
+    """Packed scores with the classes in the last dim: they are there, or in front where the ragged dim follows them."""
+    if place == 1:
+        return packed
+    return run("permute", packed, (*range(1, packed.ndim), 0))
+
+
+def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The loss of these packed elements, reduced as the call says."""
+    legacy = given.get("size_average") is not None or given.get("reduce") is not None
+    how = given["reduction"]
+    if how == "batchmean":
+        return call.on({**given, "reduction": "sum"}) / max(rows().count, 1)
+    if how != SEQUENCES or legacy:
+        found = call.on(given)
+        if found.ndim:
+            found = found if shape is None else registry["reshape"].function(found, shape)
+            return like.with_packed(found)
+        return found
+    part = rows()
+    if like.place != 1 and not isinstance(part, Shapes):
+        raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")
+    losses = call.on({**given, "reduction": "none"})
+    flat = registry["reshape"].function(losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
+    weights = _token_weights(given, flat) if call.name in ("cross_entropy", "nll_loss") else None
+    sums = run("sum", sum_rows(flat, part), (1,), False)
+    if weights is None:
+        counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
+    else:
+        counts = run("sum", sum_rows(registry["reshape"].function(weights, (part.total, -1)), part), (1,), False)
+    there = part.tensor("lengths", flat.device) > 0
+    means = sums / run("where", there, counts, 1.0)
+    return means.sum() / there.sum()
+
+
+def _token_weights(given: dict[str, Any], like: Any) -> Any:
+    """What the mean of a row divides by, token by token; None where each token counts one."""
+    target, weight, ignored = given["target"], given.get("weight"), given["ignore_index"]
+    if target.dtype.is_floating_point:
+        return None
+    counted = target != ignored
+    if weight is None:
+        return counted.to(like.dtype)
+    return run("where", counted, weight[target * counted], 0.0).to(like.dtype)
+
+
+@ragged_rule("ctc_loss", kind="written")
+def ctc_loss(call: Call) -> Any:
+    """Log-probabilities (B, j, C), targets (B, j): lengths are those of the rows and need not be given."""
+    x, targets = call["log_probs"], call["targets"]
+    lengths, target_lengths = call["input_lengths"], call["target_lengths"]
+    if isinstance(x, RaggedTensor):
+        if x.ndim != 3 or x.place != 1 or isinstance(x.packed, RaggedTensor):
+            raise call.refuse(f"expected ragged log_probs (B, j, C), got shape {tuple(x.shape)}.")
+        if lengths is not None:
+            raise ValueError(f"{call.name}: input_lengths should be None for ragged log_probs, whose rows have lengths. Leave it out.")
+        lengths = x.partition.tensor("lengths", x.device)
+        if isinstance(targets, RaggedTensor) and targets.partition.count != x.partition.count:
+            x.partition.check_same(call.name, targets.partition, ("the log_probs", "the targets"))
+        x = registry["transpose"].function(x.to_padded(0.0), 0, 1)
+    if isinstance(targets, RaggedTensor):
+        if target_lengths is not None:
+            raise ValueError(f"{call.name}: target_lengths should be None for ragged targets, whose rows have lengths. Leave it out.")
+        target_lengths, targets = targets.partition.tensor("lengths", targets.device), targets.packed
+    return call.with_(log_probs=x, targets=targets, input_lengths=lengths, target_lengths=target_lengths)
