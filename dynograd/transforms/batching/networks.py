@@ -129,6 +129,20 @@ def _leading_of_all(call: Call) -> Any:
     return parted(found, call.size)
 
 
+@rule("chain_likelihoods", "chain_marginals")
+def chains(call: Call) -> Any:
+    """All examples' sequences as one batch, if the transitions are the same for all."""
+    if not call.size or call.batched & {"transitions", "first", "last"}:
+        return NotImplemented
+    emissions, starts = call.front("emissions"), call.front("starts")
+    first = run("mul", arange(call.size, device=starts.device), emissions.shape[1])
+    moved = {"emissions": merged(emissions), "starts": merged(run("add", starts, run("view", first, (-1, 1))))}
+    moved["lengths"] = merged(call.front("lengths"))
+    if call.given.get("tags") is not None:
+        moved["tags"] = merged(call.front("tags"))
+    return parted(call.with_(**moved), call.size)
+
+
 @rule("segment_sum", "segment_extreme", "segment_product")
 def segments(call: Call) -> Any:
     """The examples' rows behind one another, their segments moved along with them."""
