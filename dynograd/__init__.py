@@ -163,7 +163,7 @@ _LAZY = (
     *"_utils accelerator compiler cpu distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
-_LAZY_NAMES |= dict.fromkeys(("autobatch",), "transforms.autobatch")
+_LAZY_NAMES |= dict.fromkeys(("autobatch", "cell"), "transforms.autobatch")
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
 _LAZY_NAMES |= dict.fromkeys(("RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_tensor"), "ragged")

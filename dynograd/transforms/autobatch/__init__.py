@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dynograd.transforms.autobatch.cells import cell
 from dynograd.transforms.autobatch.scope import autobatch
 
-__all__ = ["autobatch"]
+__all__ = ["autobatch", "cell"]

@@ -47,11 +47,20 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
 
 def _computed(recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> tuple[Any, bool]:
     op = form.op
+    if hasattr(form, "cell"):
+        rows = iter(columns)
+        operands = [
+            (entry.tensor, False) if entry is not None else operand(recorder, next(rows), size) for entry in shared
+        ]
+        found, batched = form.computed(operands, size)
+        if not batched:
+            return found, False
+        return (tuple([_lowered(one, size) for one in found]) if isinstance(found, tuple) else _lowered(found, size)), True
     if size == 1:
         given = _given(op, form, shared, iter([_single(recorder, column[0]) for column in columns]))
         if by_row is not None:
             given[_by_row_name(op)] = by_row[0]
-        return form.run(given) if hasattr(form, "run") else op.function(**given), False
+        return op.function(**given), False
     if by_row is not None:
         return _in_turn(recorder, form, shared, columns, by_row, size), True
     operands = [operand(recorder, column, size) for column in columns]

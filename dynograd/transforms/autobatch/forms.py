@@ -16,7 +16,7 @@ from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.pending import Kind
 
-__all__ = ["Form", "form_of", "frozen", "kind_of"]
+__all__ = ["Form", "form_of", "frozen", "kind_of", "stand_ins"]
 
 # Ops that are always run at once, with the reason.
 AT_ONCE: dict[str, str] = {
@@ -152,6 +152,11 @@ def _stand_ins(value: Any, low: bool) -> Any:
     made = wrap(arrays.to_device(_values(value, low), value.device))
     made._requires_grad = value.grad
     return made
+
+
+def stand_ins(kind: Kind) -> Any:
+    """An array of values that most ops accept."""
+    return _values(kind, True)
 
 
 def _values(kind: Kind, low: bool) -> Any:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
 from dynograd import arrays, devices, dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks

@@ -12,13 +12,13 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
-from dynograd.errors import InplaceError
 from dynograd.autograd.nodes import caller, line_text, next_seq
 from dynograd.autograd.writes import last_write, written_since
+from dynograd.errors import InplaceError
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.executing import run_group, row_tensor
+from dynograd.transforms.autobatch.executing import row_tensor, run_group
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
 from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots, note_view, settle, settled
 from dynograd.transforms.autobatch.reports import Report
@@ -119,7 +119,7 @@ class Recorder:
         self.buckets: dict[Any, Bucket] = {}
         self.waiting: list[Bucket] = []
         self.inputs: dict[Kind, Bucket] = {}
-        self.entered: dict[int, int] = {}
+        self.entered: dict[int, tuple[Any, Any]] = {}
         self.captured: dict[int, tuple[Any, int]] = {}
         self.checked = 0
 
@@ -138,26 +138,26 @@ class Recorder:
 
     def entry_of(self, tensor: Any) -> Any:
         """A plain tensor as an operand: Shared, or (port, row) of the tensors that came from outside."""
-        known = self.shared.get(id(tensor))
-        if known is not None:
-            return known
+        known = self.entered.get(id(tensor))
+        if known is not None and known[0] is tensor:
+            return known[1]
         kind = kind_of(tensor)
-        array = tensor.array
-        owner = arrays.base_of(array)
-        self.captured.setdefault(id(owner), (owner, next_seq()))
+        owner = arrays.base_of(tensor.array)
+        if id(owner) not in self.captured:
+            self.captured[id(owner)] = owner, next_seq()
+        entry: Any
         if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
-            known = self.shared[id(tensor)] = Shared(tensor, kind)
-            return known
-        bucket = self.inputs.get(kind)
-        if bucket is None:
-            bucket = self.inputs[kind] = Bucket(self, None, 0, ())
-            bucket.tensors, bucket.done = [], True
-            bucket.ports = (Port(bucket, 0, kind),)
-        row = self.entered.get(id(tensor))
-        if row is None or row >= len(bucket.tensors) or bucket.tensors[row] is not tensor:  # type: ignore[arg-type,index]
-            row = self.entered[id(tensor)] = len(bucket.tensors)  # type: ignore[arg-type]
+            entry = self.shared[id(tensor)] = Shared(tensor, kind)
+        else:
+            bucket = self.inputs.get(kind)
+            if bucket is None:
+                bucket = self.inputs[kind] = Bucket(self, None, 0, ())
+                bucket.tensors, bucket.done = [], True
+                bucket.ports = (Port(bucket, 0, kind),)
+            entry = bucket.ports[0], len(bucket.tensors)  # type: ignore[arg-type]
             bucket.tensors.append(tensor)  # type: ignore[union-attr]
-        return bucket.ports[0], row
+        self.entered[id(tensor)] = tensor, entry
+        return entry
 
     def before_write(self, tensor: Any) -> None:
         """A plain tensor is about to be written: what has been recorded with it is run first."""
@@ -177,6 +177,29 @@ class Recorder:
             if len(self.waiting) & 255 == 0:
                 self.check_size()
         return found
+
+    def note(self, form: Form, entries: list[Any]) -> tuple[Bucket, list[Any]]:
+        """The bucket of a call, which has its operands now, and the operands that are rows of ports.
+
+        `entries` has for each operand (port, row), Shared, or None where it is no tensor.
+        """
+        shared: list[Any] = []
+        rows: list[Any] = []
+        depth = 0
+        for entry in entries:
+            if type(entry) is tuple:
+                rows.append(entry)
+                shared.append(None)
+                if entry[0].bucket.depth > depth:
+                    depth = entry[0].bucket.depth
+            else:
+                shared.append(entry)
+        bucket = self.bucket_of(form, tuple(shared), depth + 1, len(rows))
+        for column, (port, row) in zip(bucket.columns, rows, strict=True):
+            column.append(self.base_of(port) + row)
+            if not port.bucket.done:
+                bucket.sources.add(port.bucket)
+        return bucket, rows
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""
@@ -263,7 +286,91 @@ def at_once(op: Op, given: dict[str, Any]) -> Any:
 
 
 def record(recorder: Recorder, op: Op, args: tuple) -> Any:
-    """A call that is not in the table yet, with the arguments in the order of the op's signature."""
+    """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
+    parts: list[Any] = [op, MODES.grad]
+    rows: list[Any] = []
+    try:
+        for value, role in zip(args, roles_of(op), strict=True):
+            if role == _STATIC:
+                parts.append(frozen(value))
+            elif role == _LIST:
+                found = [_keyed(recorder, one) for one in value]
+                parts.append(tuple([part for part, _ in found]))
+                rows.append([row for _, row in found])
+            else:
+                part, row = _keyed(recorder, value)
+                parts.append(part)
+                rows.append(row)
+        key = tuple(parts)
+        entry = recorder.table.get(key)
+    except (TypeError, KeyError):  # nothing that can be looked up
+        key = entry = None
+    if entry is None or active_vmaps.levels:
+        return _new_call(recorder, op, args, key)
+    next_row, out = entry[-2:]
+    place = 0
+    for row in rows:
+        if type(row) is list:
+            for (add, base), one in zip(entry[place], row, strict=True):
+                if add is not None:
+                    add(base + one)
+            place += 1
+        else:
+            if row is not None:
+                entry[place](entry[place + 1] + row)
+            place += 2
+    return _given_back(op, args, out, next_row())
+
+
+def roles_of(op: Op) -> tuple[int, ...]:
+    """For each parameter whether it is a static argument, a tensor, or a list of tensors."""
+    found = _roles.get(op.name)
+    if found is None:
+        found = _roles[op.name] = tuple(
+            [
+                _LIST if name == op.list_name else _ARRAY if name in op.array_names else _STATIC
+                for name in op.signature.parameters
+            ]
+        )
+    return found
+
+
+_STATIC, _ARRAY, _LIST = 0, 1, 2
+_roles: dict[str, tuple[int, ...]] = {}
+
+
+def _keyed(recorder: Recorder, value: Any) -> tuple[Any, Any]:
+    """(what stands in a key for an operand, its row where it is a row of a port).
+
+    Raises:
+        KeyError: nothing can.
+    """
+    kind = type(value)
+    if kind is Lazy or kind in TENSORS:
+        entry = entry_for(recorder, value)
+        return entry if type(entry) is tuple else (entry, None)
+    if value is None or (kind is float and value):
+        return value, None
+    if kind is int:
+        return (int, value), None
+    raise KeyError
+
+
+def _given_back(op: Op, args: tuple, out: Any, row: int) -> Any:
+    """The Lazies of a call: of its port, or of its ports in what the op gives."""
+    single = type(out) is Port
+    made = []
+    for port in (out,) if single else out:
+        one = _new(Lazy)
+        one.pending, one.row = port, row
+        if op.view:
+            note_view(one, args[roles_of(op).index(_ARRAY)])
+        made.append(one)
+    return made[0] if single else out[0].bucket.form.pack(made)
+
+
+def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
+    """The first call of its kind; it is entered in the table under `key`."""
     given = dict(zip(op.signature.parameters, args, strict=True))
     why = _refused(op, given)
     if why is not None:
@@ -273,20 +380,20 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     for name in op.array_names:
         value = given[name]
         if name == op.list_name:
-            found = [_entry(recorder, one) for one in value]
+            found = [entry_for(recorder, one) for one in value]
             entries += found
-            operands[name] = [_kind(one) for one in found]
+            operands[name] = [kind_for(one) for one in found]
         elif isinstance(value, Tensor):
-            entry = _entry(recorder, value)
+            entry = entry_for(recorder, value)
             entries.append(entry)
-            operands[name] = _kind(entry)
+            operands[name] = kind_for(entry)
         else:
             entries.append(None)
             operands[name] = value
     statics = {name: given[name] for name in op.static_names}
     by_row = BY_ROW.get(op.name)
     try:
-        key = (
+        form_key = (
             op.name,
             MODES.grad,
             tuple([frozen(value) for name, value in statics.items() if name != by_row]),
@@ -300,88 +407,39 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     except TypeError:
         return _plain(recorder, op, given, "its static arguments cannot be compared")
     with outside():
-        form = form_of(op, key, statics, operands)
+        form = form_of(op, form_key, statics, operands)
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
-    shared, lazies, depth = [], [], 0
-    for entry in entries:
-        if type(entry) is tuple:
-            lazies.append(entry)
-            shared.append(None)
-            if entry[0].bucket.depth > depth:
-                depth = entry[0].bucket.depth
-        else:
-            shared.append(entry)
-    bucket = recorder.bucket_of(form, tuple(shared), depth + 1, len(lazies))
-    for column, (port, row) in zip(bucket.columns, lazies, strict=True):
-        column.append(recorder.base_of(port) + row)
-        if not port.bucket.done:
-            bucket.sources.add(port.bucket)
+    bucket, _ = recorder.note(form, entries)
+    out = bucket.ports[0] if form.single else bucket.ports
     if by_row is not None:
         if bucket.by_row is None:
             bucket.by_row = []
         bucket.by_row.append(given[by_row])
-    else:
-        _remember(recorder, op, given, bucket, entries)
-    made = []
-    row = bucket.next_row()
-    for port in bucket.ports:
-        one = _new(Lazy)
-        one.pending, one.row = port, row
-        made.append(one)
-    if op.view:
-        for one in made:
-            note_view(one, given[op.array_names[0]])
-    return made[0] if form.single else form.pack(made)
+    elif key is not None:
+        recorder.table[key] = (*_slots_of(recorder, op, given, bucket, entries), bucket.next_row, out)
+    return _given_back(op, args, out, bucket.next_row())
 
 
-def _remember(recorder: Recorder, op: Op, given: dict[str, Any], bucket: Bucket, entries: list[Any]) -> None:
-    """Puts the call in the table that the ops' functions look into."""
-    if (
-        any([type(value) is bool for value in given.values() if not isinstance(value, Tensor)])
-        and op.kind == "elementwise"
-    ):
-        return
-    parts: list[Any] = [op, MODES.grad]
+def _slots_of(recorder: Recorder, op: Op, given: dict[str, Any], bucket: Bucket, entries: list[Any]) -> list[Any]:
+    """For each array argument, how a row is added to its column: `add, base`, or for a list a list of such pairs."""
     slots: list[Any] = []
-    columns = iter(bucket.columns)
-    found = iter(entries)
-    for name in op.signature.parameters:
-        value = given[name]
-        if name not in op.array_names:
-            parts.append(frozen(value))
-            continue
-        listed = value if name == op.list_name else [value]
-        keys, pairs = [], []
-        for one in listed:
-            entry = next(found)
-            if type(entry) is tuple:
-                column = next(columns)
-                if type(one) is not Lazy:
-                    return
-                keys.append(one.pending)
-                pairs.append((column.append, recorder.base_of(one.pending)))
-            elif entry is not None:
-                keys.append(entry)
-                pairs.append((None, 0))
-            elif one is None or (type(one) is float and one):
-                keys.append(one)
-                pairs.append((None, 0))
-            else:
-                return
+    columns, found = iter(bucket.columns), iter(entries)
+
+    def pair() -> tuple[Any, int]:
+        entry = next(found)
+        return (next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0)
+
+    for name in op.array_names:
         if name == op.list_name:
-            if any([pair[0] is None for pair in pairs]):
-                return
-            parts.append(tuple(keys))
-            slots.append(pairs)
+            slots.append([pair() for _ in given[name]])
         else:
-            parts += keys
-            slots += pairs[0]
-    out = bucket.ports[0] if bucket.form.single else bucket.ports  # type: ignore[union-attr]
-    recorder.table[tuple(parts)] = (*slots, bucket.next_row, out)
+            slots += pair()
+    return slots
 
 
-def _entry(recorder: Recorder, value: Any) -> Any:
+def entry_for(recorder: Recorder, value: Any) -> Any:
+    """A tensor as an operand: (port, row), or Shared."""
     if type(value) is Lazy:
         if value.pending.bucket.recorder is recorder:
             return value.pending, value.row
@@ -389,7 +447,8 @@ def _entry(recorder: Recorder, value: Any) -> Any:
     return recorder.entry_of(value)
 
 
-def _kind(entry: Any) -> Kind:
+def kind_for(entry: Any) -> Kind:
+    """The kind that a call sees: without gradient where none is recorded."""
     found = entry[0].kind if type(entry) is tuple else entry.kind
     return found if MODES.grad or not found.grad else found.without_grad()
 
