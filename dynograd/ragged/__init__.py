@@ -8,16 +8,25 @@ tensor([1.0000, 1.0000])
 from __future__ import annotations
 
 from dynograd.ragged import (
+    attending,
+    each,
     elementwise,
     groups,
     indexing,
     interception,
     joins,
+    lookups,
+    losses,
     making,
+    normalizing,
     orders,
     padding,
+    places,
+    products,
     reductions,
+    rowwise,
     selecting,
+    sliding,
     views,
     whole,
 )

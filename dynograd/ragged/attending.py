@@ -48,7 +48,12 @@ def scaled_dot_product_attention(call: Call) -> Any:
     if call["attn_mask"] is not None or rank not in (3, 4):
         return NotImplemented
     for one in named.values():
-        if not isinstance(one, RaggedTensor) or one.ndim != rank or one.place != rank - 2 or isinstance(one.partition, Shapes):
+        if (
+            not isinstance(one, RaggedTensor)
+            or one.ndim != rank
+            or one.place != rank - 2
+            or isinstance(one.partition, Shapes)
+        ):
             return NotImplemented
     query, key, value = named.values()
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))

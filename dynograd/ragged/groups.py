@@ -6,6 +6,7 @@ the op at once, and the results are put back in order. Only real elements are co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -22,7 +23,7 @@ from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["SHARED", "grouped", "index_of"]
+__all__ = ["SHARED", "Groups", "Source", "grouped", "index_of", "joined"]
 
 # Arguments that all rows share, even when their first size happens to be the number of rows.
 SHARED = frozenset(
@@ -40,8 +41,11 @@ def index_of(places: np.ndarray, like: Any) -> Any:
     return wrap(arrays.to_device(places, arrays.place_of(like.array)))
 
 
-def grouped(call: Call) -> Any:
-    """The op on each group of rows of equal shape."""
+def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
+    """The op on each group of rows of equal shape.
+
+    A dense argument of as many dims, and as many rows, has one entry for each row; `owns(name, place in a list)` says so where that is no sign.
+    """
     ragged = call.ragged()
     for one in ragged:
         if isinstance(one.packed, RaggedTensor):
@@ -54,45 +58,35 @@ def grouped(call: Call) -> Any:
         if one.partition.count != count:
             ragged[0].partition.check_same(call.name, one.partition)
     _check_dims(call, ragged)
-    groups = _Groups(ragged)
+    groups = Groups(ragged)
     rank = max(one.ndim for one in ragged)
-    sources = {id(one): _Source(one, groups) for one in ragged}
+    sources = {id(one): Source(one, groups) for one in ragged}
+
+    def has_rows(name: str, number: int, one: Any) -> bool:
+        if owns is not None:
+            return owns(name, number)
+        return name not in SHARED and one.ndim == rank and one.shape[0] == count
+
     found: list[Any] = []
     for number, rows in enumerate(groups.rows):
-        given = {}
-        for name, value in call.given.items():
-            value = mapped(value, lambda one, number=number: sources[id(one)].dense(number))
-            if name not in SHARED:
-                value = _with_own_rows(
-                    value, call.given[name], lambda one, rows=rows: _own_rows(one, rows, count, rank, groups)
-                )
-            given[name] = value
-        found.append(_run(call, given))
-    return _joined(call, ragged, groups, found)
 
+        def own(name: str, value: Any, at: int = 0, number: int = number, rows: np.ndarray = rows) -> Any:
+            if isinstance(value, RaggedTensor):
+                return sources[id(value)].dense(number)
+            if type(value) in (list, tuple):
+                return type(value)(own(name, one, place) for place, one in enumerate(value))
+            if isinstance(value, Tensor) and value.ndim and not groups.whole and has_rows(name, at, value):
+                return run("index", value, [index_of(rows, value)], (0,))
+            return value
 
-def _with_own_rows(value: Any, original: Any, change: Any) -> Any:
-    """`value` with `change` of each dense tensor in it; those that come from ragged ones have their rows already."""
-    if isinstance(original, RaggedTensor) or value is None:
-        return value
-    if type(original) in (list, tuple):
-        return type(original)(_with_own_rows(one, before, change) for one, before in zip(value, original, strict=True))
-    return change(value) if isinstance(value, Tensor) else value
+        found.append(_run(call, {name: own(name, value) for name, value in call.given.items()}))
+    return joined(call, ragged, groups, found)
 
 
 def _has_ragged(value: Any) -> bool:
     if isinstance(value, RaggedTensor):
         return True
     return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
-
-
-def _own_rows(one: Any, rows: np.ndarray, count: int, rank: int, groups: _Groups) -> Any:
-    """Of a dense argument with one entry for each row, those of a group."""
-    if (one.ndim < 2 and rank > 1) or not one.ndim or one.shape[0] != count or count == 1 or one.ndim > rank:
-        return one
-    if one.ndim != rank or groups.whole:
-        return one
-    return run("index", one, [index_of(rows, one)], (0,))
 
 
 def _run(call: Call, given: dict[str, Any]) -> Any:
@@ -114,7 +108,7 @@ def _check_dims(call: Call, ragged: list[RaggedTensor]) -> None:
                 )
 
 
-class _Groups:
+class Groups:
     """The rows of some ragged tensors by the shapes they have in all of them."""
 
     def __init__(self, ragged: list[RaggedTensor]) -> None:
@@ -136,10 +130,10 @@ class _Groups:
         self.whole = len(self.rows) == 1  # all rows in one group, in order
 
 
-class _Source:
+class Source:
     """The elements of a ragged tensor with its rows in the order of groups: each group is then a view."""
 
-    def __init__(self, x: RaggedTensor, groups: _Groups) -> None:
+    def __init__(self, x: RaggedTensor, groups: Groups) -> None:
         self.x, self.groups = x, groups
         front = x.packed if x.place < 2 else run("permute", x.packed, _to_front(x.packed.ndim, x.place - 1))
         self.part, places = x.partition.of_rows(groups.order)
@@ -171,7 +165,7 @@ def _from_front(rank: int, dim: int, shift: int = 0) -> tuple[int, ...]:
     return tuple([one + shift for one in rest])
 
 
-def _joined(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: list[Any]) -> Any:
+def joined(call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any]) -> Any:
     """The results of groups as one, in the order of the rows."""
     others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged)
     first = found[0] if found else others[0]
@@ -227,7 +221,7 @@ def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
     return made
 
 
-def _join_one(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: list[Any], others: list[Any]) -> Any:
+def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], others: list[Any]) -> Any:
     if found and not isinstance(found[0], Tensor):
         if all(one == found[0] for one in found):
             return found[0]
@@ -275,7 +269,7 @@ def _join_one(call: Call, ragged: list[RaggedTensor], groups: _Groups, found: li
     return make(whole, part, 0)
 
 
-def _back_in_order(pieces: list[Any], part: Any, groups: _Groups) -> tuple[Any, Any]:
+def _back_in_order(pieces: list[Any], part: Any, groups: Groups) -> tuple[Any, Any]:
     whole = cat(pieces) if len(pieces) > 1 else pieces[0]
     if groups.sorted:
         return whole, part
@@ -283,7 +277,7 @@ def _back_in_order(pieces: list[Any], part: Any, groups: _Groups) -> tuple[Any, 
     return run("index", whole, [index_of(places, whole)], (0,)), part
 
 
-def _of_no_rows(groups: _Groups, like: Any, dims: list[int]) -> Any:
+def _of_no_rows(groups: Groups, like: Any, dims: list[int]) -> Any:
     shape = tuple(like.shape[1:])
     if not dims:
         return zeros(0, *shape, dtype=like.dtype, device=like.device)

@@ -244,14 +244,14 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
 
 def _within_shapes(x: RaggedTensor, entries: list[Any]) -> Any:
     """Rows with several ragged dims: rows of equal shape together, numbers and slices within each."""
-    from dynograd.ragged.groups import _Groups, _joined, _Source
+    from dynograd.ragged.groups import Groups, Source, joined
 
-    groups = _Groups([x])
-    source = _Source(x, groups)
+    groups = Groups([x])
+    source = Source(x, groups)
     index = (FULL, *entries)
     found = [registry["getitem"].function(source.dense(number), index) for number in range(len(groups.rows))]
     call = Call("getitem", registry["getitem"], {"input": x, "index": index})
-    return _joined(call, [x], groups, found)
+    return joined(call, [x], groups, found)
 
 
 # --- the ragged dim ----------------------------------------------------------------------------------------------------------

@@ -27,9 +27,13 @@ def embedding_bag(call: Call) -> Any:
     """Each row (B, j) is a bag; no offsets. `per_sample_weights` is ragged like the indices."""
     x, weights = call["input"], call["per_sample_weights"]
     if not isinstance(x, RaggedTensor) or x.ndim != 2 or isinstance(x.packed, RaggedTensor):
-        raise call.refuse("expected ragged indices (B, j), one bag for each row. Use x.values() and offsets for other forms.")
+        raise call.refuse(
+            "expected ragged indices (B, j), one bag for each row. Use x.values() and offsets for other forms."
+        )
     if call["offsets"] is not None:
-        raise ValueError(f"{call.name}: offsets should be None for ragged input, whose rows are the bags. Leave offsets out.")
+        raise ValueError(
+            f"{call.name}: offsets should be None for ragged input, whose rows are the bags. Leave offsets out."
+        )
     if isinstance(weights, RaggedTensor):
         x.partition.check_same(call.name, weights.partition, ("the input", "the per_sample_weights"))
         weights = weights.packed

@@ -49,7 +49,9 @@ def of_classes(call: Call) -> Any:
     """Scores (B, j, C) or (B, C, j), class numbers (B, j); or probabilities like the scores."""
     x, target = call["input"], call["target"]
     if not isinstance(x, RaggedTensor):
-        raise call.refuse("the target is ragged but the input is not. Make both ragged: ragged_from_padded(input, lengths).")
+        raise call.refuse(
+            "the target is ragged but the input is not. Make both ragged: ragged_from_padded(input, lengths)."
+        )
     if isinstance(x.partition, Shapes) or isinstance(x.packed, RaggedTensor):
         return _of_classes_by_levels(call, x, target)
     if x.ndim == 2:
@@ -139,13 +141,17 @@ def ctc_loss(call: Call) -> Any:
         if x.ndim != 3 or x.place != 1 or isinstance(x.packed, RaggedTensor):
             raise call.refuse(f"expected ragged log_probs (B, j, C), got shape {tuple(x.shape)}.")
         if lengths is not None:
-            raise ValueError(f"{call.name}: input_lengths should be None for ragged log_probs, whose rows have lengths. Leave it out.")
+            raise ValueError(
+                f"{call.name}: input_lengths should be None for ragged log_probs, whose rows have lengths. Leave it out."
+            )
         lengths = x.partition.tensor("lengths", x.device)
         if isinstance(targets, RaggedTensor) and targets.partition.count != x.partition.count:
             x.partition.check_same(call.name, targets.partition, ("the log_probs", "the targets"))
         x = registry["transpose"].function(x.to_padded(0.0), 0, 1)
     if isinstance(targets, RaggedTensor):
         if target_lengths is not None:
-            raise ValueError(f"{call.name}: target_lengths should be None for ragged targets, whose rows have lengths. Leave it out.")
+            raise ValueError(
+                f"{call.name}: target_lengths should be None for ragged targets, whose rows have lengths. Leave it out."
+            )
         target_lengths, targets = targets.partition.tensor("lengths", targets.device), targets.packed
     return call.with_(log_probs=x, targets=targets, input_lengths=lengths, target_lengths=target_lengths)

@@ -1,0 +1,62 @@
+"""Ops on single vectors or matrices, which have no batch: each row is computed for itself, and the results are put together as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
+from dynograd.ragged.groups import SHARED, Groups, joined
+from dynograd.ragged.selecting import row_of
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.tensor import Tensor
+
+__all__ = ["each"]
+
+NAMES = """
+outer ger kron dot vdot cov corrcoef pdist addmv addr addmm chain_matmul linalg_multi_dot diag diagflat trace vander cartesian_prod combinations
+block_diag linalg_tensorinv linalg_tensorsolve
+""".split()
+
+
+@ragged_rule(*NAMES, kind="each", note="each row for itself")
+def each(call: Call) -> Any:
+    """Each row for itself; results with the shapes of rows are ragged."""
+    ragged = call.ragged()
+    count = ragged[0].partition.count
+    for one in ragged[1:]:
+        if one.partition.count != count:
+            ragged[0].partition.check_same(call.name, one.partition)
+    rank = max(one.ndim for one in ragged)
+
+    def own(name: str, value: Any, number: int) -> Any:
+        if isinstance(value, RaggedTensor):
+            return row_of(value, number)
+        if type(value) in (list, tuple):
+            return type(value)(own(name, one, number) for one in value)
+        if isinstance(value, Tensor) and name not in SHARED and value.ndim == rank and value.shape[0] == count:
+            return value[number]
+        return value
+
+    found = []
+    for number in range(count):
+        made = invoke(
+            own_function(call.key), call.op, {name: own(name, value, number) for name, value in call.given.items()}
+        )
+        if isinstance(made, RaggedTensor):
+            raise call.refuse(
+                f"rows of several levels (shape {tuple(ragged[0].shape)}); use x.values(), the level below."
+            )
+        found.append(type(made)(one.unsqueeze(0) for one in made) if type(made) in (tuple, list) else made.unsqueeze(0))
+    return joined(call, ragged, _Single(ragged), found)
+
+
+class _Single(Groups):
+    """Each row is a group."""
+
+    def __init__(self, ragged: list[RaggedTensor]) -> None:
+        super().__init__(ragged)
+        self.rows = [np.array([number], np.int64) for number in range(self.count)]
+        self.order = self.inverse = np.arange(self.count, dtype=np.int64)
+        self.sorted, self.whole = True, False

@@ -1,0 +1,169 @@
+"""Products: with a dense matrix on packed elements, with a matrix of each row and between ragged tensors row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.elementwise import run
+from dynograd.ragged.groups import grouped
+from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.tensor import RaggedTensor
+
+__all__ = ["matmul"]
+
+
+@ragged_rule(
+    "matmul",
+    kind="packed",
+    note="with a dense matrix on packed elements; with matrices of each row, rows of equal shape together",
+)
+def matmul(call: Call) -> Any:
+    """A matrix that all rows share multiplies the packed elements; matrices of each row multiply that row."""
+    one, two = call["input"], call["other"]
+    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor):
+        simple = not isinstance(one.partition, Shapes) and one.place < one.ndim - 1
+        if simple and (two.ndim <= 2 or all(size == 1 for size in tuple(two.shape)[:-2])):
+            matrix = two if two.ndim <= 2 else registry["reshape"].function(two, tuple(two.shape)[-2:])
+            return one.with_packed(run("matmul", one.packed, matrix))
+    elif isinstance(two, RaggedTensor) and not isinstance(one, RaggedTensor):
+        simple = not isinstance(two.partition, Shapes) and two.place == two.ndim - 1 and two.ndim > 2
+        if simple and one.ndim == 2 and not isinstance(two.packed, RaggedTensor):
+            return two.with_packed(run("matmul", one, two.packed))
+    for x in (one, two):
+        if isinstance(x, RaggedTensor) and isinstance(x.packed, RaggedTensor):
+            raise call.refuse(
+                f"products of several levels of rows (shape {tuple(x.shape)}); multiply x.values(), the level below."
+            )
+    if one.ndim == 2 and isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor) and two.ndim == 2:
+        raise call.refuse(
+            "the product of two ragged matrices (B, j) would sum over elements of different rows. Use (x * y).sum(1), or unsqueeze."
+        )
+    if isinstance(one, RaggedTensor) and one.ndim == 2 and isinstance(two, RaggedTensor):
+        return grouped(Call(call.key, call.op, {"input": one.unsqueeze(1), "other": two})).squeeze(1)
+    if isinstance(two, RaggedTensor) and two.ndim == 2:
+        return grouped(Call(call.key, call.op, {"input": one, "other": two.unsqueeze(2)})).squeeze(-1)
+    return grouped(call)
+
+
+@ragged_rule("mm", "bmm", "mv", "linalg_matmul", kind="packed")
+def as_matmul(call: Call) -> Any:
+    """As `matmul`."""
+    first, second = list(call.given.values())[:2]
+    return registry["matmul"].function(first, second)
+
+
+@ragged_rule("addbmm", kind="packed")
+def addbmm(call: Call) -> Any:
+    """The sum over rows and their elements: one product of packed elements."""
+    one, two = call["batch1"], call["batch2"]
+    if not (isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor) and one.place == 2 and two.place == 1):
+        raise call.refuse(
+            "the sum over rows needs batch1 (B, n, j) and batch2 (B, j, m), ragged in the dim that is summed. Use bmm(...).sum(0)."
+        )
+    one.partition.check_same("addbmm", two.partition, ("batch1's", "batch2's"))
+    product = run("matmul", one.packed, two.packed)
+    product = product if call["alpha"] == 1 else product * call["alpha"]
+    return product if call["beta"] == 0 else call["input"] * call["beta"] + product
+
+
+@ragged_rule(
+    "einsum",
+    kind="groups",
+    note="with dense operands without the letter of the rows on packed elements, else row by row",
+)
+def einsum(call: Call) -> Any:
+    """The letter of dim 0 of ragged operands counts the rows; the output must have it in front, or not at all."""
+    equation, operands = call["equation"], tuple(call["operands"])
+    if not isinstance(equation, str):
+        raise call.refuse("with ragged operands write the equation as text, such as 'btd,de->bte'.")
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    text = equation.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    letters = inputs.split(",")
+    ragged = [number for number, one in enumerate(operands) if isinstance(one, RaggedTensor)]
+    if "." in text or not arrow or len(letters) != len(operands):
+        raise call.refuse("with ragged operands write every dim and the output, such as 'btd,de->bte' (no '...').")
+    heads = {letters[number][0] for number in ragged}
+    if len(heads) != 1:
+        raise call.refuse(f"ragged operands must share the letter of their rows in front, got {equation!r}.")
+    head = heads.pop()
+    whole = output if head in output else head + output
+    if whole[0] != head:
+        raise call.refuse(f"the letter of the rows ({head!r}) must come first in the output, got {equation!r}.")
+    found = _einsum_packed(head, letters, whole, operands, ragged)
+    if found is None:
+        found = _einsum_rows(call, head, letters, whole, operands)
+    return found if head in output else found.sum(0)
+
+
+def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, ragged: list[int]) -> Any:
+    """On packed elements: rows and the ragged dim of one operand become one letter; None when that is not all there is."""
+    first = operands[ragged[0]]
+    if isinstance(first.partition, Shapes) or isinstance(first.packed, RaggedTensor):
+        return None
+    own = letters[ragged[0]][first.place]
+    for number, (text, one) in enumerate(zip(letters, operands, strict=True)):
+        if number in ragged:
+            same = (
+                not isinstance(one.partition, Shapes)
+                and one.partition.same(first.partition)
+                and not isinstance(one.packed, RaggedTensor)
+            )
+            if not same or text[one.place] != own or text.count(head) > 1 or text.count(own) > 1:
+                return None
+        elif head in text or own in text:
+            return None
+    if own not in output:
+        return None
+    texts = [text[1:] if number in ragged else text for number, text in enumerate(letters)]
+    packed = [one.packed if number in ragged else one for number, one in enumerate(operands)]
+    made = registry["einsum"].function(f"{','.join(texts)}->{output[1:]}", *packed)
+    return first.with_packed(made, output.index(own))
+
+
+def _einsum_rows(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
+    dense = []
+    for text, one in zip(letters, operands, strict=True):
+        if not isinstance(one, RaggedTensor) and head in text and text[0] != head:
+            one = one.movedim(text.index(head), 0)
+            text = head + text.replace(head, "")
+        dense.append((text, one))
+    equation = f"{','.join([text for text, _ in dense])}->{output}"
+    given = {"equation": equation, "operands": tuple([one for _, one in dense])}
+    own = [text[0] == head for text, _ in dense]
+    return grouped(Call(call.key, call.op, given), lambda name, number: name == "operands" and own[number])
+
+
+@ragged_rule("tensordot", kind="packed")
+def tensordot(call: Call) -> Any:
+    """With a dense tensor, over dims beside the rows and the ragged one: on packed elements."""
+    a, b, dims = call["a"], call["b"], call["dims"]
+    if isinstance(b, RaggedTensor) or isinstance(a.partition, Shapes) or isinstance(a.packed, RaggedTensor):
+        raise call.refuse(
+            "the contraction of a ragged tensor with another ragged one, or over several ragged dims; use einsum or matmul."
+        )
+    if isinstance(dims, int):
+        mine, other = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        mine, other = [[one] if isinstance(one, int) else list(one) for one in dims]
+    mine = [dim % a.ndim for dim in mine]
+    if 0 in mine or a.place in mine:
+        raise call.refuse(
+            f"dims {mine} with the rows (0) or the ragged dim ({a.place}) among them cannot be contracted with a dense tensor."
+        )
+    packed = call.with_(a=a.packed, dims=([dim - 1 for dim in mine], other))
+    return a.with_packed(packed, a.place - sum([dim < a.place for dim in mine]))
+
+
+@ragged_rule("inner", kind="packed")
+def inner(call: Call) -> Any:
+    """Over the last dim: with a dense tensor on packed elements; of two ragged tensors (B, j), each row with its own."""
+    one, two = call["input"], call["other"]
+    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor) and one.place < one.ndim - 1:
+        return one.with_packed(call.with_(input=one.packed))
+    from dynograd.ragged.each import each
+
+    return each(call)
