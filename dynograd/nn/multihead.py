@@ -8,6 +8,8 @@ from typing import Any
 from dynograd import creation
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.methods import public_functions
+from dynograd.nn import ragged_attention
+from dynograd.ragged import is_ragged
 
 __all__ = ["additive_mask", "multi_head_attention_forward"]
 
@@ -56,7 +58,11 @@ def multi_head_attention_forward(
     Returns:
         (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A query that may
         look at nothing gets weights of 0.
+
+    Ragged queries, keys and values are (B, j, E), the batch first; see `ragged_attention`.
     """
+    if is_ragged(query) or is_ragged(key) or is_ragged(value):
+        return ragged_attention.multi_head_attention(multi_head_attention_forward, dict(locals()))
     single = query.dim() == 2
     if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
         raise ShapeError(

@@ -14,10 +14,12 @@ from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_flag, check_number, check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.nn.utils.rnn import PackedSequence, lengths_of
 from dynograd.ops.recurrences import projected_lstm
+from dynograd.ragged import is_ragged
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
@@ -46,10 +48,10 @@ class RNNBase(Module):
         who = type(self).__name__
         if not isinstance(hidden_size, int):
             raise TypeError(f"{who}: hidden_size should be of type int, got: {type(hidden_size).__name__}.")
-        if hidden_size <= 0:
-            raise ValueError(f"{who}: hidden_size must be greater than zero, got {hidden_size}.")
-        if num_layers <= 0:
-            raise ValueError(f"{who}: num_layers must be greater than zero, got {num_layers}.")
+        check_sizes(who, 1, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_sizes(who, proj_size=proj_size)
+        check_flag(who, bias=bias, batch_first=batch_first)
+        check_number(who, "dropout", dropout)
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"{who}: dropout should be a number in range [0, 1], got {dropout!r}.")
         if proj_size and mode != "LSTM":
@@ -116,11 +118,13 @@ class RNNBase(Module):
         """Runs the sequences.
 
         Args:
-            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), or a PackedSequence.
+            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or ragged (B, j, input_size).
             hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out.
         Returns:
-            (output, final state(s)); output is packed when the input is.
+            (output, final state(s)); output is packed or ragged when the input is.
         """
+        if is_ragged(input):
+            return self._forward_ragged(input, hx)
         lengths = None
         packed = input if isinstance(input, PackedSequence) else None
         if packed is not None:
@@ -198,7 +202,19 @@ class RNNBase(Module):
                 )
         return given
 
-    def _layers(self, x: Any, states: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
+    def _forward_ragged(self, input: Any, hx: Any) -> tuple[Any, Any]:
+        """Sequences of any lengths, in any order, empty ones too: those keep their initial states."""
+        if input.dim() != 3 or input.place != 1 or is_ragged(input.packed):
+            raise ShapeError(
+                f"{type(self).__name__}: Expected a ragged input (B, j, {self.input_size}), got shape {tuple(input.shape)}."
+            )
+        x, rows = input.packed, input.partition
+        self._check_input(x)
+        states = self._initial(x, hx, rows.count)
+        output, finals = self._layers(x, states, rows.tensor("lengths", x.device), True)
+        return input.with_packed(output), tuple(finals) if self.mode == "LSTM" else finals[0]
+
+    def _layers(self, x: Any, states: list[Any], lengths: Any, ragged: bool = False) -> tuple[Any, list[Any]]:
         directions = 2 if self.bidirectional else 1
         finals: list[list[Any]] = [[] for _ in states]
         for layer in range(self.num_layers):
@@ -209,7 +225,7 @@ class RNNBase(Module):
                 weights = [getattr(self, f"weight_{one}{end}") for one in ("ih", "hh")]
                 biases = [getattr(self, f"bias_{one}{end}") for one in ("ih", "hh")] if self.bias else [None, None]
                 start = [one[place] for one in states]
-                found = self._direction(x, start, weights, biases, end, lengths, direction == 1)
+                found = self._direction(x, start, weights, biases, end, lengths, direction == 1, ragged)
                 outputs.append(found[0])
                 for held, one in zip(finals, found[1:], strict=True):
                     held.append(one)
@@ -219,17 +235,18 @@ class RNNBase(Module):
         return x, [_ops["stack"](held) for held in finals]
 
     def _direction(
-        self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool
+        self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool, ragged: bool
     ) -> Any:
+        order = {"reverse": reverse, "ragged": ragged}
         if self.proj_size:
-            arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths, reverse]
-            return projected_lstm(*arrays)
+            arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths]
+            return projected_lstm(*arrays, **order)
         if self.mode == "LSTM":
-            return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
+            return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, **order)
         if self.mode == "GRU":
-            return _ops["gru_layer"](x, *start, *weights, *biases, lengths, reverse=reverse)
+            return _ops["gru_layer"](x, *start, *weights, *biases, lengths, **order)
         kind = "tanh" if self.mode == "RNN_TANH" else "relu"
-        return _ops["rnn_layer"](x, *start, *weights, *biases, lengths, nonlinearity=kind, reverse=reverse)
+        return _ops["rnn_layer"](x, *start, *weights, *biases, lengths, nonlinearity=kind, **order)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

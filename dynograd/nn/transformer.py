@@ -17,6 +17,7 @@ from dynograd.nn.linear import Linear
 from dynograd.nn.module import Module
 from dynograd.nn.multihead import additive_mask
 from dynograd.nn.normalization import LayerNorm
+from dynograd.ragged import is_ragged
 
 __all__ = [
     "Transformer",
@@ -304,7 +305,7 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """Masks as in `MultiheadAttention`: of the encoder, of the decoder, and of the decoder's look at the encoder."""
-        batch = 0 if self.batch_first else 1
+        batch = 0 if self.batch_first or is_ragged(src) else 1
         if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
             raise ShapeError(
                 f"Transformer: the batch number of src and tgt must be equal, got {tuple(src.shape)} and {tuple(tgt.shape)}, with the "

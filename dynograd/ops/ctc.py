@@ -99,8 +99,8 @@ def ctc_decomposition(
 def ctc_loss(
     log_probs: Any,
     targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: Any = None,
+    target_lengths: Any = None,
     blank: int = 0,
     reduction: Any = "mean",
     zero_infinity: bool = False,
@@ -113,7 +113,7 @@ def ctc_loss(
     Args:
         log_probs (T, N, C) or (T, C): logarithms of probabilities, as log_softmax gives them.
         targets: (N, S), padded with anything; or all targets behind one another in one dim. Class numbers. (S,) for (T, C).
-        input_lengths, target_lengths: N numbers each: a tensor, a list or tuple; a number for (T, C).
+        input_lengths, target_lengths: N numbers each: a tensor, a list or tuple; a number for (T, C). Left out for ragged ones.
         blank: the class that means no label.
         reduction: "mean" (each loss divided by its target's length first), "sum" or "none".
         zero_infinity: targets without any alignment (longer than their sequence) lose 0 and have gradient 0, not inf and NaN.
@@ -130,6 +130,9 @@ def ctc_loss(
     who = "ctc_loss"
     reduction = reduction_of(who, None, None, _REDUCTIONS.get(reduction, reduction))
     check_floating(who, log_probs)
+    if input_lengths is None or target_lengths is None:
+        missing = "input_lengths" if input_lengths is None else "target_lengths"
+        raise TypeError(f"{who}: missing argument {missing!r}: only rows of ragged tensors have lengths of their own.")
     rank = len(log_probs.shape)
     if rank not in (2, 3):
         raise ShapeError(

@@ -159,7 +159,7 @@ def varlen_attention(
     who = "varlen_attention"
     if offsets_k is None:
         offsets_k = offsets_q
-    _check(who, query, key, value, key_mask, enable_gqa)
+    checked_tokens(who, query, key, value, key_mask, enable_gqa)
     first = checked_offsets(who, "offsets_q", offsets_q, query.shape[0], "query")
     second = first if offsets_k is offsets_q else None
     if second is None or key.shape[0] != query.shape[0]:
@@ -206,7 +206,7 @@ def _factors(query: Any, count: int, p: float, place: tuple[int, int]) -> Any:
     return kernel("random", "dropout_mask", arrays.device_of(array))(*place, (count,), p, array.dtype)
 
 
-def _check(who: str, query: Any, key: Any, value: Any, mask: Any, grouped: bool) -> None:
+def checked_tokens(who: str, query: Any, key: Any, value: Any, mask: Any, grouped: bool) -> None:
     shapes = {"query": tuple(query.shape), "key": tuple(key.shape), "value": tuple(value.shape)}
     shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     if any([len(shape) != 3 for shape in shapes.values()]):

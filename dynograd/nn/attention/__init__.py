@@ -9,10 +9,12 @@ from typing import Any
 
 from dynograd.creation import empty
 from dynograd.nn import init
+from dynograd.nn.checks import check_share, check_sizes
 from dynograd.nn.linear import NonDynamicallyQuantizableLinear
 from dynograd.nn.module import Module
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.nn.parameter import Parameter
+from dynograd.ragged import is_ragged
 
 __all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
@@ -52,6 +54,8 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        check_sizes("MultiheadAttention", 1, embed_dim=embed_dim, num_heads=num_heads)
+        check_share("MultiheadAttention", "dropout", dropout)
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
             raise ValueError(
                 f"MultiheadAttention: embed_dim must be divisible by num_heads, both greater than 0, got embed_dim={embed_dim} and "
@@ -96,8 +100,11 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
-        """(output, weights); see `nn.functional.multi_head_attention_forward` for masks. Without weights it is quicker."""
-        turned = self.batch_first and query.dim() == 3
+        """(output, weights); see `nn.functional.multi_head_attention_forward` for masks. Without weights it is quicker.
+
+        Ragged tensors (B, j, E) have their batch first in any case; beside them dense ones do too.
+        """
+        turned = self.batch_first and query.dim() == 3 and not (is_ragged(query) or is_ragged(key))
         if turned:
             same = query is key, key is value
             query = query.transpose(0, 1)

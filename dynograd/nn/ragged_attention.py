@@ -1,0 +1,145 @@
+"""MultiheadAttention of ragged tensors (B, j, E): all real tokens are projected together, and each row attends to its own.
+
+What the kernel leaves out (weights that are asked for, masks other than causal and of keys, keys that are added) is computed row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from dynograd import creation
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.methods import public_functions
+from dynograd.ragged import RaggedTensor, ragged_tensor
+from dynograd.ragged.attending import attend
+from dynograd.ragged.partitions import Partition
+from dynograd.ragged.tensor import make
+
+__all__ = ["multi_head_attention"]
+
+_ops = public_functions()
+_WHO = "multi_head_attention_forward"
+
+
+def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
+    """What `forward` says, of its arguments `given`, of which query, key or value are ragged.
+
+    Args:
+        key_padding_mask: ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers are added.
+        attn_mask: (L, S), of which each row has its first places; with `is_causal` it may be left out.
+    Returns:
+        (B, j, E) and, with `need_weights`, (B, j, j) weights.
+    """
+    same = given["query"] is given["key"], given["key"] is given["value"]
+    query = _as_rows("query", given["query"])
+    key = query if same[0] else _as_rows("key", given["key"])
+    value = key if same[1] else _as_rows("value", given["value"])
+    key.partition.check_same(_WHO, value.partition, ("the key", "the value"))
+    if query.partition.count != key.partition.count:
+        query.partition.check_same(_WHO, key.partition, ("the query", "the key"))
+    width, heads = int(query.packed.shape[1]), given["num_heads"]
+    if width != given["embed_dim_to_check"]:
+        raise ShapeError(
+            f"{_WHO}: was expecting embedding dimension of {given['embed_dim_to_check']}, but got {width} (query of shape "
+            f"{tuple(query.shape)}). Project query first, or build MultiheadAttention({width}, {heads})."
+        )
+    given = {**given, "query": query, "key": key, "value": value}
+    hidden = _of_keys(given["key_padding_mask"], key)
+    others = ("bias_k", "bias_v", "static_k", "static_v")
+    if given["need_weights"] or given["add_zero_attn"] or any([given[name] is not None for name in others]):
+        return _row_by_row(forward, given, hidden)
+    if given["attn_mask"] is not None and not given["is_causal"]:
+        return _row_by_row(forward, given, hidden)
+    if hidden is not None and hidden.dtype.name == "bool":
+        hidden = ~hidden
+    q, k, v = _projected(given, same)
+    p = given["dropout_p"] if given["training"] else 0.0
+    found = attend(_WHO, q, k, v, query.partition, key.partition, hidden, p, bool(given["is_causal"]))
+    found = found.reshape(found.shape[0], heads * v.shape[2])
+    return query.with_packed(_ops["linear"](found, given["out_proj_weight"], given["out_proj_bias"])), None
+
+
+def _as_rows(name: str, x: Any) -> Any:
+    """A ragged tensor (B, j, E); a dense (B, T, E) has rows of one length."""
+    if isinstance(x, RaggedTensor):
+        if x.dim() != 3 or x.place != 1 or isinstance(x.packed, RaggedTensor):
+            raise ShapeError(f"{_WHO}: expected a ragged {name} (B, j, E), got shape {tuple(x.shape)}.")
+        return x
+    if x.dim() != 3:
+        raise ShapeError(f"{_WHO}: expected {name} (B, T, E) beside ragged tensors, got shape {tuple(x.shape)}.")
+    batch, steps, width = x.shape
+    return make(x.reshape(batch * steps, width), Partition(numpy.full(batch, steps, numpy.int64)))
+
+
+def _projected(given: dict[str, Any], same: tuple[bool, bool]) -> tuple[Any, ...]:
+    """Queries, keys and values (tokens, heads, features)."""
+    packed = [given[name].packed for name in ("query", "key", "value")]
+    weight, bias, heads = given["in_proj_weight"], given["in_proj_bias"], given["num_heads"]
+    if not given["use_separate_proj_weight"] and all(same):
+        parts = _ops["linear"](packed[0], weight, bias).chunk(3, -1)
+    else:
+        apart = given["use_separate_proj_weight"]
+        weights = [given[f"{name}_proj_weight"] for name in "qkv"] if apart else weight.chunk(3, 0)
+        biases = (None, None, None) if bias is None else bias.chunk(3)
+        parts = tuple(_ops["linear"](*one) for one in zip(packed, weights, biases, strict=True))
+    return tuple([one.unflatten(-1, (heads, one.shape[-1] // heads)) for one in parts])
+
+
+def _of_keys(mask: Any, key: Any) -> Any:
+    """A mask of keys as one entry for each real key."""
+    if mask is None:
+        return None
+    if isinstance(mask, RaggedTensor):
+        key.partition.check_same(_WHO, mask.partition, ("the key", "the key_padding_mask"))
+        found = mask.packed
+    else:
+        count, longest = key.partition.count, key.partition.longest
+        if mask.dim() != 2 or mask.shape[0] != count or mask.shape[1] < longest:
+            raise ShapeError(
+                f"{_WHO}: expected key_padding_mask ragged like the keys, or of shape {(count, longest)}, got {tuple(mask.shape)}."
+            )
+        found = mask[key.partition.tensor("rows", mask.device), key.partition.tensor("places", mask.device)]
+    if not found.is_floating_point() and found.dtype.name != "bool":
+        raise DtypeError(
+            f"{_WHO}: only bool and floating types of masks are supported, got {found.dtype}. Compare first: mask != 0."
+        )
+    return found
+
+
+def _row_by_row(forward: Callable[..., Any], given: dict[str, Any], hidden: Any) -> tuple[Any, Any]:
+    """The dense function on each row alone."""
+    query, key = given["query"], given["key"]
+    rows = [given[name].unbind() for name in ("query", "key", "value")]
+    masks = [None] * len(rows[0]) if hidden is None else hidden.split(key.partition.lengths.tolist())
+    heads, mask = given["num_heads"], given["attn_mask"]
+    outputs, weights = [], []
+    for number, (q, k, v, of_keys) in enumerate(zip(*rows, masks, strict=True)):
+        own = _own_mask(mask, number, q.shape[0], k.shape[0], heads, given["is_causal"], q)
+        static = {
+            name: None if given[name] is None else given[name][number * heads : (number + 1) * heads]
+            for name in ("static_k", "static_v")
+        }
+        changed = {"query": q, "key": k, "value": v, "key_padding_mask": of_keys, "attn_mask": own, "is_causal": False}
+        found, weight = forward(**{**given, **changed, **static})
+        outputs.append(found)
+        weights.append(weight)
+    if not outputs:
+        return query, None
+    out = make(_ops["cat"](outputs), query.partition)
+    return out, ragged_tensor(weights) if given["need_weights"] else None
+
+
+def _own_mask(mask: Any, number: int, rows: int, keys: int, heads: int, causal: bool, like: Any) -> Any:
+    if mask is None:
+        return creation.ones(rows, keys, dtype=bool, device=like.device).triu(1) if causal else None
+    if mask.dim() == 3:
+        mask = mask[number * heads : (number + 1) * heads]
+    if mask.shape[-2] < rows or mask.shape[-1] < keys:
+        raise ShapeError(
+            f"{_WHO}: row {number} has {rows} queries and {keys} keys, but attn_mask has shape {tuple(mask.shape)}. It needs a place for each "
+            f"of the longest row."
+        )
+    return mask[..., :rows, :keys]
