@@ -159,14 +159,19 @@ _LAZY = (
     "transforms",
     "utils",
     "gradcheck",
+    "runs",
     "serialization",
-    *"_utils accelerator compiler cpu distributions hub library multiprocessing random testing version xpu".split(),
+    *"_utils accelerator compiler cpu distributed distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "cell"), "transforms.autobatch")
+_LAZY_NAMES |= {"compile": "compiler"}
+_LAZY_NAMES |= dict.fromkeys(("Run", "load_run", "save_run"), "runs")
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
-_LAZY_NAMES |= dict.fromkeys(("RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_tensor"), "ragged")
+_LAZY_NAMES |= dict.fromkeys(
+    ("RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_tensor"), "ragged"
+)
 _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")

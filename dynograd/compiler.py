@@ -1,4 +1,7 @@
-"""`torch.compiler` for programs that ask: nothing is being compiled, and functions come back as they are."""
+"""`torch.compile` and `torch.compiler` for programs that ask: nothing is translated, functions and modules come back as they are.
+
+Kernels are compiled one by one (see docs/performance.md), without a word from the program.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
+    "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
@@ -15,6 +19,41 @@ __all__ = [
     "reset",
     "set_stance",
 ]
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """The function or module itself, as `compile(model)`, `@compile` and `@compile(dynamic=True)`: it runs eagerly, as it is written.
+
+    The options say how PyTorch translates and when it translates again; they are accepted. Shapes may change from call to call.
+
+    Raises:
+        TypeError: `model` cannot be called.
+        RuntimeError: both `mode` and `options` are given.
+
+    >>> @dynograd.compile(dynamic=True)
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(tensor(3.0))
+    tensor(6.)
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            f"compile: either mode or options can be specified, but both can't be: got {mode=}, {options=}."
+        )
+    if model is None:
+        return lambda one: compile(one, mode=mode, options=options)
+    if not callable(model):
+        raise TypeError(f"compile: expected a function or module, got {type(model).__name__} ({model!r}).")
+    return model
 
 
 def is_compiling() -> bool:

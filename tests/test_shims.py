@@ -51,6 +51,126 @@ def test_refusals_name_the_way_out(call, words):
         call()
 
 
+@pytest.fixture
+def alone():
+    """The default group, of this process alone."""
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1)
+    yield torch.distributed
+    torch.distributed.destroy_process_group()
+
+
+def test_compile_gives_back_what_it_gets():
+    layer = torch.nn.Linear(2, 2)
+    assert torch.compile(layer) is layer and torch.compile(layer, mode="max-autotune", fullgraph=True) is layer
+    assert torch.compile(dynamic=True)(layer) is layer
+    with pytest.raises(TypeError, match="compile: expected a function or module, got int .3."):
+        torch.compile(3)
+    with pytest.raises(RuntimeError, match="either mode or options.*mode='a', options={}"):
+        torch.compile(layer, mode="a", options={})
+
+
+def test_a_group_of_one(alone, monkeypatch):
+    x = torch.arange(4.0)
+    work = alone.all_reduce(x, op=alone.ReduceOp.AVG, async_op=True)
+    assert work.wait() and work.is_completed() and x.tolist() == [0, 1, 2, 3]
+    assert alone.broadcast(x, src=0) is alone.barrier() is alone.reduce(x, 0) is None
+    for fill in (
+        lambda out: alone.all_gather([out], x),
+        lambda out: alone.all_gather_into_tensor(out, x),
+        lambda out: alone.gather(x, [out], dst=0),
+        lambda out: alone.scatter(out, [x], src=0),
+        lambda out: alone.reduce_scatter(out, [x]),
+        lambda out: alone.reduce_scatter_tensor(out, x),
+        lambda out: alone.all_to_all([out], [x]),
+        lambda out: alone.all_to_all_single(out, x, [4], [4]),
+    ):
+        out = torch.empty(4)
+        assert fill(out) is None and out.equal(x)
+    found = [None]
+    alone.gather_object({"a": 1}, found, dst=0)
+    alone.broadcast_object_list(found, src=0)
+    assert found == [{"a": 1}]
+    alone.scatter_object_list(found, ["b"], src=0)
+    assert found == ["b"]
+    assert alone.get_backend() == "gloo" and alone.group.WORLD.size() == 1 and alone.get_process_group_ranks() == [0]
+    part = alone.new_group([0])
+    assert alone.get_rank(part) == 0 and alone.get_world_size(alone.new_group([])) == -1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda dist: dist.init_process_group(), ValueError, "initialize the default process group twice"),
+        (lambda dist: dist.all_reduce([1.0]), TypeError, "all_reduce: expected tensor to be a Tensor, got list"),
+        (lambda dist: dist.all_reduce(torch.ones(1), op="sum"), TypeError, "all_reduce: expected op .* got 'sum'"),
+        (lambda dist: dist.broadcast(torch.ones(1), src=2), ValueError, "broadcast: src=2 is not part of the group"),
+        (lambda dist: dist.all_gather([], torch.ones(1)), ValueError, "all_gather: expected tensor_list .* got 0"),
+        (lambda dist: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)), RuntimeError, "shape .3,. cannot hold .*.2,."),
+        (lambda dist: dist.scatter(torch.ones(2).int(), [torch.ones(2)]), RuntimeError, "int32, input .*float32"),
+        (lambda dist: dist.all_to_all_single(torch.ones(2), torch.ones(2), [1], [2]), ValueError, "output_split_sizes=.1."),
+        (lambda dist: dist.new_group([0, 1]), ValueError, "new_group.*got .0, 1."),
+        (lambda dist: dist.get_rank("x"), TypeError, "expected a ProcessGroup .* got str"),
+        (lambda dist: dist.get_global_rank(None, 1), ValueError, "get_global_rank: group_rank=1"),
+        (lambda dist: dist.all_gather_object([], 1), ValueError, "all_gather_object.*got 0"),
+        (lambda dist: dist.gather_object(1), ValueError, "gather_object: .*got None"),
+        (lambda dist: dist.scatter_object_list([None], []), ValueError, "scatter_object_list"),
+        (lambda dist: torch.nn.parallel.DistributedDataParallel(torch.nn.ReLU()), RuntimeError, "not needed .*ReLU"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_group_of_one(alone, call, error, words):
+    with pytest.raises(error, match=words):
+        call(alone)
+
+
+def test_groups_of_several_are_refused(monkeypatch):
+    dist = torch.distributed
+    assert (
+        dist.is_available() and not dist.is_initialized() and dist.group.WORLD is None and not dist.is_nccl_available()
+    )
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(RuntimeError, match="world_size=4, but there is no communication.*WORLD_SIZE=1"):
+        dist.init_process_group("nccl")
+    with pytest.raises(ValueError, match="rank must be in .*rank=1, world_size=1"):
+        dist.init_process_group("nccl", world_size=1)
+    with pytest.raises(ValueError, match="Unknown c10d backend type 'pigeons'"):
+        dist.init_process_group("pigeons")
+    with pytest.raises(ValueError, match="has not been initialized, please make sure to call init_process_group"):
+        dist.get_world_size()
+    with pytest.raises(ValueError, match="has not been initialized"):
+        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+
+
+def test_distributed_data_parallel_trains_as_its_module(alone):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 1)
+    model = torch.nn.parallel.DistributedDataParallel(layer, device_ids=None, find_unused_parameters=True)
+    assert list(model.state_dict()) == ["module.weight", "module.bias"]
+    with model.no_sync():
+        assert not model.require_backward_grad_sync
+        model(torch.ones(2, 3)).sum().backward()
+    with model.join():
+        assert layer.weight.grad.tolist() == [[2, 2, 2]] and model.require_backward_grad_sync
+    assert torch.nn.parallel.data_parallel(layer, torch.ones(2, 3)).shape == (2, 1)
+
+
+def test_summary_writer_takes_tensors(tmp_path):
+    tensorboard = pytest.importorskip("tensorboardX", reason="the extra `tensorboard` is not installed")
+    from dynograd.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        assert isinstance(writer, tensorboard.SummaryWriter)
+        writer.add_scalar("loss", torch.tensor(0.5, requires_grad=True), 1)
+        writer.add_scalars("losses", {"a": torch.tensor(1.0), "b": 2.0}, global_step=1)
+        writer.add_histogram("weights", torch.randn(10).bfloat16(), 1)
+        writer.add_image("image", torch.rand(3, 4, 4), 1)
+        writer.add_text("text", "words", 1)
+        with pytest.raises(NotImplementedError, match="add_graph: .* of Linear"):
+            writer.add_graph(torch.nn.Linear(1, 1))
+    written = b"".join(file.read_bytes() for file in tmp_path.rglob("events.*"))
+    assert b"loss" in written and b"weights" in written and b"words" in written
+
+
 def test_random():
     torch.random.manual_seed(3)
     state = torch.random.get_rng_state()

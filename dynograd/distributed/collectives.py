@@ -1,0 +1,282 @@
+"""What the processes of a group do together, for a group of one: numbers stay, and are copied where a result has a place of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd import no_grad
+from dynograd.distributed.groups import ReduceOp, check_rank, group_of
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "Work",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+]
+
+
+class Work:
+    """The handle of a collective called with `async_op=True`; it is done already."""
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def wait(self, timeout: Any = None) -> bool:
+        return True
+
+
+def _done(async_op: bool) -> Work | None:
+    return Work() if async_op else None
+
+
+def _tensor(who: str, name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{who}: expected {name} to be a Tensor, got {type(value).__name__}. Make one with tensor(...)."
+        )
+    return value
+
+
+def _one_of(who: str, name: str, values: Any) -> Tensor:
+    """The only tensor of a list that has one for each process."""
+    if not isinstance(values, (list, tuple)) or len(values) != 1:
+        shown = f"{len(values)} of them" if isinstance(values, (list, tuple)) else type(values).__name__
+        raise ValueError(f"{who}: expected {name} to be a list of 1 Tensor (one for each process), got {shown}.")
+    return _tensor(who, f"{name}[0]", values[0])
+
+
+def _copy(who: str, target: Tensor, source: Tensor) -> None:
+    if target.shape.numel() != source.shape.numel():
+        raise ShapeError(
+            f"{who}: output of shape {tuple(target.shape)} cannot hold input of shape {tuple(source.shape)} of 1 process. Make it "
+            f"dynograd.empty_like(input)."
+        )
+    if target.dtype != source.dtype:
+        raise DtypeError(f"{who}: output has {target.dtype}, input {source.dtype}; they must be of one dtype.")
+    with no_grad():
+        target.copy_(source.reshape(target.shape))  # type: ignore[attr-defined]
+
+
+def _reduction(who: str, op: Any) -> None:
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{who}: expected op to be a ReduceOp such as ReduceOp.SUM, got {op!r}.")
+
+
+def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+    """Joins `tensor` over the group, in place: of one process, its own numbers."""
+    group_of(group)
+    _reduction("all_reduce", op)
+    _tensor("all_reduce", "tensor", tensor)
+    return _done(async_op)
+
+
+def reduce(
+    tensor: Any,
+    dst: Any = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: Any = None,
+) -> Work | None:
+    """Joins `tensor` over the group into the process `dst`."""
+    group_of(group)
+    _reduction("reduce", op)
+    _tensor("reduce", "tensor", tensor)
+    check_rank("reduce", "dst", dst if group_dst is None else group_dst)
+    return _done(async_op)
+
+
+def broadcast(
+    tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None
+) -> Work | None:
+    """Gives every process the tensor of `src`."""
+    group_of(group)
+    _tensor("broadcast", "tensor", tensor)
+    check_rank("broadcast", "src", src if group_src is None else group_src)
+    return _done(async_op)
+
+
+def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
+    """Copies the tensors of all processes into `tensor_list`."""
+    group_of(group)
+    _copy("all_gather", _one_of("all_gather", "tensor_list", tensor_list), _tensor("all_gather", "tensor", tensor))
+    return _done(async_op)
+
+
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Copies the tensors of all processes into one, behind each other."""
+    group_of(group)
+    who = "all_gather_into_tensor"
+    _copy(who, _tensor(who, "output_tensor", output_tensor), _tensor(who, "input_tensor", input_tensor))
+    return _done(async_op)
+
+
+def gather(
+    tensor: Any,
+    gather_list: Any = None,
+    dst: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: Any = None,
+) -> Work | None:
+    """Copies the tensors of all processes into `gather_list` of the process `dst`."""
+    group_of(group)
+    check_rank("gather", "dst", dst if group_dst is None else group_dst)
+    _copy("gather", _one_of("gather", "gather_list", gather_list), _tensor("gather", "tensor", tensor))
+    return _done(async_op)
+
+
+def scatter(
+    tensor: Any,
+    scatter_list: Any = None,
+    src: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: Any = None,
+) -> Work | None:
+    """Hands each process its tensor of the `scatter_list` of `src`."""
+    group_of(group)
+    check_rank("scatter", "src", src if group_src is None else group_src)
+    _copy("scatter", _tensor("scatter", "tensor", tensor), _one_of("scatter", "scatter_list", scatter_list))
+    return _done(async_op)
+
+
+def reduce_scatter(
+    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Joins the lists of all processes and hands each its tensor."""
+    group_of(group)
+    _reduction("reduce_scatter", op)
+    _copy(
+        "reduce_scatter",
+        _tensor("reduce_scatter", "output", output),
+        _one_of("reduce_scatter", "input_list", input_list),
+    )
+    return _done(async_op)
+
+
+def reduce_scatter_tensor(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Joins the tensors of all processes and hands each its part."""
+    group_of(group)
+    _reduction("reduce_scatter_tensor", op)
+    who = "reduce_scatter_tensor"
+    _copy(who, _tensor(who, "output", output), _tensor(who, "input", input))
+    return _done(async_op)
+
+
+def all_to_all(
+    output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Each process hands each a tensor."""
+    group_of(group)
+    who = "all_to_all"
+    source = _one_of(who, "input_tensor_list", input_tensor_list)
+    _copy(who, _one_of(who, "output_tensor_list", output_tensor_list), source)
+    return _done(async_op)
+
+
+def all_to_all_single(
+    output: Any,
+    input: Any,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Each process hands each a part of its tensor."""
+    group_of(group)
+    who = "all_to_all_single"
+    for name, sizes, tensor in (("output", output_split_sizes, output), ("input", input_split_sizes, input)):
+        if sizes and list(sizes) != [_tensor(who, name, tensor).shape[0]]:
+            raise ValueError(
+                f"{who}: {name}_split_sizes={list(sizes)} do not sum to the {tensor.shape[0]} rows of {name} of 1 process."
+            )
+    _copy(who, _tensor(who, "output", output), _tensor(who, "input", input))
+    return _done(async_op)
+
+
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+    """Waits for all processes of the group: for none."""
+    group_of(group)
+    return _done(async_op)
+
+
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+    """Waits for all processes of the group: for none."""
+    group_of(group)
+
+
+def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
+    """Puts the objects of all processes into `object_list`: this one's, as it is.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> found = [None]
+    >>> dynograd.distributed.all_gather_object(found, {"loss": 1.5})
+    >>> dynograd.distributed.destroy_process_group()
+    >>> found
+    [{'loss': 1.5}]
+    """
+    group_of(group)
+    if len(object_list) != 1:
+        raise ValueError(
+            f"all_gather_object: expected object_list to have 1 place (one for each process), got {len(object_list)}."
+        )
+    object_list[0] = obj
+
+
+def gather_object(
+    obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+) -> None:
+    """Puts the objects of all processes into the list of the process `dst`."""
+    check_rank("gather_object", "dst", dst if group_dst is None else group_dst)
+    if object_gather_list is None:
+        raise ValueError("gather_object: argument object_gather_list must be given on the process dst, got None.")
+    all_gather_object(object_gather_list, obj, group)
+
+
+def broadcast_object_list(
+    object_list: Any, src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
+) -> None:
+    """Gives every process the objects of `src`."""
+    group_of(group)
+    check_rank("broadcast_object_list", "src", src if group_src is None else group_src)
+
+
+def scatter_object_list(
+    scatter_object_output_list: Any,
+    scatter_object_input_list: Any = None,
+    src: Any = None,
+    group: Any = None,
+    group_src: Any = None,
+) -> None:
+    """Hands each process its object of the list of `src`."""
+    group_of(group)
+    check_rank("scatter_object_list", "src", src if group_src is None else group_src)
+    if not scatter_object_input_list or len(scatter_object_input_list) != 1:
+        raise ValueError(
+            f"scatter_object_list: expected a list of 1 object (one for each process), got {scatter_object_input_list!r}."
+        )
+    scatter_object_output_list[0] = scatter_object_input_list[0]

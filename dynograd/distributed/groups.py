@@ -1,0 +1,240 @@
+"""The group of processes that train together: here always this one process."""
+
+from __future__ import annotations
+
+import enum
+import os
+from typing import Any
+
+__all__ = [
+    "GroupMember",
+    "ProcessGroup",
+    "ReduceOp",
+    "destroy_process_group",
+    "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "group_of",
+    "init_process_group",
+    "is_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "new_group",
+]
+
+_BACKENDS = ("gloo", "nccl", "mpi", "ucc", "cpu:gloo,cuda:nccl", "cpu:gloo")
+
+
+class ReduceOp(enum.Enum):
+    """How a reduction joins the numbers of the group's processes."""
+
+    SUM = "sum"
+    AVG = "avg"
+    PRODUCT = "product"
+    MIN = "min"
+    MAX = "max"
+    BAND = "band"
+    BOR = "bor"
+    BXOR = "bxor"
+
+
+class ProcessGroup:
+    """One process: rank 0 of 1."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+
+    def rank(self) -> int:
+        return 0
+
+    def size(self) -> int:
+        return 1
+
+    def name(self) -> str:
+        return self.backend
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.backend}: rank 0 of 1>"
+
+
+class GroupMember:
+    """Marks processes outside a group."""
+
+    WORLD: ProcessGroup | None = None
+    NON_GROUP_MEMBER = -100
+
+
+class _GroupNames(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        return GroupMember.WORLD
+
+
+class group(metaclass=_GroupNames):
+    """`group.WORLD` is the default group, None before `init_process_group`."""
+
+
+def is_available() -> bool:
+    """True: a group of one process can be made."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether `init_process_group` has been called.
+
+    >>> dynograd.distributed.is_initialized()
+    False
+    """
+    return GroupMember.WORLD is not None
+
+
+def is_nccl_available() -> bool:
+    """False: there is no communication between GPUs."""
+    return False
+
+
+def is_gloo_available() -> bool:
+    """True: what a group of one asks of Gloo is there."""
+    return True
+
+
+def is_mpi_available() -> bool:
+    """False."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Makes the default group, of this process alone.
+
+    Args:
+        backend: accepted by PyTorch's names ("gloo", "nccl", "mpi"); they are the same for one process.
+        init_method, store, timeout, group_name, pg_options, device_id: accepted; nobody has to be found.
+        world_size, rank: 1 and 0; where they are left out, WORLD_SIZE and RANK of the environment.
+    Raises:
+        ValueError: a group is there already, or rank and size do not fit.
+        RuntimeError: a world of more than one process.
+
+    >>> dynograd.distributed.init_process_group("gloo")
+    >>> dynograd.distributed.get_rank(), dynograd.distributed.get_world_size()
+    (0, 1)
+    >>> dynograd.distributed.destroy_process_group()
+    """
+    if GroupMember.WORLD is not None:
+        raise ValueError("trying to initialize the default process group twice! Call destroy_process_group() first.")
+    name = "gloo" if backend is None else str(backend).lower()
+    if name not in _BACKENDS:
+        raise ValueError(
+            f"init_process_group: Unknown c10d backend type {name!r}; known are {', '.join(_BACKENDS[:4])}."
+        )
+    size = int(os.environ.get("WORLD_SIZE", 1)) if world_size == -1 else int(world_size)
+    place = int(os.environ.get("RANK", 0)) if rank == -1 else int(rank)
+    if size < 1 or not 0 <= place < size:
+        raise ValueError(f"init_process_group: rank must be in [0, world_size), got rank={place}, world_size={size}.")
+    if size > 1:
+        raise RuntimeError(
+            f"init_process_group: world_size={size}, but there is no communication between processes here: a group has one. Run one "
+            f"process (WORLD_SIZE=1 RANK=0, without torchrun); on the CPU it uses all cores (dynograd.set_num_threads)."
+        )
+    GroupMember.WORLD = ProcessGroup(name)
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Forgets a group; the default one when none is named."""
+    found = group_of(group)
+    if found is GroupMember.WORLD:
+        GroupMember.WORLD = None
+
+
+def group_of(given: Any) -> ProcessGroup:
+    """The group that is meant, the default one for None."""
+    if given is None:
+        if GroupMember.WORLD is None:
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group."
+            )
+        return GroupMember.WORLD
+    if not isinstance(given, ProcessGroup):
+        raise TypeError(f"expected a ProcessGroup from new_group(), got {type(given).__name__} ({given!r}).")
+    return given
+
+
+def new_group(
+    ranks: Any = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+) -> Any:
+    """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty."""
+    world = group_of(None)
+    wanted = [0] if ranks is None else [int(one) for one in ranks]
+    if any([one != 0 for one in wanted]):
+        raise ValueError(
+            f"new_group: the new group's rank should be within the world's, which has rank 0 alone; got {wanted}."
+        )
+    return ProcessGroup(backend or world.backend) if wanted else GroupMember.NON_GROUP_MEMBER
+
+
+def get_rank(group: Any = None) -> int:
+    """0: the place of this process in the group."""
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """1: how many processes the group has."""
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).size()
+
+
+def get_backend(group: Any = None) -> str:
+    """The name that the group was made with."""
+    return group_of(group).name()
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """[0]: the group's processes by their ranks in the world."""
+    group_of(group)
+    return [0]
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """The rank in the world of the group's process `group_rank`."""
+    group_of(group)
+    check_rank("get_global_rank", "group_rank", group_rank)
+    return 0
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """The rank in the group of the world's process `global_rank`."""
+    group_of(group)
+    check_rank("get_group_rank", "global_rank", global_rank)
+    return 0
+
+
+def check_rank(who: str, name: str, rank: Any) -> None:
+    """Raises for a process that is not there."""
+    if rank is not None and rank != 0:
+        raise ValueError(f"{who}: {name}={rank} is not part of the group, which has rank 0 alone.")

@@ -1,0 +1,87 @@
+"""`torch.utils.tensorboard`: `SummaryWriter` writes TensorBoard's event files, by tensorboardX (extra `tensorboard`).
+
+Importing this loads tensorboardX.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dynograd.tensor import Tensor
+
+try:
+    import tensorboardX
+except ImportError as error:
+    raise ImportError(
+        "dynograd.utils.tensorboard needs tensorboardX, which writes the event files: pip install 'dynograd[tensorboard]'."
+    ) from error
+
+__all__ = ["SummaryWriter"]
+
+
+class SummaryWriter(tensorboardX.SummaryWriter):
+    """Writes scalars, histograms, images and more for TensorBoard; the methods are PyTorch's, and take tensors.
+
+    Args:
+        log_dir: folder of the event files; by default runs/<time>_<host><comment>.
+        comment, purge_step, max_queue, flush_secs, filename_suffix: see tensorboardX.
+
+    Use it as a context manager, or call `close()`.
+    """
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            None if log_dir is None else str(log_dir),
+            comment,
+            purge_step,
+            max_queue,
+            flush_secs,
+            filename_suffix,
+            **options,
+        )
+
+    def add_graph(self, model: Any, input_to_model: Any = None, *options: Any, **more: Any) -> None:
+        """Refuses: TensorBoard's graph wants a traced program, and models run as Python here."""
+        raise NotImplementedError(
+            f"add_graph: there is no traced program of {type(model).__name__} to write. print(model) shows its modules, and "
+            f"output.grad_fn the recorded graph."
+        )
+
+
+def _with_arrays(method: Any) -> Any:
+    @functools.wraps(method)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, *[_plain(one) for one in args], **{name: _plain(one) for name, one in kwargs.items()})
+
+    return called
+
+
+def _plain(value: Any) -> Any:
+    """`value` with its tensors as NumPy arrays, those without dims as numbers."""
+    if isinstance(value, Tensor):
+        array = (
+            value.detach().cpu().float().numpy()
+            if value.dtype.itemsize < 4 and value.is_floating_point()
+            else value.detach().cpu().numpy()
+        )
+        return array if array.ndim else array.item()
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_plain(one) for one in value)
+    return value
+
+
+for _name in dir(tensorboardX.SummaryWriter):
+    if _name.startswith("add_") and _name not in vars(SummaryWriter):
+        setattr(SummaryWriter, _name, _with_arrays(getattr(tensorboardX.SummaryWriter, _name)))
