@@ -161,7 +161,7 @@ _LAZY = (
     "gradcheck",
     "runs",
     "serialization",
-    *"_utils accelerator compiler cpu distributed distributions hub library multiprocessing random testing version xpu".split(),
+    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "cell"), "transforms.autobatch")

@@ -368,3 +368,37 @@ def test_assert_allclose():
     torch.testing.assert_allclose(t([1.0]), [1.0])
     with pytest.raises(ValueError, match="rtol and atol must both be specified"):
         torch.testing.assert_close(1.0, 1.0, rtol=0.1)
+
+
+def test_registered_tree_nodes():
+    from dynograd.utils import _pytree as tree
+
+    class Span:
+        def __init__(self, parts, name):
+            self.parts, self.name = parts, name
+
+    tree.register_pytree_node(Span, lambda one: (one.parts, one.name), Span, serialized_type_name="span")
+    leaves, spec = tree.tree_flatten([Span([1, {"a": 2}], "x"), 3])
+    assert leaves == [1, 2, 3] and spec.num_leaves == 3
+    back = tree.tree_unflatten([4, 5, 6], spec)
+    assert back[0].parts == [4, {"a": 5}] and back[0].name == "x" and back[1] == 6
+    for known in (Span, dict):
+        with pytest.raises(ValueError, match=f"{known.__name__} is already registered"):
+            tree.register_pytree_node(known, None, None)
+
+
+def test_settings_of_compilers_that_are_not_there():
+    import dynograd._dynamo
+    import dynograd._inductor.config  # noqa: F401  (as programs import it)
+
+    torch._dynamo.config.cache_size_limit = 64
+    torch._dynamo.config.suppress_errors = True
+    torch._inductor.config.triton.unique_kernel_names = True
+    torch._inductor.config.coordinate_descent_tuning = True
+    assert torch._dynamo.config.cache_size_limit == 64 and torch._dynamo.config.anything_else is None
+    assert torch._inductor.config.triton.unique_kernel_names is True
+    torch._dynamo.reset()
+    assert not torch._dynamo.is_compiling()
+    x = torch.ones(2)
+    assert torch._dynamo.mark_dynamic(x, 0) is torch._dynamo.maybe_mark_dynamic(x, 0) is None
+    assert torch._dynamo.disable(max) is max and torch._dynamo.optimize("inductor")(max) is max

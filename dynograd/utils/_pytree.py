@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "TreeSpec",
+    "register_pytree_node",
     "tree_all",
     "tree_any",
     "tree_flatten",
@@ -35,6 +36,28 @@ class TreeSpec(NamedTuple):
 
 
 _LEAF = TreeSpec(None, None, ())
+_registered: dict[type, tuple[Any, Any]] = {}
+
+
+def register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, **options: Any) -> None:
+    """Has objects of a class taken apart: `flatten_fn(object)` gives (children, context), `unflatten_fn(children, context)` the object.
+
+    Args:
+        options: names for serialization and tracing, accepted for PyTorch's sake.
+    Raises:
+        ValueError: the class is registered, or known.
+
+    >>> from dynograd.utils._pytree import register_pytree_node, tree_map
+    >>> class Pair:
+    ...     def __init__(self, one, two):
+    ...         self.one, self.two = one, two
+    >>> register_pytree_node(Pair, lambda pair: ([pair.one, pair.two], None), lambda children, context: Pair(*children))
+    >>> tree_map(lambda x: x + 1, Pair(1, 2)).two
+    3
+    """
+    if cls in _registered or cls in (dict, OrderedDict, list, tuple):
+        raise ValueError(f"register_pytree_node: {cls.__name__} is already registered as pytree node.")
+    _registered[cls] = (flatten_fn, unflatten_fn)
 
 
 def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
@@ -91,6 +114,9 @@ def tree_all(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
 def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
     kind = type(tree)
     if is_leaf is None or not is_leaf(tree):
+        if kind in _registered:
+            children, context = _registered[kind][0](tree)
+            return TreeSpec(kind, context, tuple(_take(one, leaves, is_leaf) for one in children))
         if kind in (dict, OrderedDict):
             return TreeSpec(kind, list(tree), tuple(_take(one, leaves, is_leaf) for one in tree.values()))
         if kind in (list, tuple) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
@@ -103,6 +129,8 @@ def _put(spec: TreeSpec, leaves: Any) -> Any:
     if spec.type is None:
         return next(leaves)
     parts = [_put(one, leaves) for one in spec.children_specs]
+    if spec.type in _registered:
+        return _registered[spec.type][1](parts, spec.context)
     if spec.context is not None:
         return spec.type(zip(spec.context, parts))
     return spec.type(*parts) if hasattr(spec.type, "_fields") else spec.type(parts)
