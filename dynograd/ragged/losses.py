@@ -115,7 +115,7 @@ def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tup
     if weights is None:
         counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
     else:
-        counts = run("sum", sum_rows(registry["reshape"].function(weights, (part.total, -1)), part), (1,), False)
+        counts = run("sum", sum_rows(registry["reshape"].function(weights, tuple(flat.shape)), part), (1,), False)
     there = part.tensor("lengths", flat.device) > 0
     means = sums / run("where", there, counts, 1.0)
     return means.sum() / there.sum()
