@@ -24,6 +24,7 @@ from dynograd.ragged import (
     places,
     products,
     reductions,
+    refusals,
     rowwise,
     selecting,
     sliding,

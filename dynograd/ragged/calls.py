@@ -173,19 +173,29 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
         return elementwise(call)
     from dynograd.ragged.groups import grouped
 
-    if op.kind == "composed":
+    if op.kind == "composed" and not goes_by_groups(op):
         try:
             return call.parts()
         except RaggedSizeError:
             pass
-    elif op.decomposition is not None and key not in BY_GROUPS:
+    elif op.decomposition is not None and not goes_by_groups(op):
         found = op.decomposition(**given)
         return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
     return grouped(call)
 
 
-# Ops with a decomposition that counts on sizes.
-BY_GROUPS: set[str] = {"segment_product"}
+# Families whose ops read whole matrices, images or signals of a batch: their rows go together by shape at once.
+FAMILIES = frozenset(
+    """linear_systems determinants factorizations least_squares lu_factors symmetric_systems matrix_functions matrix_norms poolings windows
+    unpoolings interpolations convolutions correlations patches shuffles grids spectra strides triangles""".split()
+)
+
+
+BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
+
+
+def goes_by_groups(op: Op) -> bool:
+    return op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES
 
 
 def kind_of(key: str) -> tuple[str, str]:
@@ -199,7 +209,7 @@ def kind_of(key: str) -> tuple[str, str]:
             "elementwise",
             "computed on the packed elements; dense operands are repeated for the elements of their row",
         )
-    if op.kind == "composed" or op.decomposition is not None:
+    if (op.kind == "composed" or op.decomposition is not None) and not goes_by_groups(op):
         return "parts", "made of ops with ragged rules"
     return "groups", "rows of equal shape are computed together"
 

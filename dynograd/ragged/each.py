@@ -16,7 +16,7 @@ __all__ = ["each"]
 
 NAMES = """
 outer ger kron dot vdot cov corrcoef pdist addmv addr addmm chain_matmul linalg_multi_dot diag diagflat trace vander cartesian_prod combinations
-block_diag linalg_tensorinv linalg_tensorsolve
+block_diag meshgrid linalg_tensorinv linalg_tensorsolve
 """.split()
 
 

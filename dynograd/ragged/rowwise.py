@@ -64,6 +64,13 @@ def add_layer_norm(call: Call) -> Any:
     return on_last_dims(call, call["rank"], ("input", "residual"))
 
 
+@ragged_rule("add_layer_norm.public", kind="packed")
+def public_add_layer_norm(call: Call) -> Any:
+    """Sum and norm over the last dims, on packed elements."""
+    sizes = call["normalized_shape"]
+    return on_last_dims(call, 1 if isinstance(sizes, int) else len(sizes), ("input", "residual"))
+
+
 @ragged_rule("linear", kind="packed")
 def linear(call: Call) -> Any:
     """Features of each element, on packed elements: nothing is computed for padding."""
@@ -173,10 +180,26 @@ def searches(call: Call) -> Any:
     return x.with_packed(call.with_(**{names[0]: x.packed}))
 
 
-@ragged_rule("view_as_real", "view_as_complex", kind="packed")
+@ragged_rule("view_as_real", "view_as_complex", "view_as_complex.public", "view_as_complex_copy", kind="packed")
 def complex_views(call: Call) -> Any:
     """Pairs of numbers in a last dim."""
     x = call["input"]
-    if isinstance(x.partition, Shapes) or (call.name == "view_as_complex" and x.place == x.ndim - 1):
+    if isinstance(x.partition, Shapes) or ("complex" in call.name and x.place == x.ndim - 1):
         return grouped(call)
     return x.with_packed(call.with_(input=x.packed))
+
+
+@ragged_rule("fft_complex", "fft_half", "fft_from_half", kind="packed", note="along the ragged dim, rows of equal length together")
+def transforms(call: Call) -> Any:
+    """Along dims beside the ragged one on packed elements."""
+    x, dims = call["input"], tuple(call["dims"])
+    if isinstance(x.partition, Shapes) or x.place in dims or 0 in dims:
+        return grouped(call)
+    return x.with_packed(call.with_(input=x.packed, dims=tuple([dim - 1 for dim in dims])))
+
+
+@ragged_rule("unravel_index", kind="packed")
+def unravel_index(call: Call) -> Any:
+    """Each number for itself."""
+    x = call["indices"]
+    return results(call.with_(indices=x.packed), x.with_packed)
