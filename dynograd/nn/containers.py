@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import Any
 
+from dynograd.nn.cells import recorded_whole
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor import Tensor
@@ -52,6 +53,7 @@ class Sequential(Module):
         for name, module in named:
             self.add_module(name, module)
 
+    @recorded_whole
     def forward(self, input: Any) -> Any:
         for module in self._modules.values():
             input = module(input)

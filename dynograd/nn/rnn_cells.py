@@ -9,6 +9,8 @@ from dynograd import creation
 from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
 from dynograd.nn import init
+from dynograd.nn.cells import recorded_whole
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -24,6 +26,7 @@ class RNNCellBase(Module):
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
+        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
         shapes = {
@@ -101,6 +104,7 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
+    @recorded_whole
     def forward(self, input: Any, hx: Any = None) -> Any:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
@@ -122,6 +126,7 @@ class LSTMCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
+    @recorded_whole
     def forward(self, input: Any, hx: Any = None) -> Any:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
             raise ShapeError(f"LSTMCell: expected hx to be a pair (h, c), got {type(hx).__name__}.")
@@ -142,6 +147,7 @@ class GRUCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
+    @recorded_whole
     def forward(self, input: Any, hx: Any = None) -> Any:
         x, (h,), single = self._ready(input, None if hx is None else [hx])
         out = _ops["gru_cell"](x, h, *self._weights())

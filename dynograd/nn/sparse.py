@@ -8,6 +8,8 @@ from dynograd.autograd.modes import no_grad
 from dynograd.creation import empty
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_sizes
+from dynograd.nn.cells import recorded_whole
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -40,6 +42,7 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         padding_idx = _within("Embedding", padding_idx, num_embeddings)
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
@@ -81,6 +84,7 @@ class Embedding(Module):
             sparse=sparse,
         )
 
+    @recorded_whole
     def forward(self, input: Any) -> Any:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
@@ -129,6 +133,9 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        check_sizes("EmbeddingBag", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag: mode has to be one of sum, mean or max, got {mode!r}.")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.padding_idx = _within("EmbeddingBag", padding_idx, num_embeddings)

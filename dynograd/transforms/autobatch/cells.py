@@ -16,7 +16,7 @@ from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import Form, frozen, kind_of, stand_ins
 from dynograd.transforms.autobatch.pending import Kind, Lazy
 from dynograd.transforms.autobatch.recording import Recorder, entry_for, kind_for, outside
-from dynograd.transforms.batching.batched import BatchError, Level, make_batched
+from dynograd.transforms.batching.batched import Batched, BatchError, Level, make_batched
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = ["Cell", "cell"]
@@ -52,10 +52,19 @@ def cell(body: Any) -> Any:
 
 
 def _face(made: Cell) -> Any:
+    body = made.body
+
     def call(*args: Any, **kwargs: Any) -> Any:
-        if MODES.recorder is None:
-            return made.body(*args, **kwargs)
-        return made(*args, **kwargs)
+        recorder = MODES.recorder
+        if recorder is None:
+            return body(*args, **kwargs)
+        quick = made.quick
+        if quick is not None and not kwargs:
+            try:
+                return quick(recorder, *args)
+            except _NOT_QUICK:
+                pass
+        return made.record(recorder, args, kwargs)
 
     call.cell = made  # type: ignore[attr-defined]
     return call
@@ -67,53 +76,28 @@ class Cell:
     def __init__(self, body: Any, name: str, owner: Any) -> None:
         self.body, self.name, self.owner = body, name, owner
         self.forms: dict[Any, CellForm] = {}
+        self.quick: Any = None  # records a call whose arguments are nested as the latest ones were
+
+    def __reduce__(self) -> tuple:
+        return Cell, (self.body, self.name, self.owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = MODES.recorder
         if recorder is None:
             return self.body(*args, **kwargs)
-        if not kwargs:
+        quick = self.quick
+        if quick is not None and not kwargs:
             try:
-                key = (
-                    self,
-                    MODES.grad,
-                    *[
-                        one.pending if type(one) is Lazy else tuple([part.pending for part in one])
-                        for one in args
-                    ],
-                )
-                adds, next_row, ports, pack = recorder.table[key]
-            except (KeyError, AttributeError, TypeError):
-                return self.record(recorder, args, kwargs)
-            place = 0
-            for one in args:
-                if type(one) is Lazy:
-                    add, base = adds[place]
-                    add(base + one.row)
-                    place += 1
-                else:
-                    for part in one:
-                        add, base = adds[place]
-                        add(base + part.row)
-                        place += 1
-            row = next_row()
-            if pack is None:
-                made = _new(Lazy)
-                made.pending, made.row = ports, row
-                return made
-            found = []
-            for port in ports:
-                made = _new(Lazy)
-                made.pending, made.row = port, row
-                found.append(made)
-            return pack(found)
+                return quick(recorder, *args)
+            except _NOT_QUICK:
+                pass
         return self.record(recorder, args, kwargs)
 
     def record(self, recorder: Recorder, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call that is not in the table yet."""
         leaves: list[Any] = []
         outline = _outline((args, kwargs), leaves)
-        why = _refused(leaves)
+        why = _refused(leaves) or self.hooked()
         if why is not None:
             recorder.report.note_refused(self.name, why)
             return self.body(*args, **kwargs)
@@ -132,18 +116,19 @@ class Cell:
         if form.refused is not None:
             recorder.report.note_refused(self.name, form.refused)
             return self.body(*args, **kwargs)
-        bucket, lazies = recorder.note(form, entries)
+        bucket, rows = recorder.note(form, entries)
         row = bucket.next_row()
-        if not kwargs and all([type(one) is Lazy for one in leaves]) and all(
-            [type(one) is Lazy or type(one) is tuple for one in args]
-        ):
-            parts = [one.pending if type(one) is Lazy else tuple([part.pending for part in one]) for one in args]
+        if not kwargs and len(rows) == len(entries):
+            if form.quick is None:
+                form.quick = quick_of(self, [_nesting(one) for one in outline[1][0][1]], form)
+            self.quick = form.quick
             adds = [
-                (column.append, recorder.base_of(port))
-                for column, (port, _) in zip(bucket.columns, lazies, strict=True)
+                one
+                for column, (port, _) in zip(bucket.columns, rows, strict=True)
+                for one in (column.append, recorder.base_of(port))
             ]
-            ports = bucket.ports[0] if form.single else bucket.ports
-            recorder.table[(self, MODES.grad, *parts)] = (adds, bucket.next_row, ports, None if form.single else form.pack)
+            key = (form.quick, MODES.grad, None if self.owner is None else self.owner.training, *[port for port, _ in rows])
+            recorder.table[key] = (*adds, bucket.next_row, *bucket.ports)
         made = []
         for port in bucket.ports:
             one = _new(Lazy)
@@ -151,15 +136,90 @@ class Cell:
             made.append(one)
         return made[0] if form.single else form.pack(made)
 
+    def hooked(self) -> str | None:
+        """Why the body cannot stand for its modules' calls: somebody listens to them."""
+        if self.owner is not None and any([one._hooked for one in self.owner.modules() if one is not self.owner]):
+            return "a module inside has hooks, which are called for each example"
+        return None
+
+
+_NOT_QUICK = (KeyError, AttributeError, TypeError, ValueError)
+
+
+def _nesting(outline: Any) -> Any:
+    """What of an argument's outline quick recording knows: tensors, and tuples of them; None for anything else."""
+    if outline is _PLACE:
+        return 1
+    if outline[0] is tuple and all([one is _PLACE for one in outline[1]]):
+        return (len(outline[1]),)
+    return None
+
+
+def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
+    """`quick(recorder, *args)`: records a call that is in the table, and raises one of `_NOT_QUICK` for any other."""
+    if None in nestings:
+        return None
+    names = [f"a{place}" for place in range(len(nestings))]
+    lines, leaves = [f"def quick(recorder, {', '.join(names)}):"], []
+    for name, nesting in zip(names, nestings, strict=True):
+        if nesting == 1:
+            leaves.append(name)
+            continue
+        parts = [f"{name}_{number}" for number in range(nesting[0])]
+        lines += [f"    if type({name}) is not tuple:", "        raise TypeError", f"    {', '.join(parts)}, = {name}"]
+        leaves += parts
+    for leaf in leaves:
+        lines += [
+            f"    if type({leaf}) is Lazy:",
+            f"        p_{leaf} = {leaf}.pending",
+            f"        r_{leaf} = {leaf}.row",
+            f"    elif type({leaf}) in TENSORS:",
+            f"        p_{leaf}, r_{leaf} = recorder.entry_of({leaf})",
+            "    else:",
+            "        raise TypeError",
+        ]
+    ports = [f"out{number}" for number in range(len(form.kinds))]
+    training = "None" if cell.owner is None else "owner.training"
+    entry = [one for leaf in leaves for one in (f"add_{leaf}", f"base_{leaf}")]
+    lines += [
+        f"    {', '.join([*entry, 'next_row', *ports])} = recorder.table[me, MODES.grad, {training}, "
+        f"{', '.join(f'p_{leaf}' for leaf in leaves)}]",
+        *[f"    add_{leaf}(base_{leaf} + r_{leaf})" for leaf in leaves],
+        "    row = next_row()",
+    ]
+    for number, port in enumerate(ports):
+        lines += [f"    made{number} = new(Lazy)", f"    made{number}.pending = {port}", f"    made{number}.row = row"]
+    made = ", ".join(f"made{number}" for number in range(len(ports)))
+    flat = not form.single and form.rebuild[0] is tuple and all([one is _PLACE for one in form.rebuild[1]])
+    lines.append(f"    return {made}" if form.single else f"    return ({made},)" if flat else f"    return pack([{made}])")
+    space: dict[str, Any] = dict(
+        Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack
+    )
+    exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch cell {cell.name}>", "exec"), space)
+    space["me"] = space["quick"]
+    return space["quick"]
+
+
+def call_as_cell(recorder: Recorder, module: Any, forward: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A call of a module whose class says that its forward is a cell."""
+    made = module.__dict__.get("_cell")
+    if made is None or made.owner is not module:
+        made = Cell(functools.partial(forward, module), type(module).__name__, module)
+        object.__setattr__(module, "_cell", made)
+    return made(*args, **kwargs)
+
+
+Recorder.call_as_cell = call_as_cell  # type: ignore[attr-defined]
+
 
 class CellForm(Form):
     """A cell on arguments of given kinds."""
 
-    __slots__ = ("cell", "outline", "rebuild")
+    __slots__ = ("cell", "outline", "quick", "rebuild")
 
     def __init__(self, cell: Cell, outline: Any, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(cell, {}, grad)
-        self.cell, self.outline = cell, outline
+        self.cell, self.outline, self.quick = cell, outline, None
         self.label = f"cell {cell.name}"
         if len(active_vmaps.levels):
             self.refused = "it is inside vmap"
@@ -186,9 +246,9 @@ class CellForm(Form):
                 return
             found = []
             for one in leaves:
-                inner = getattr(one, "inner", None)
-                kind = kind_of(one if inner is None else inner)
-                shape = kind.shape if inner is None else kind.shape[1:]
+                inside = type(one) is Batched
+                kind = kind_of(one.inner if inside else one)
+                shape = kind.shape[1:] if inside else kind.shape
                 found.append(Kind.of(shape, kind.dtype, kind.grad, kind.device))
             self.kinds = tuple(found)
         self.single = isinstance(result, Tensor)

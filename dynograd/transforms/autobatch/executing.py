@@ -12,7 +12,7 @@ from dynograd.interpreter import named_outputs
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.rows import gathered, row_of, slab_of
-from dynograd.transforms.batching.batched import Level, make_batched
+from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.calls import run_op
 
 __all__ = ["row_tensor", "run_group"]
@@ -52,7 +52,12 @@ def _computed(recorder: Any, form: Any, shared: tuple, columns: list, by_row: An
         operands = [
             (entry.tensor, False) if entry is not None else operand(recorder, next(rows), size) for entry in shared
         ]
-        found, batched = form.computed(operands, size)
+        try:
+            found, batched = form.computed(operands, size)
+        except Exception:
+            if size == 1:
+                raise
+            return _bodies(recorder, form, operands, size), True
         if not batched:
             return found, False
         return (tuple([_lowered(one, size) for one in found]) if isinstance(found, tuple) else _lowered(found, size)), True
@@ -79,9 +84,24 @@ def _computed(recorder: Any, form: Any, shared: tuple, columns: list, by_row: An
         return _lowered(found, size), True
 
 
+def _bodies(recorder: Any, form: Any, operands: list[tuple[Any, bool]], size: int) -> Any:
+    """The body of a cell, one call after the other, results stacked."""
+    recorder.report.note_refused(form.cell.name, "one by one in its group")
+    results = []
+    for row in range(size):
+        given = [(registry["basic_index"].function(value, (row, Ellipsis)) if stacked else value, False) for value, stacked in operands]
+        try:
+            results.append(form.computed(given, 1)[0])
+        except Exception as error:
+            error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.cell.name}")
+            raise
+    if isinstance(results[0], tuple):
+        return tuple([registry["stack"].function(list(parts), 0) for parts in zip(*results, strict=True)])
+    return registry["stack"].function(results, 0)
+
+
 def _lowered(one: Any, size: int) -> Any:
-    inner = getattr(one, "inner", None)
-    return _repeat(one, size) if inner is None else inner
+    return one.inner if type(one) is Batched else _repeat(one, size)
 
 
 def _repeat(one: Any, size: int) -> Any:

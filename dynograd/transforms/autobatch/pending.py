@@ -16,7 +16,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import RemovableHandle
+from dynograd.tensor_parts import Meta, RemovableHandle
 from dynograd.transforms.autobatch.rows import RowNode
 
 __all__ = ["Kind", "Lazy", "PendingArray", "Row", "settle", "settled"]
@@ -220,7 +220,7 @@ class Lazy(Tensor):
 
     @property
     def _meta(self) -> Any:  # type: ignore[override]
-        return None
+        return None if getattr(self, "origin", None) is None else _VIEW
 
     @_meta.setter
     def _meta(self, value: Any) -> None:
@@ -308,6 +308,9 @@ _SETTLING = frozenset(
     "__dlpack_device__ __copy__ __deepcopy__ __reduce_ex__ pin_memory is_pinned record_stream storage untyped_storage "
     "is_shared share_memory_ set_ resize_ to_sparse __cuda_array_interface__".split()
 )
+
+
+_VIEW = Meta()  # what a view that is still to come has for the rest: it is one
 
 
 class _Slots:

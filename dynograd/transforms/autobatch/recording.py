@@ -161,7 +161,10 @@ class Recorder:
 
     def before_write(self, tensor: Any) -> None:
         """A plain tensor is about to be written: what has been recorded with it is run first."""
-        if self.waiting and (type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured):
+        if not self.waiting:
+            if self.captured:
+                self.forget()
+        elif (type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured):
             self.flush(None, "a write into an operand")
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
@@ -289,6 +292,8 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
     parts: list[Any] = [op, MODES.grad]
     rows: list[Any] = []
+    if op.view and not any([type(one) is Lazy for one in args]):  # no work, and it must share the memory
+        return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
     try:
         for value, role in zip(args, roles_of(op), strict=True):
             if role == _STATIC:
