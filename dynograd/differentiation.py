@@ -32,13 +32,15 @@ def backward(
     tensor([3., 3.])
     """
     seeds = grad_tensors if grad_tensors is not None else grad_variables
+    if any([_has_rows(one) for one in _listed(tensors)]):
+        tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
     create_graph = create_graph or _others(tensors, seeds)
     roots = _roots("backward", tensors, seeds, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, retain_graph=keep, create_graph=create_graph)
         return
-    chosen = _listed(inputs)
+    chosen = _inner(_listed(inputs))
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
     edges = [_target("backward", one) for one in chosen]
@@ -76,6 +78,12 @@ def grad(
     (tensor(18.),)
     """
     chosen = _listed(inputs)
+    if any([_has_rows(one) for one in (*chosen, *_listed(outputs))]):
+        found = grad(
+            _inner(_listed(outputs)), _inner(chosen), None if grad_outputs is None else _inner(_listed(grad_outputs)), retain_graph,
+            create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return tuple([_as_rows(one, g) for one, g in zip(chosen, found, strict=True)])
     if is_grads_batched:
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
@@ -129,6 +137,26 @@ def _batched_grad(
     for place in unused:
         found.insert(place, None)
     return tuple(found)
+
+
+def _has_rows(one: Any) -> bool:
+    """Whether `one` is ragged: its gradients are those of its packed elements."""
+    return hasattr(type(one), "__dynograd_rows__")
+
+
+def _inner(values: list[Any]) -> list[Any]:
+    """The packed elements of what is ragged."""
+    found = []
+    for one in values:
+        while _has_rows(one):
+            one = one.packed
+        found.append(one)
+    return found
+
+
+def _as_rows(like: Any, g: Any) -> Any:
+    """A gradient of packed elements in the rows of `like`, if that is ragged."""
+    return like.with_packed(_as_rows(like.packed, g)) if _has_rows(like) and g is not None else g
 
 
 def _listed(given: Any) -> list[Any]:

@@ -1,0 +1,162 @@
+"""Every op in the table: on ragged tensors it gives what a loop over the rows gives, and so do its first and second derivatives."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dynograd
+from dynograd.ops.op import registry
+from dynograd.ragged import RaggedTensor
+from dynograd.ragged.refusals import INNER, REFUSED
+from dynograd.tensor import Tensor
+from tests.ragged.samples import Item, Sample, items
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of rows alone and together alike
+
+# Tested by name, in the files beside this one.
+APART = frozenset(
+    """basic_index getitem vstack row_stack vsplit dropout_again flipud addbmm nonzero argwhere nonzero_static ctc_loss linear_cross_entropy
+    lstm_step gru_step""".split()
+)
+# Dims of these are the rows alone; they say so.
+ACROSS_ROWS = frozenset("t t_copy msort".split())
+NO_TENSORS = frozenset("tril_indices triu_indices".split())
+# Gradients of these are no function of the input (signs and phases of vectors), or kernels there have no float64.
+PHASES = frozenset("linalg_svd svd linalg_eigh linalg_eig linalg_eigvals lstm_cell gru_cell".split())
+
+ITEMS = list(items())
+NAMES = {key.removesuffix(".public") for key in registry}
+refused = {key.removesuffix(".public") for names in REFUSED.values() for key in names.split()}
+
+
+def test_every_op_has_a_rule_or_a_reason():
+    known = {one.name for one in ITEMS} | APART | ACROSS_ROWS | NO_TENSORS | INNER | refused
+    missing = sorted(NAMES - known)
+    assert not missing, f"add a line to tests/ragged/calls.txt, or a reason to dynograd/ragged/refusals.py, for {missing}"
+    assert len(refused | ACROSS_ROWS) < 0.05 * len(NAMES)
+
+
+@functools.cache
+def sample() -> Sample:
+    return Sample([3, 2, 5, 3])
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=repr)
+def test_values(item):
+    check_values(item, sample())
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=repr)
+def test_first_and_second_gradients(item):
+    check_gradients(item, sample())
+
+
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.data())
+def test_any_lengths(data):
+    """Rows of any lengths, empty ones too: the same as the loop; what fails for a row alone fails for all."""
+    item = data.draw(st.sampled_from(ITEMS))
+    lengths = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=6))
+    made = Sample(lengths, data.draw(st.integers(0, 99)))
+    try:
+        wanted = expected(item, made)
+    except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError):
+        return  # some row is too short for the op
+    compare(item.run(made.whole()), wanted, item, made)
+
+
+# --- comparing ---------------------------------------------------------------------------------------------------------------
+
+
+def several(found):
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def expected(item: Item, made: Sample):
+    if item.mode == "all":
+        return several(item.run(made.together()))
+    rows = [several(item.run(made.row(k) if item.mode == "rows" else made.single(k))) for k in range(len(made.lengths))]
+    return [[one[0] if item.mode == "rows" else one for one in row] for row in rows]
+
+
+def check_values(item: Item, made: Sample):
+    compare(item.run(made.whole()), expected(item, made), item, made)
+
+
+def compare(found, wanted, item: Item, made: Sample):
+    found = several(found)
+    if item.mode == "all":
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            same(one.packed if isinstance(one, RaggedTensor) else one, other)
+        return
+    for number, row in enumerate(wanted):
+        assert len(found) == len(row)
+        for one, other in zip(found, row, strict=True):
+            same(one if isinstance(one, (bool, int)) else one[number], other)
+
+
+def same(one, other, rtol=1e-7, atol=1e-9):
+    if not isinstance(one, Tensor):
+        assert one == other
+        return
+    assert tuple(one.shape) == tuple(other.shape)
+    assert one.dtype == other.dtype
+    numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=rtol, atol=atol)
+
+
+def check_gradients(item: Item, made: Sample):
+    if item.name in PHASES:
+        return
+    whole = made.whole(wants=True)
+    names = [name for name, one in whole.items() if one.requires_grad]
+    found = derivatives(item.run(whole), [whole[name] for name in names])
+    if found is None:
+        return
+    if item.mode == "all":
+        together = made.together(wants=True)
+        wanted = derivatives(item.run(together), [together[name] for name in names])
+        for ours, theirs in zip(found, wanted, strict=True):
+            for one, other in zip(ours, theirs, strict=True):
+                assert (one is None) == (other is None)
+                if one is not None:
+                    same(one.packed if isinstance(one, RaggedTensor) else one.reshape(tuple(other.shape)), other, 1e-6, 1e-7)
+        return
+    for number in range(len(made.lengths)):
+        values = made.row(number, wants=True) if item.mode == "rows" else made.single(number, wants=True)
+        wanted = derivatives(item.run(values), [values[name] for name in names])
+        for ours, theirs in zip(found, wanted, strict=True):
+            for name, one, other in zip(names, ours, theirs, strict=True):
+                if other is None:
+                    assert one is None or not one[number].abs().sum().item(), name
+                elif one is None:
+                    assert not other.abs().sum().item(), name
+                else:
+                    same(one[number], other[0] if item.mode == "rows" else other, 1e-6, 1e-7)
+
+
+def derivatives(found, inputs):
+    """First gradients of a sum that weighs each element with itself, and gradients of the sum of their squares."""
+    outputs = [one for one in several(found) if isinstance(one, Tensor) and one.requires_grad]
+    if not outputs:
+        return None
+    first = dynograd.autograd.grad(total(outputs), inputs, create_graph=True, allow_unused=True)
+    again = [one for one in first if one is not None and one.requires_grad]
+    if not again:
+        return [first]
+    second = dynograd.autograd.grad(sum((real(one) ** 2).sum() for one in again), inputs, allow_unused=True)
+    return [first, second]
+
+
+def total(outputs):
+    return sum((real(one) * (0.3 + 0.7 * real(one).detach())).sum() for one in outputs)
+
+
+def real(one):
+    return dynograd.view_as_real(one.resolve_conj() if one.is_conj() else one) if one.dtype.is_complex else one
