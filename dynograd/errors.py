@@ -15,10 +15,13 @@ __all__ = [
     "KernelCompileError",
     "LinAlgError",
     "LoaderError",
+    "NonFiniteError",
     "OutOfMemoryError",
     "RaggedSizeError",
     "ShapeError",
     "StateDictError",
+    "WorkerDied",
+    "WorkerMemoryError",
 ]
 
 
@@ -79,6 +82,32 @@ class CheckpointError(DynogradError, RuntimeError, ValueError):
 
 class LoaderError(DynogradError, RuntimeError):
     """A data loader or one of its workers failed."""
+
+
+class WorkerDied(LoaderError):
+    """A worker of a data loader ended before its work was done.
+
+    `worker_id`, `pid`, `exitcode` (minus the signal's number if one killed it) and `signal` (its name or None) say which and how,
+    `indices` what it was working on, `in_flight` all that it had been given and had not finished: a list of lists of indices.
+    """
+
+
+class WorkerMemoryError(WorkerDied, MemoryError):
+    """A worker of a data loader had no memory left."""
+
+
+class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):
+    """A loss or weight that became NaN or infinite.
+
+    `step` and `batch` (its number in the epoch) say when, `op` and `line` what made the first such value and where the program called it
+    (None where that is not known), `indices` which samples were in the batch (None where the loader does not say).
+    """
+
+    step: int
+    batch: int
+    op: str | None = None
+    line: str | None = None
+    indices: list | None = None
 
 
 class OutOfMemoryError(DynogradError, MemoryError, RuntimeError):

@@ -1,0 +1,100 @@
+"""The parts of a run (model, optimizer, loader, ...) and their states. A part is an object with `state_dict`, a generator of random
+numbers, or a list, tuple or dict of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.errors import CheckpointError
+from dynograd.runs.random_states import is_generator, set_state, state_of
+
+__all__ = ["RESERVED", "Parts", "check_names", "load_states", "states_of"]
+
+Parts = dict[str, Any]
+RESERVED = ("run", "random", "extra")
+
+
+def check_names(who: str, parts: Parts) -> Parts:
+    """The parts that were given (None: not given).
+
+    Raises:
+        TypeError: one is neither of the things that have a state.
+        ValueError: a name that the file needs for itself.
+    """
+    for name in RESERVED:
+        if name in parts:
+            raise ValueError(f"{who}: the name {name!r} is taken by the run itself. Call that part otherwise.")
+    given = {name: one for name, one in parts.items() if one is not None}
+    for name, one in given.items():
+        _walk(one, name, lambda part, place: _check_part(who, part, place))
+    return given
+
+
+def states_of(parts: Parts) -> dict[str, Any]:
+    """The state of each part, in the shape in which it was given."""
+    return {name: _walk(one, name, lambda part, place: _state(part)) for name, one in parts.items()}
+
+
+def load_states(parts: Parts, states: dict[str, Any], where: str) -> None:
+    """Gives each part its state.
+
+    Raises:
+        CheckpointError: a part is not in the file, or another number of objects; nothing is changed then.
+    """
+    pairs: list[tuple[Any, Any, str]] = []
+    for name, one in parts.items():
+        if name not in states:
+            raise CheckpointError(
+                f"load_run: {where} has no {name!r}, only {', '.join(map(repr, states)) or 'nothing'}. Save it too, or leave it out here."
+            )
+        _pair(one, states[name], name, where, pairs)
+    for part, state, place in pairs:
+        try:
+            set_state(part, state) if is_generator(part) else part.load_state_dict(state)
+        except Exception as error:
+            error.add_note(f"while load_run gave {place} ({type(part).__name__}) its state from {where}")
+            raise
+
+
+def _walk(one: Any, place: str, action: Callable[[Any, str], Any]) -> Any:
+    if isinstance(one, dict) and not hasattr(one, "state_dict"):
+        return {key: _walk(value, f"{place}.{key}", action) for key, value in one.items()}
+    if isinstance(one, (list, tuple)) and not hasattr(one, "state_dict"):
+        return [_walk(value, f"{place}.{number}", action) for number, value in enumerate(one)]
+    return action(one, place)
+
+
+def _check_part(who: str, part: Any, place: str) -> None:
+    if is_generator(part):
+        return
+    for method in ("state_dict", "load_state_dict"):
+        if not callable(getattr(part, method, None)):
+            raise TypeError(
+                f"{who}: {place} is a {type(part).__name__}, which has no {method}(). Give modules, optimizers, schedulers, scalers, "
+                f"loaders or generators (or lists and dicts of them), and plain data as extra=."
+            )
+
+
+def _state(part: Any) -> Any:
+    return state_of(part) if is_generator(part) else part.state_dict()
+
+
+def _pair(one: Any, state: Any, place: str, where: str, pairs: list[tuple[Any, Any, str]]) -> None:
+    if hasattr(one, "state_dict") or not isinstance(one, (dict, list, tuple)):
+        pairs.append((one, state, place))
+        return
+    keys = list(one) if isinstance(one, dict) else list(range(len(one)))
+    there = list(state) if isinstance(state, dict) else list(range(len(state))) if isinstance(state, list) else None
+    if there is None or isinstance(one, dict) != isinstance(state, dict) or set(keys) != set(there):
+        raise CheckpointError(
+            f"load_run: {place} is a {type(one).__name__} of {keys}, but {where} holds {_kind(state, there)}. Give load_run what save_run "
+            f"was given."
+        )
+    for key in keys:
+        _pair(one[key], state[key], f"{place}.{key}", where, pairs)
+
+
+def _kind(state: Any, there: Any) -> str:
+    return f"one {type(state).__name__}" if there is None else f"a {type(state).__name__} of {there[:8]}"

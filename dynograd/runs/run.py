@@ -1,0 +1,367 @@
+"""`Run`: a training loop that continues where it was killed, can go back in time, and finds what made a loss NaN."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from dynograd.errors import CheckpointError
+from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
+from dynograd.runs.parts import check_names, load_states, states_of
+from dynograd.runs.random_states import global_state, set_global_state, settle
+from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
+from dynograd.runs.snapshots import Snapshot, Snapshots, copied
+from dynograd.runs.stopping import StopRequests
+
+__all__ = ["Run"]
+
+_SHARE = 0.02  # of the time goes into saving at `save_seconds`, at most
+
+
+class Run:
+    """Everything that a training loop must not lose, and the loop's place in it.
+
+    A run that is started again with the same arguments continues after the last step that was saved, within an epoch too, and comes
+    to the same bits as one that was never interrupted; the number of the loader's workers may be another.
+
+    `step` counts the steps that are done, `epoch` the epochs, `batch` the batches of this epoch; `extra` is yours: a dict of numbers,
+    strings and tensors that is saved too. `resumed` says whether this is a continuation.
+
+    Args:
+        path: file of the run, or a folder with `keep_last` or `keep_best`. None: nothing is saved or resumed.
+        model, optimizer, scheduler, scaler, loader, generator, others: as for `save_run`.
+        extra: what `run.extra` begins with.
+        config: what must be the same when the run is continued (seed, sizes, ...): data, compared on resume.
+        save_every: save after so many steps. Without it and `save_seconds` the run is saved after each epoch and at the end.
+        save_seconds: save when so many seconds have passed; more seldom where saving would take more than 2 % of the time.
+        keep_last, keep_best, best: as for `save_run`; the score is `run.score`, which you set.
+        snapshot_every: copy everything in memory after so many steps, for `rewind` and `check`. 0: never.
+        snapshots: how many copies are kept.
+        stop_on: signals that save and end the program after the step that is running.
+        fresh: begin anew even if there is something to continue; the next save takes its place.
+    Raises:
+        CheckpointError: what is at `path` is damaged, of another `config`, or no run.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+    >>> model = dynograd.nn.Linear(1, 1)
+    >>> optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
+    >>> with dynograd.Run(path, model=model, optimizer=optimizer, save_every=2) as run:
+    ...     for epoch in run.epochs(2):
+    ...         for x in run.steps([tensor([[1.0]]), tensor([[2.0]])]):
+    ...             loss = model(x).square().mean()
+    ...             optimizer.zero_grad()
+    ...             loss.backward()
+    ...             optimizer.step()
+    >>> run.step, run.epoch
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        scheduler: Any = None,
+        scaler: Any = None,
+        loader: Any = None,
+        generator: Any = None,
+        extra: dict[str, Any] | None = None,
+        config: Any = None,
+        save_every: int | None = None,
+        save_seconds: float | None = None,
+        keep_last: int | None = None,
+        keep_best: int | None = None,
+        best: str = "max",
+        snapshot_every: int = 0,
+        snapshots: int = 3,
+        stop_on: tuple[signal.Signals, ...] = (signal.SIGTERM,),
+        fresh: bool = False,
+        **others: Any,
+    ) -> None:
+        named = dict(
+            model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator
+        )
+        _check_rotation(None, None, keep_last, keep_best, best)
+        _check_intervals(save_every, save_seconds, snapshot_every, snapshots)
+        self.parts = check_names("Run", named | others)
+        settle()
+        self.path = None if path is None else os.fspath(path)
+        self.loader = loader
+        self.extra: dict[str, Any] = {} if extra is None else extra
+        self.config = config
+        self.step = self.epoch = self.batch = 0
+        self.score: float | None = None
+        self.resumed = False
+        self._epoch_is_over = False
+        self._saving = {"keep_last": keep_last, "keep_best": keep_best, "best": best}
+        self._save_every, self._save_seconds = save_every, save_seconds
+        self._saved_at, self._save_took = time.monotonic(), 0.0
+        self._saved_step: tuple[int, int] | None = None
+        self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
+        self._stop = StopRequests(stop_on)
+        self._jump: Snapshot | None = None
+        self._search: Search | None = None
+        if self.path is not None and not fresh and _has_run(self.path):
+            self._resume()
+
+    # --- the loop -------------------------------------------------------------------------------------------------------------
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The numbers of the epochs that are still to be done, of `count`; the epoch that was interrupted comes first."""
+        while self.epoch < count:
+            yield self.epoch
+            if self._jump is not None:  # a rewind into an earlier epoch: what the loop did since does not count
+                self._go_back(self._jump)
+                self._jump = None
+                continue
+            self.epoch += 1
+            self.batch, self._epoch_is_over = 0, False
+            self._boundary(epoch_is_over=True)
+
+    def steps(self, loader: Any = None, until: int | None = None) -> Iterator[Any]:
+        """The batches of this epoch that are still to be done. After the body of your loop the step counts as done: then the run is
+        saved, copied or stopped if it is time to. (A step that you leave with `break` does not count.)
+
+        Args:
+            loader: anything to iterate over; the `loader` of the run by default. What has no `load_state_dict` is iterated from its
+                beginning, and the batches that were done are passed over.
+            until: stop when `step` is this.
+        """
+        loader = self.loader if loader is None else loader
+        if loader is None:
+            raise ValueError("Run.steps: there is no loader to iterate over. Pass one here or to Run(loader=...).")
+        if self._snapshot_every and not self._snapshots.held:
+            self._take_snapshot()
+        while not self._epoch_is_over and self.step != until:
+            epoch = self.epoch
+            for batch in self._rest_of(loader):
+                if self._search is not None:
+                    self._search.begin(batch)
+                yield batch
+                self.step += 1
+                self.batch += 1
+                self._boundary()
+                if self._jump is not None or self.step == until:
+                    break
+            else:
+                self._epoch_is_over = True
+            if self._jump is not None and epoch == self.epoch:
+                self._jump = None
+            elif self._jump is not None:
+                return
+
+    def check(self, loss: Any) -> bool:
+        """Whether `loss` is finite. If it is not, the run goes back, after this step, to the last copy in memory without NaN, repeats
+        the steps from there while it watches every op, and raises NonFiniteError, which names step, batch, op and your line.
+
+        >>> run = dynograd.Run(None, model=dynograd.nn.Linear(1, 1), snapshot_every=10)
+        >>> run.check(tensor(1.0))
+        True
+        """
+        if is_finite(loss):
+            return True
+        if self._search is not None:
+            raise self._search.found(self, loss)
+        start = self._snapshots.last_finite()
+        if start is None:
+            hint = (
+                "the oldest copy in memory has NaN already: keep more with snapshots=, or check each step"
+                if self._snapshots.held
+                else "to find the op, make the Run with snapshot_every=100"
+            )
+            raise problem_of(self, f"the loss is {words_of(loss)}; {hint}")
+        self._search = Search(self.step, self.epoch, self.batch)
+        self._jump = start
+        return False
+
+    def rewind(self, step: int) -> int:
+        """Goes back to the newest copy in memory that is not after `step`; returns its step. `steps` goes on from there.
+
+        Raises:
+            ValueError: there is no such copy; the message lists those there are.
+        """
+        found = self._snapshots.before(step)
+        if found is None:
+            there = ", ".join(str(one.step) for one in self._snapshots.held) or "none"
+            raise ValueError(
+                f"Run.rewind: expected a step from which there is a copy, got {step}; there are copies of steps {there}. Make the Run with "
+                f"snapshot_every= (here {self._snapshot_every}) and snapshots= (here {self._snapshots.most})."
+            )
+        self._go_back(found)
+        self._jump = found
+        return found.step
+
+    # --- saving ---------------------------------------------------------------------------------------------------------------
+
+    def save(self) -> str | None:
+        """Saves now; returns the path. Call it between steps: what is done in a step comes again when the run is continued."""
+        if self.path is None:
+            return None
+        began = time.monotonic()
+        content = self._content()
+        written = write_run(
+            self.path,
+            content["states"],
+            content["random"],
+            {"extra": self.extra, "place": content["place"], "config": self.config},
+            self.step,
+            self.score,
+            about={"run": True},
+            **self._saving,  # type: ignore[arg-type]
+        )
+        self._saved_at = time.monotonic()
+        self._save_took = self._saved_at - began
+        self._saved_step = self.step, self.epoch
+        return written
+
+    def remove(self) -> None:
+        """Removes what was saved, so that the next start begins anew."""
+        if self.path is not None and os.path.isdir(self.path):
+            for one in saved_runs(self.path):
+                os.unlink(one)
+        elif self.path is not None and os.path.exists(self.path):
+            os.unlink(self.path)
+        self._saved_step = self.step, self.epoch
+
+    def __enter__(self) -> Run:
+        self._stop.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self._stop.__exit__()
+        if self._search is not None:
+            self._search.stop()
+        if kind is None and self._saved_step != (self.step, self.epoch):
+            self.save()
+
+    def __repr__(self) -> str:
+        return f"Run({self.path!r}, step={self.step}, epoch={self.epoch}, batch={self.batch})"
+
+    # --- between two steps ------------------------------------------------------------------------------------------------------
+
+    def _boundary(self, epoch_is_over: bool = False) -> None:
+        if self._jump is not None:
+            self._go_back(self._jump)
+            if self._search is not None:
+                self._search.start(self)
+            return
+        if self._search is not None:
+            self._search.end(self)
+        if self._snapshot_every and not epoch_is_over and self.step % self._snapshot_every == 0:
+            self._take_snapshot()
+        if self._stop:
+            self._save_and_stop()
+        if self.path is not None and self._is_time_to_save(epoch_is_over):
+            self.save()
+
+    def _is_time_to_save(self, epoch_is_over: bool) -> bool:
+        if self._search is not None:
+            return False
+        if self._save_every is None and self._save_seconds is None:
+            return epoch_is_over
+        if self._save_every is not None and not epoch_is_over and self.step % self._save_every == 0:
+            return True
+        if self._save_seconds is None:
+            return False
+        return time.monotonic() - self._saved_at >= max(self._save_seconds, self._save_took / _SHARE)
+
+    def _save_and_stop(self) -> None:
+        assert self._stop.signal is not None
+        written = self.save()
+        where = "" if written is None else f"; saved at step {self.step} in {written}"
+        if self._stop.signal == signal.SIGINT:
+            raise KeyboardInterrupt(f"stopped by {self._stop.signal.name}{where}")
+        print(f"stopped by {self._stop.signal.name}{where}", flush=True)
+        raise SystemExit(128 + self._stop.signal)
+
+    def _rest_of(self, loader: Any) -> Iterator[Any]:
+        iterator = iter(loader)
+        if self.batch and not self._keeps(loader):
+            for _ in range(self.batch):
+                if next(iterator, iterator) is iterator:
+                    break
+        return iterator
+
+    def _keeps(self, loader: Any) -> bool:
+        """Whether the loader's place in the epoch is a part of this run."""
+        held = self.parts.get("loader")
+        return any(
+            one is loader
+            for one in (
+                held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else [held]
+            )
+        )
+
+    # --- states -----------------------------------------------------------------------------------------------------------------
+
+    def _content(self) -> dict[str, Any]:
+        place = {
+            "step": self.step,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "over": self._epoch_is_over,
+            "score": self.score,
+        }
+        return {"states": states_of(self.parts), "random": global_state(), "place": place}
+
+    def _take_snapshot(self) -> None:
+        self._snapshots.take(self.step, {**self._content(), "extra": self.extra})
+
+    def _go_back(self, snapshot: Snapshot) -> None:
+        content = copied(snapshot.content)
+        load_states(self.parts, content["states"], f"the copy of step {snapshot.step}")
+        set_global_state(content["random"])
+        self._set_place(content["place"], content["extra"])
+
+    def _set_place(self, place: dict[str, Any], extra: dict[str, Any]) -> None:
+        self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]
+        self._epoch_is_over, self.score = place["over"], place["score"]
+        self.extra.clear()
+        self.extra.update(extra)
+
+    def _resume(self) -> None:
+        found, whole = read_run(self.path)
+        if not whole["run"].get("run"):
+            raise CheckpointError(
+                f"Run: {found.path} was written by save_run, which keeps no place in the loop. Continue it with load_run, or give another path."
+            )
+        config = copy.deepcopy(self.config)
+        if found.extra["config"] != config:
+            raise CheckpointError(
+                f"Run: {found.path} was begun with {_difference(found.extra['config'], config)}. Use the same to continue, fresh=True to "
+                f"begin anew, or another path."
+            )
+        load_states(self.parts, {name: whole[name] for name in found.parts}, repr(found.path))
+        set_global_state(whole["random"])
+        self._set_place(found.extra["place"], found.extra["extra"])
+        self.resumed = True
+        self._saved_step = self.step, self.epoch
+
+
+def _has_run(path: str) -> bool:
+    return bool(saved_runs(path)) if os.path.isdir(path) else os.path.exists(path)
+
+
+def _difference(before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return ", ".join(f"{name}={before.get(name)!r}, now {now.get(name)!r}" for name in names)
+    return f"config={before!r}, now {now!r}"
+
+
+def _check_intervals(save_every: Any, save_seconds: Any, snapshot_every: Any, snapshots: Any) -> None:
+    for name, value, least in (
+        ("save_every", save_every, 1),
+        ("snapshot_every", snapshot_every, 0),
+        ("snapshots", snapshots, 1),
+    ):
+        if value is not None and (not isinstance(value, int) or value < least):
+            raise ValueError(f"Run: expected {name} >= {least}, got {value!r}.")
+    if save_seconds is not None and not save_seconds >= 0:
+        raise ValueError(f"Run: expected save_seconds >= 0, got {save_seconds!r}.")

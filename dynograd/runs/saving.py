@@ -1,0 +1,271 @@
+"""`save_run` and `load_run`: everything that a program needs to continue as if it had not stopped, in one file, or the last and the best
+of them in a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import warnings
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+from dynograd import checkpoint_files, serialization
+from dynograd.checkpoint_trees import Reader
+from dynograd.errors import CheckpointError
+from dynograd.files import Source
+from dynograd.runs.parts import RESERVED, check_names, load_states, states_of
+from dynograd.runs.random_states import global_state, set_global_state, settle
+
+__all__ = ["SavedRun", "load_run", "save_run", "saved_runs"]
+
+_NAME = re.compile(r"save-(\d{6,})-step-(\d+)\.safetensors")
+_VERSION = 1
+
+
+@dataclass
+class SavedRun:
+    """A run as it was saved: what `load_run` returns."""
+
+    path: str
+    step: int | None = None
+    score: float | None = None
+    extra: Any = None
+    parts: tuple[str, ...] = field(default=())
+    """Names of what is in the file beside `extra`."""
+
+
+def save_run(
+    path: Any,
+    *,
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    scaler: Any = None,
+    loader: Any = None,
+    generator: Any = None,
+    extra: Any = None,
+    step: int | None = None,
+    score: float | None = None,
+    keep_last: int | None = None,
+    keep_best: int | None = None,
+    best: str = "max",
+    **others: Any,
+) -> str:
+    """Saves the state of everything given, and of the random generators, and returns the path of the file.
+
+    Every argument may be one object, or a list, tuple or dict of them. The global generators of dynograd (all devices draw from it),
+    Python's `random` and NumPy are saved without being named. The file is written completely or not at all.
+
+    Args:
+        path: the file; with `keep_last` or `keep_best`, or where it is one, a folder that gets a file for each save.
+        model, optimizer, scheduler, scaler, loader, others: what has `state_dict()` and `load_state_dict()`; `others` by any name.
+        generator: random generators of your own (dynograd's, NumPy's `Generator` or `RandomState`, Python's `random.Random`).
+        extra: numbers, strings, tensors, and lists and dicts of them, as for `save`.
+        step: the number of steps that were done.
+        score: how good the model is now; finite, or None.
+        keep_last: how many of the newest files stay in the folder.
+        keep_best: how many of those with the best `score` stay there beside them.
+        best: "max" or "min": which scores are good.
+    Raises:
+        CheckpointError: the file cannot be written; what was there before is untouched.
+        TypeError: a part has no state.
+
+    >>> import os, tempfile
+    >>> model = dynograd.nn.Linear(2, 1)
+    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+    >>> _ = dynograd.save_run(path, model=model, extra={"epoch": 3}, step=100)
+    >>> found = dynograd.load_run(path, model=model)
+    >>> found.step, found.extra
+    (100, {'epoch': 3})
+    """
+    named = dict(
+        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator
+    )
+    parts = check_names("save_run", named | others)
+    _check_rotation(step, score, keep_last, keep_best, best)
+    settle()
+    return write_run(
+        path, states_of(parts), global_state(), extra, step, score, keep_last=keep_last, keep_best=keep_best, best=best
+    )
+
+
+def write_run(
+    path: Any,
+    states: dict[str, Any],
+    random: Any,
+    extra: Any,
+    step: int | None,
+    score: float | None,
+    *,
+    keep_last: int | None = None,
+    keep_best: int | None = None,
+    best: str = "max",
+    about: Any = None,
+) -> str:
+    """`save_run` of states that were taken before; `about` is kept beside step and score."""
+    target = os.fspath(path)
+    about = {"version": _VERSION, "step": step, "score": score, **(about or {})}
+    whole = {"run": about, **states, "random": random, "extra": extra}
+    if keep_last is None and keep_best is None and not os.path.isdir(target):
+        serialization.save(whole, target)
+        return target
+    with _told("save_run", target):
+        os.makedirs(target, exist_ok=True)
+    older = saved_runs(target)
+    number = 1 + max([_number(one) for one in older], default=0)
+    newest = os.path.join(target, f"save-{number:06d}-step-{0 if step is None else step}.safetensors")
+    serialization.save(whole, newest)
+    if keep_last is not None or keep_best is not None:
+        _rotate([newest, *older], keep_last, keep_best, best)
+    return newest
+
+
+def saved_runs(folder: Any) -> list[str]:
+    """The files that `save_run` has written to a folder, the newest first."""
+    names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
+    return [os.path.join(os.fspath(folder), name) for name in sorted(names, key=_number, reverse=True)]
+
+
+def load_run(
+    path: Any,
+    *,
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    scaler: Any = None,
+    loader: Any = None,
+    generator: Any = None,
+    best: str | None = None,
+    random: bool = True,
+    map_location: Any = None,
+    **others: Any,
+) -> SavedRun:
+    """Gives every object its state out of a file of `save_run`, and the random generators theirs; returns the rest.
+
+    Nothing is changed before the whole file has been read and its checksums are right. What is not asked for is left in the file.
+
+    Args:
+        path: the file, or the folder: then the newest file, and an older one (with a warning) where that is damaged.
+        best: "max" or "min": of a folder the file with the best score instead of the newest.
+        random: put the global random generators back too; False for a model that is only to be used.
+        map_location: as in `load`.
+    Raises:
+        FileNotFoundError: there is nothing saved there.
+        CheckpointError: the file is damaged, is no run, or lacks a part that is asked for.
+    """
+    named = dict(
+        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator
+    )
+    parts = check_names("load_run", named | others)
+    settle()
+    found, whole = read_run(path, best, map_location)
+    load_states(parts, {name: whole[name] for name in found.parts}, repr(found.path))
+    if random:
+        set_global_state(whole["random"])
+    return found
+
+
+def read_run(path: Any, best: str | None = None, map_location: Any = None) -> tuple[SavedRun, dict[str, Any]]:
+    """(what `load_run` returns, the whole content) of a file or the newest whole file of a folder."""
+    target = os.fspath(path)
+    candidates = saved_runs(target) if os.path.isdir(target) else [target]
+    if not candidates or not os.path.exists(candidates[0]):
+        raise FileNotFoundError(f"load_run: nothing is saved at {target!r}. Check the path, or begin with save_run.")
+    if best is not None:
+        _check_rotation(None, None, None, None, best)
+        candidates = _by_score(candidates, best) or candidates
+    damaged: CheckpointError | None = None
+    for one in candidates:
+        try:
+            return _read_file(one, map_location)
+        except CheckpointError as error:
+            if len(candidates) == 1:
+                raise
+            damaged = damaged or error
+            warnings.warn(f"load_run: {error} Trying the one before.", stacklevel=3)
+    assert damaged is not None
+    raise CheckpointError(
+        f"load_run: none of the {len(candidates)} files in {target!r} is whole; the newest: {damaged}"
+    ) from damaged
+
+
+def _read_file(path: str, map_location: Any) -> tuple[SavedRun, dict[str, Any]]:
+    whole = serialization.load(path, map_location)
+    about = whole.get("run") if isinstance(whole, dict) else None
+    if not isinstance(about, dict) or type(about.get("version")) is not int or not {"random", "extra"} <= set(whole):
+        raise CheckpointError(
+            f"load_run: {path} is a checkpoint, but not of save_run. Read it with dynograd.load, and load_state_dict."
+        )
+    if about["version"] > _VERSION:
+        raise CheckpointError(
+            f"load_run: {path} has version {about['version']} of runs, this dynograd reads {_VERSION}. Update dynograd."
+        )
+    names = tuple([name for name in whole if name not in RESERVED])
+    return SavedRun(path, about["step"], about["score"], whole["extra"], names), whole
+
+
+def _rotate(files: list[str], keep_last: int | None, keep_best: int | None, best: str) -> None:
+    """Removes the files that are neither among the newest nor among the best; the newest stays always."""
+    kept = set(files[: max(1, keep_last or 1)])
+    if keep_best:
+        kept |= set(_by_score(files, best)[:keep_best])
+    for one in files:
+        if one not in kept:
+            with contextlib.suppress(OSError):
+                os.unlink(one)
+
+
+def _by_score(files: list[str], best: str) -> list[str]:
+    """Those that have a score, the best first, the newest of equals first."""
+    scores = {one: _score(one) for one in files}
+    sign = 1 if best == "min" else -1
+    return sorted([one for one in files if scores[one] is not None], key=lambda one: sign * scores[one])
+
+
+def _score(path: str) -> Any:
+    """The score in a file's header; None for a file without one, or that cannot be read."""
+    try:
+        with open(path, "rb") as file, Source(file, path) as source:
+            tree = checkpoint_files.metadata_of(source, path)
+        if tree is None:  # too long for the header
+            about = serialization.load(path, "cpu")["run"]
+        else:
+            about = Reader(path, {}).read(next(value for key, value in tree["items"] if key == "run"))
+        score = about["score"]
+    except (OSError, CheckpointError, TypeError, KeyError, StopIteration, ValueError):
+        return None
+    return score if isinstance(score, Real) else None
+
+
+def _number(path: str) -> int:
+    found = _NAME.fullmatch(os.path.basename(path))
+    assert found is not None
+    return int(found[1])
+
+
+def _check_rotation(step: Any, score: Any, keep_last: Any, keep_best: Any, best: str) -> None:
+    if step is not None and (not isinstance(step, int) or step < 0):
+        raise ValueError(f"save_run: expected step >= 0 or None, got {step!r}.")
+    if score is not None and not (isinstance(score, Real) and math.isfinite(score)):
+        raise ValueError(
+            f"save_run: expected a finite number as score, got {score!r}. Pass score=None, or loss.item()."
+        )
+    for name, value in (("keep_last", keep_last), ("keep_best", keep_best)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"save_run: expected {name} >= 1 or None, got {value!r}.")
+    if best not in ("max", "min"):
+        raise ValueError(f"best: expected 'max' or 'min', got {best!r}.")
+
+
+@contextlib.contextmanager
+def _told(who: str, path: str) -> Any:
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"{who}: could not make the folder {path!r}: {error.strerror or error}. Check the path and its permissions."
+        ) from error

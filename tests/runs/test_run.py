@@ -1,0 +1,284 @@
+"""Killed anywhere, a run that is started again comes to the bits of one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs_training import EPOCHS, STEPS_PER_EPOCH, build, digest, train
+
+import dynograd as dg
+from dynograd.errors import CheckpointError
+
+TESTS = Path(__file__).parent.parent
+ALL_STEPS = EPOCHS * STEPS_PER_EPOCH
+
+
+class Killed(BaseException):
+    """Ends the loop as a kill does: what is not on the disk is lost."""
+
+
+def killer(steps):
+    def kill(step):
+        if step in steps:
+            raise Killed
+
+    return kill
+
+
+def train_until_killed(folder, step, **options):
+    try:
+        train(build(folder, **options), killer([step]))
+    except Killed:
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    return train(build(None))
+
+
+def test_a_run_repeats(uninterrupted, tmp_path):
+    assert train(build(tmp_path)) == uninterrupted
+    assert train(build(tmp_path, fresh=True, save_every=2)) == uninterrupted
+
+
+KILLS = st.lists(st.integers(0, ALL_STEPS - 1), min_size=1, max_size=3)
+SAVE_EVERY = st.sampled_from([1, 2, 3, 5, None])
+
+
+def check_kills(kills, save_every, uninterrupted, folder):
+    for step in kills:
+        train_until_killed(folder, step, save_every=save_every)
+    run = build(folder, save_every=save_every)
+    assert run.resumed == bool(os.listdir(folder))
+    assert train(run) == uninterrupted
+    assert (run.step, run.epoch) == (ALL_STEPS, EPOCHS)
+
+
+@settings(max_examples=8)
+@given(kills=KILLS, save_every=SAVE_EVERY)
+def test_killed_at_any_steps_and_resumed(kills, save_every, uninterrupted, tmp_path_factory):
+    check_kills(kills, save_every, uninterrupted, tmp_path_factory.mktemp("run"))
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(kills=KILLS, save_every=SAVE_EVERY)
+def test_killed_at_many_steps_and_resumed(kills, save_every, uninterrupted, tmp_path_factory):
+    check_kills(kills, save_every, uninterrupted, tmp_path_factory.mktemp("run"))
+
+
+def started(folder, *options):
+    """The finished process of the training program."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    command = [sys.executable, "-m", "runs_training", str(folder), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "workers", "workers_then", "every"), [(7, 0, 2, 1), (4, 2, 0, 1), (9, 1, 2, 3), (14, 2, 1, 1)]
+)
+def test_a_killed_process_continues_with_another_number_of_workers(tmp_path, step, workers, workers_then, every):
+    whole = started(tmp_path / "a", "--save-every", 100) if (tmp_path / "a").mkdir() is None else None
+    assert whole.returncode == 0, whole.stderr
+    (tmp_path / "b").mkdir()
+    killed = started(tmp_path / "b", "--workers", workers, "--kill-at", step, "--save-every", every)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resumed = started(tmp_path / "b", "--workers", workers_then, "--save-every", every)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith(f"began at {step - step % every},")
+    assert resumed.stdout.split()[-1] == whole.stdout.split()[-1]
+
+
+@pytest.mark.slow
+def test_sigterm_saves_after_the_step_that_is_running(tmp_path):
+    asked = started(tmp_path, "--kill-at", 6, "--signal", int(signal.SIGTERM), "--save-every", 100)
+    assert asked.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM; saved at step 7 in" in asked.stdout and not asked.stderr
+    resumed = started(tmp_path, "--save-every", 100)
+    assert resumed.stdout.startswith("began at 7,")
+    (tmp_path / "a").mkdir()
+    assert resumed.stdout.split()[-1] == started(tmp_path / "a").stdout.split()[-1]
+
+
+def test_a_signal_inside_a_step_ends_the_run_after_it(tmp_path, uninterrupted, capfd):
+    run = build(tmp_path)
+
+    def ask(step):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught:
+        train(run, ask)
+    assert caught.value.code == 128 + signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+    assert "saved at step 4" in capfd.readouterr().out
+    assert train(build(tmp_path)) == uninterrupted
+
+
+def test_sigint_can_be_asked_for(tmp_path, uninterrupted):
+    def ask(step):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped by SIGINT; saved at step 1"):
+        train(build(tmp_path, stop_on=(signal.SIGTERM, signal.SIGINT)), ask)
+    assert train(build(tmp_path)) == uninterrupted
+
+
+def test_a_finished_run_stays_finished_and_goes_on_with_more_epochs(tmp_path):
+    first = build(tmp_path)
+    train(first)
+    again = build(tmp_path)
+    weights = [one.tolist() for one in again.parts["model"].parameters()]
+    train(again)
+    assert again.step == ALL_STEPS and [one.tolist() for one in again.parts["model"].parameters()] == weights
+    longer = build(tmp_path)
+    assert train(longer, epochs=EPOCHS + 1) == train(build(None), epochs=EPOCHS + 1)
+    longer.remove()
+    assert os.listdir(tmp_path) == [] and not build(tmp_path).resumed
+
+
+def test_steps_until(tmp_path, uninterrupted):
+    run = build(tmp_path)
+    for _ in run.epochs(EPOCHS):
+        for _ in run.steps(until=3):
+            pass
+        break
+    assert (run.step, run.batch, run.epoch) == (3, 3, 0)
+
+
+def test_loaders_without_a_state_go_on_behind_the_last_batch(tmp_path):
+    def numbers(stop_at=None):
+        seen = []
+        with dg.Run(tmp_path / "run", save_every=1) as run:
+            for _ in run.epochs(2):
+                for number in run.steps(range(4)):
+                    if run.step == stop_at:
+                        raise Killed
+                    seen.append(number)
+        return seen
+
+    with pytest.raises(Killed):
+        numbers(stop_at=6)
+    assert numbers() == [2, 3]
+
+
+def test_saving_by_time_and_its_share(tmp_path, monkeypatch):
+    from dynograd.runs import run as module
+
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    run = dg.Run(tmp_path / "run", save_seconds=10)
+    saves = []
+    real = module.write_run
+
+    def slow_write(*args, **options):
+        clock[0] += 1.0
+        saves.append(run.step)
+        return real(*args, **options)
+
+    monkeypatch.setattr(module, "write_run", slow_write)
+    for _ in run.steps(range(200)):
+        clock[0] += 1.0
+    assert saves == [10, 60, 110, 160], "the first after 10 seconds, then every 50, of which it takes one"
+
+
+def test_rotation_and_scores(tmp_path):
+    with dg.Run(tmp_path / "run", extra={}, keep_last=1, keep_best=1) as run:
+        for epoch in run.epochs(4):
+            for _ in run.steps(range(2)):
+                pass
+            run.score = [0.5, 0.9, 0.1, 0.2][epoch]
+    assert sorted(os.listdir(tmp_path / "run")) == ["save-000002-step-4.safetensors", "save-000004-step-8.safetensors"]
+    assert dg.load_run(tmp_path / "run", best="max").score == 0.9
+    assert dg.Run(tmp_path / "run").step == 8
+
+
+def test_configurations_are_compared(tmp_path):
+    with dg.Run(tmp_path / "run", config={"seed": 0, "size": [1, 2]}) as run:
+        for _ in run.epochs(1):
+            pass
+    assert dg.Run(tmp_path / "run", config={"seed": 0, "size": [1, 2]}).resumed
+    with pytest.raises(CheckpointError, match=r"begun with seed=0, now 1\. .*fresh=True"):
+        dg.Run(tmp_path / "run", config={"seed": 1, "size": [1, 2]})
+    assert not dg.Run(tmp_path / "run", config={"seed": 1}, fresh=True).resumed
+
+
+def test_what_run_refuses(tmp_path):
+    model = dg.nn.Linear(1, 1)
+    with pytest.raises(ValueError, match=r"expected save_every >= 1, got 0"):
+        dg.Run(None, save_every=0)
+    with pytest.raises(ValueError, match=r"expected snapshots >= 1, got 0"):
+        dg.Run(None, snapshots=0)
+    with pytest.raises(ValueError, match=r"expected save_seconds >= 0, got -1"):
+        dg.Run(None, save_seconds=-1)
+    with pytest.raises(ValueError, match=r"no loader to iterate over"):
+        list(dg.Run(None).steps())
+    with pytest.raises(TypeError, match=r"model is a int, which has no state_dict\(\)"):
+        dg.Run(None, model=3)
+    dg.save_run(tmp_path / "x", model=model)
+    with pytest.raises(CheckpointError, match=r"written by save_run.*load_run"):
+        dg.Run(tmp_path / "x", model=model)
+    assert "step=0" in repr(dg.Run(None))
+
+
+# --- going back in memory ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("back_at", [2, 5, 8, 11, 14])
+@pytest.mark.parametrize("to", [0, 1, 4, 7])
+def test_rewinding_repeats_the_same_steps(uninterrupted, back_at, to):
+    run = build(None, snapshot_every=2, snapshots=20)
+    done = []
+
+    def rewind_once(step):
+        if step == back_at and not done:
+            done.append(run.rewind(min(to, step)))
+            assert done == [min(to, step) // 2 * 2]
+
+    assert train(run, rewind_once) == uninterrupted and done
+
+
+def test_rewinding_further_than_there_are_copies():
+    run = build(None, snapshot_every=2, snapshots=2)
+    train(run)
+    with pytest.raises(
+        ValueError, match=r"from which there is a copy, got 3; there are copies of steps 12, 14\..*snapshots="
+    ):
+        run.rewind(3)
+    with pytest.raises(ValueError, match=r"copies of steps none"):
+        build(None).rewind(0)
+
+
+def test_copies_use_the_memory_of_dropped_ones():
+    run = build(None, snapshot_every=1, snapshots=2)
+    places = set()
+
+    def look(step):
+        for one in run._snapshots.held:
+            places.add(one.content["states"]["model"]["first.weight"].data_ptr())
+
+    train(run, look)
+    assert len(places) <= 3
+
+
+def test_copies_share_nothing_with_the_run():
+    run = build(None, snapshot_every=5)
+    list(zip(run.steps(), range(1)))
+    held = run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist()
+    with dg.no_grad():
+        run.parts["model"].first.weight.zero_()
+    assert run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist() == held != [[0.0] * 3] * 8
+    run.rewind(0)
+    assert run.parts["model"].first.weight.tolist() == held
+    assert digest(run) and numpy.isfinite(held).all()
