@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
+from dynograd.ragged.calls import Call, invoke, mapped, own_function, ragged_rule
 from dynograd.ragged.groups import SHARED, Groups, joined
 from dynograd.ragged.selecting import row_of
 from dynograd.ragged.tensor import RaggedTensor
@@ -41,15 +41,27 @@ def each(call: Call) -> Any:
 
     found = []
     for number in range(count):
-        made = invoke(
-            own_function(call.key), call.op, {name: own(name, value, number) for name, value in call.given.items()}
-        )
+        made = _alone(call, {name: own(name, value, number) for name, value in call.given.items()})
         if isinstance(made, RaggedTensor):
             raise call.refuse(
                 f"rows of several levels (shape {tuple(ragged[0].shape)}); use x.values(), the level below."
             )
-        found.append(type(made)(one.unsqueeze(0) for one in made) if type(made) in (tuple, list) else made.unsqueeze(0))
-    return joined(call, ragged, _Single(ragged), found)
+        found.append(_as_batch(made))
+
+    def probe(call: Call, given: dict[str, Any]) -> Any:
+        """The op on a batch of one, of which every argument of as many dims is that one."""
+        alone = {name: mapped(one, lambda x: x[0] if x.ndim == rank else x, Tensor) for name, one in given.items()}
+        return _as_batch(_alone(call, alone))
+
+    return joined(call, ragged, _Single(ragged), found, probe)
+
+
+def _alone(call: Call, given: dict[str, Any]) -> Any:
+    return invoke(own_function(call.key), call.op, given)
+
+
+def _as_batch(found: Any) -> Any:
+    return type(found)(one.unsqueeze(0) for one in found) if type(found) in (tuple, list) else found.unsqueeze(0)
 
 
 class _Single(Groups):

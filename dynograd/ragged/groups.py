@@ -166,9 +166,11 @@ def _from_front(rank: int, dim: int, shift: int = 0) -> tuple[int, ...]:
     return tuple([one + shift for one in rest])
 
 
-def joined(call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any]) -> Any:
-    """The results of groups as one, in the order of the rows."""
-    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged)
+def joined(
+    call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], probe: Callable[..., Any] | None = None
+) -> Any:
+    """The results of groups as one, in the order of the rows. `probe(call, arguments)` runs the op on a batch of one."""
+    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged, probe or _run)
     first = found[0] if found else others[0]
     if isinstance(first, (tuple, list)):
         count = len(first)
@@ -186,7 +188,7 @@ def _alike(found: list[Any]) -> bool:
     return any(len({tuple(one.shape[1:]) for one in parts if isinstance(one, Tensor)}) < 2 for parts in zip(*flat))
 
 
-def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
+def _probed(call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any]) -> list[Any]:
     """What the op gives for rows of zeros of two other lengths: of a size that changes with them, the dim is ragged."""
     count, rank = ragged[0].partition.count, max(one.ndim for one in ragged)
     made = []
@@ -214,7 +216,7 @@ def _probed(call: Call, ragged: list[RaggedTensor]) -> list[Any]:
             given[name] = mapped(value, longer)
         try:
             with no_grad():
-                made.append(_run(call, given))
+                made.append(probe(call, given))
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if isinstance(error, RaggedSizeError):
                 raise

@@ -34,7 +34,9 @@ class Partition:
         self._held: dict[Any, Any] = {}
 
     def same(self, other: Partition) -> bool:
-        return self is other or (self.count == other.count and np.array_equal(self.offsets, other.offsets))
+        return self is other or (
+            type(other) is Partition and self.count == other.count and np.array_equal(self.offsets, other.offsets)
+        )
 
     def check_same(self, who: str, other: Partition, names: tuple[str, str] = ("the first", "the second")) -> None:
         """Raises where rows differ, naming the first one that does."""

@@ -158,9 +158,7 @@ def _places_of(x: RaggedTensor) -> Any:
     return found
 
 
-@ragged_rule(
-    "unique", "unique.public", "unique_consecutive", "bincount", "bincount.public", kind="packed"
-)
+@ragged_rule("unique", "unique.public", "unique_consecutive", "bincount", "bincount.public", kind="packed")
 def distinct(call: Call) -> Any:
     """Of all real elements; where each is found stands in the rows."""
     x = call["input"]
@@ -219,17 +217,16 @@ def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> Ragged
         from dynograd.errors import ShapeError
 
         raise ShapeError(f"pad: row {row} has {part.lengths[row]} elements, too few to take {-before - behind} away.")
-    if min(before, behind) < 0:
-        first, last = max(-before, 0), max(-behind, 0)
-        made = Partition(np.maximum(part.lengths - first - last, 0))
-        x = make(gathered(x, Partition.places_from(part.offsets[:-1] + first, made)), made, place)
-        before, behind, part = max(before, 0), max(behind, 0), made
-        if not before and not behind:
-            return x
     made = Partition(part.lengths + before + behind)
+    first = max(-before, 0)
+    kept = Partition(np.maximum(np.minimum(part.lengths, part.lengths + behind) - first, 0))
+    if min(before, behind) < 0:
+        x = make(gathered(x, Partition.places_from(part.offsets[:-1] + first, kept)), kept, place)
+        if max(before, behind) <= 0:
+            return x
     packed = x.packed if place == 1 else x.packed.movedim(place - 1, 0)
     base = full((made.total, *packed.shape[1:]), value, dtype=packed.dtype, device=packed.device)
-    places = Partition.places_from(made.offsets[:-1] + before, part)
+    places = Partition.places_from(made.offsets[:-1] + max(before, 0), kept)
     found = base.index_copy(0, index_of(places, packed), packed)
     return make(found if place == 1 else found.movedim(0, place - 1), made, place)
 

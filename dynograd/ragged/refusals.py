@@ -24,7 +24,7 @@ REFUSED = {
 # Ops that compute gradients, or parts of other ops: the faces above them have ragged rules, so these get packed elements or dense groups.
 INNER = frozenset(
     """sum_to basic_fill basic_put index index_backward index_put_at gather_backward repeat_backward repeat_interleave
-    repeat_interleave_backward sum_runs mirrored_pad_backward tie_shares diagonal_backward diagonal_put unfold_backward embedding
+    repeat_interleave_backward sum_runs mirrored_pad mirrored_pad_backward tie_shares diagonal_backward diagonal_put unfold_backward embedding
     embedding_backward max_pool max_pool_values max_pool_places adaptive_max_pool adaptive_max_pool_places max_unpool avg_pool
     avg_pool_backward adaptive_avg_pool adaptive_avg_pool_backward batch_norm moved_statistics convolution_input_gradient
     convolution_weight_gradient cross_entropy nll_loss cross_entropy_of_distributions ctc_losses recurrence resample resample_back

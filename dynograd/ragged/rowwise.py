@@ -189,7 +189,13 @@ def complex_views(call: Call) -> Any:
     return x.with_packed(call.with_(input=x.packed))
 
 
-@ragged_rule("fft_complex", "fft_half", "fft_from_half", kind="packed", note="along the ragged dim, rows of equal length together")
+@ragged_rule(
+    "fft_complex",
+    "fft_half",
+    "fft_from_half",
+    kind="packed",
+    note="along the ragged dim, rows of equal length together",
+)
 def transforms(call: Call) -> Any:
     """Along dims beside the ragged one on packed elements."""
     x, dims = call["input"], tuple(call["dims"])

@@ -36,9 +36,15 @@ def arrays_of(lengths: list[int], seed: int) -> dict[str, list[numpy.ndarray]]:
 
     def numbers(*shape: int) -> numpy.ndarray:
         count = int(numpy.prod(shape))
-        return 0.1 + 0.8 * rng.permutation(count).reshape(shape) / max(count, 1) + rng.uniform(0, 0.5 / max(count, 1), shape)
+        return (
+            0.1
+            + 0.8 * rng.permutation(count).reshape(shape) / max(count, 1)
+            + rng.uniform(0, 0.5 / max(count, 1), shape)
+        )
 
-    rows: dict[str, list[numpy.ndarray]] = {name: [] for name in ("x", "y", "v", "u", "i", "b", "c", "m", "s", "z", "r", "q", "grid")}
+    rows: dict[str, list[numpy.ndarray]] = {
+        name: [] for name in ("x", "y", "v", "u", "i", "b", "c", "m", "s", "z", "r", "q", "grid")
+    }
     for length in lengths:
         rows["x"].append(numbers(length, 4))
         rows["y"].append(numbers(length, 4))
@@ -80,7 +86,9 @@ class Sample:
 
     def row(self, number: int, wants: bool = False) -> dict[str, Any]:
         """One row as a batch of one."""
-        return self._finished({name: dynograd.from_numpy(rows[number][None]) for name, rows in self.rows.items()}, wants)
+        return self._finished(
+            {name: dynograd.from_numpy(rows[number][None]) for name, rows in self.rows.items()}, wants
+        )
 
     def single(self, number: int, wants: bool = False) -> dict[str, Any]:
         """One row without a batch."""
@@ -92,7 +100,10 @@ class Sample:
         for name, rows in self.rows.items():
             axis = RAGGED_DIMS.get(name, 1)
             found[name] = dynograd.from_numpy(
-                numpy.concatenate([row.reshape(-1) for row in rows] if not isinstance(axis, int) else rows, axis - 1 if isinstance(axis, int) else 0)
+                numpy.concatenate(
+                    [row.reshape(-1) for row in rows] if not isinstance(axis, int) else rows,
+                    axis - 1 if isinstance(axis, int) else 0,
+                )
             )
         return self._finished(found, wants)
 
@@ -117,7 +128,9 @@ class Item:
         self.code = compile(self.text, f"<calls.txt {name}>", "eval")
 
     def run(self, values: dict[str, Any]) -> Any:
-        return eval(self.code, {"op": function_of(self.name), "torch": dynograd, "F": F, "name": self.name, **MADE, **values})
+        return eval(
+            self.code, {"op": function_of(self.name), "torch": dynograd, "F": F, "name": self.name, **MADE, **values}
+        )
 
     def __repr__(self) -> str:
         return f"{self.name}-{self.number}"
@@ -140,7 +153,9 @@ def lines() -> Iterator[tuple[list[str], list[str]]]:
 
 def items() -> list[Item]:
     """All calls of the page, and those of elementwise ops, which follow from their operands."""
-    found = [Item(name, text, number) for names, texts in lines() for name in names for number, text in enumerate(texts)]
+    found = [
+        Item(name, text, number) for names, texts in lines() for name in names for number, text in enumerate(texts)
+    ]
     listed = {one.name for one in found}
     for key, entry in dynograd.ops.op.registry.items():
         if entry.kind == "elementwise" and key not in listed and f"{key}.public" not in dynograd.ops.op.registry:
@@ -159,7 +174,7 @@ def elementwise_text(entry: Any) -> str:
     given = []
     used = iter(operands)
     for name, parameter in entry.signature.parameters.items():
-        given.append(next(used) if name in entry.array_names else _STATIC.get(str(parameter.annotation).replace(" ", ""), "0.5"))
+        given.append(
+            next(used) if name in entry.array_names else _STATIC.get(str(parameter.annotation).replace(" ", ""), "0.5")
+        )
     return f"op({', '.join(given)})"
-
-

@@ -37,7 +37,9 @@ refused = {key.removesuffix(".public") for names in REFUSED.values() for key in 
 def test_every_op_has_a_rule_or_a_reason():
     known = {one.name for one in ITEMS} | APART | ACROSS_ROWS | NO_TENSORS | INNER | refused
     missing = sorted(NAMES - known)
-    assert not missing, f"add a line to tests/ragged/calls.txt, or a reason to dynograd/ragged/refusals.py, for {missing}"
+    assert not missing, (
+        f"add a line to tests/ragged/calls.txt, or a reason to dynograd/ragged/refusals.py, for {missing}"
+    )
     assert len(refused | ACROSS_ROWS) < 0.05 * len(NAMES)
 
 
@@ -126,7 +128,12 @@ def check_gradients(item: Item, made: Sample):
             for one, other in zip(ours, theirs, strict=True):
                 assert (one is None) == (other is None)
                 if one is not None:
-                    same(one.packed if isinstance(one, RaggedTensor) else one.reshape(tuple(other.shape)), other, 1e-6, 1e-7)
+                    same(
+                        one.packed if isinstance(one, RaggedTensor) else one.reshape(tuple(other.shape)),
+                        other,
+                        1e-6,
+                        1e-7,
+                    )
         return
     for number in range(len(made.lengths)):
         values = made.row(number, wants=True) if item.mode == "rows" else made.single(number, wants=True)
