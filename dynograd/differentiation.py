@@ -32,6 +32,7 @@ def backward(
     tensor([3., 3.])
     """
     seeds = grad_tensors if grad_tensors is not None else grad_variables
+    _settle(tensors)
     if any([_has_rows(one) for one in _listed(tensors)]):
         tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
     create_graph = create_graph or _others(tensors, seeds)
@@ -44,7 +45,7 @@ def backward(
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
     edges = [_target("backward", one) for one in chosen]
-    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
+    found = _gradients(roots, edges, keep, create_graph)
     for one, g in zip(chosen, found, strict=True):
         if g is not None and isinstance(one, Tensor):
             given = g if isinstance(g, Tensor) else wrap(_copied(g))
@@ -88,11 +89,12 @@ def grad(
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
         raise ValueError("grad: grad requires non-empty inputs.")
+    _settle(outputs)
     asked, create_graph = create_graph, create_graph or _others(outputs, grad_outputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     edges = [_target("grad", one) for one in chosen]
-    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, targets=edges) or []
+    found = _gradients(roots, edges, keep, create_graph)
     results: list[Any] = []
     for position, (one, g) in enumerate(zip(chosen, found, strict=True)):
         if g is None:
@@ -169,16 +171,29 @@ def _like(one: Any) -> Any:
     return one.ownership_token[1] if hasattr(one, "ownership_token") else one
 
 
+def _settle(outputs: Any) -> None:
+    """Values that are still to come are computed now."""
+    for one in () if type(outputs) in TENSORS else _listed(outputs):
+        settle = getattr(type(one), "__dynograd_settle__", None)
+        if settle is not None:
+            settle(one)
+
+
+def _gradients(roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool) -> list[Any]:
+    """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
+    wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
+    found = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
+    return [
+        g if whole is edge or g is None else edge.part_of(g)
+        for edge, whole, g in zip(edges, wholes, found, strict=True)
+    ]
+
+
 def _others(outputs: Any, seeds: Any) -> bool:
     """Whether a type that takes over ops is among the tensors: backward then has to run on tensors, so that it sees it."""
     if seeds is None and type(outputs) in TENSORS:
         return False
     groups = [_listed(group) for group in (outputs, seeds) if group is not None]
-    for group in groups:
-        for one in group:
-            settle = getattr(type(one), "__dynograd_settle__", None)  # a value that is still to come
-            if settle is not None:
-                settle(one)
     return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
 
 

@@ -15,7 +15,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import Form, frozen, kind_of, stand_ins
 from dynograd.transforms.autobatch.pending import Kind, Lazy
-from dynograd.transforms.autobatch.recording import Recorder, entry_for, kind_for, outside
+from dynograd.transforms.autobatch.recording import OFTEN, Recorder, entry_for, kind_for, outside
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, make_batched
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
@@ -127,7 +127,12 @@ class Cell:
                 for column, (port, _) in zip(bucket.columns, rows, strict=True)
                 for one in (column.append, recorder.base_of(port))
             ]
-            key = (form.quick, MODES.grad, None if self.owner is None else self.owner.training, *[port for port, _ in rows])
+            key = (
+                form.quick,
+                MODES.grad,
+                None if self.owner is None else self.owner.training,
+                *[port for port, _ in rows],
+            )
             recorder.table[key] = (*adds, bucket.next_row, *bucket.ports)
         made = []
         for port in bucket.ports:
@@ -186,15 +191,17 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
         f"{', '.join(f'p_{leaf}' for leaf in leaves)}]",
         *[f"    add_{leaf}(base_{leaf} + r_{leaf})" for leaf in leaves],
         "    row = next_row()",
+        f"    if row & {OFTEN} == {OFTEN}:",
+        "        recorder.check_size()",
     ]
     for number, port in enumerate(ports):
         lines += [f"    made{number} = new(Lazy)", f"    made{number}.pending = {port}", f"    made{number}.row = row"]
     made = ", ".join(f"made{number}" for number in range(len(ports)))
     flat = not form.single and form.rebuild[0] is tuple and all([one is _PLACE for one in form.rebuild[1]])
-    lines.append(f"    return {made}" if form.single else f"    return ({made},)" if flat else f"    return pack([{made}])")
-    space: dict[str, Any] = dict(
-        Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack
+    lines.append(
+        f"    return {made}" if form.single else f"    return ({made},)" if flat else f"    return pack([{made}])"
     )
+    space: dict[str, Any] = dict(Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack)
     exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch cell {cell.name}>", "exec"), space)
     space["me"] = space["quick"]
     return space["quick"]
@@ -221,13 +228,12 @@ class CellForm(Form):
         super().__init__(cell, {}, grad)
         self.cell, self.outline, self.quick = cell, outline, None
         self.label = f"cell {cell.name}"
+        self.places = [(str(number), None) for number in range(len(kinds))]
         if len(active_vmaps.levels):
             self.refused = "it is inside vmap"
             return
         with Level(2, "error") as level:
-            given = [
-                make_batched(level, wrap(arrays.to_device(_twice(one), one.device))) for one in kinds
-            ]
+            given = [make_batched(level, wrap(arrays.to_device(_twice(one), one.device))) for one in kinds]
             for one, kind in zip(given, kinds, strict=True):
                 one.inner._requires_grad = kind.grad
             try:
@@ -257,17 +263,9 @@ class CellForm(Form):
     def _packed(self, parts: list[Any]) -> Any:
         return _filled(self.rebuild, iter(parts))
 
-    def computed(self, operands: list[tuple[Any, bool]], size: int) -> tuple[Any, bool]:
-        """The body on all rows at once; `operands` as `executing.operand` gives them. And whether there are several rows."""
-        if size == 1:
-            args, kwargs = _filled(self.outline, iter([value for value, _ in operands]))
-            return self._flat(self.cell.body(*args, **kwargs)), False
-        with Level(size, "error") as level:
-            given = [make_batched(level, value) if stacked else value for value, stacked in operands]
-            args, kwargs = _filled(self.outline, iter(given))
-            return self._flat(self.cell.body(*args, **kwargs)), True
-
-    def _flat(self, result: Any) -> Any:
+    def call(self, given: dict[str, Any]) -> Any:
+        args, kwargs = _filled(self.outline, iter(given.values()))
+        result = self.cell.body(*args, **kwargs)
         if self.single:
             return result
         leaves: list[Any] = []

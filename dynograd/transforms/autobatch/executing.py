@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.autograd.modes import MODES
-from dynograd.interpreter import named_outputs
 from dynograd.ops.op import registry
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import wrap
+from dynograd.transforms.autobatch.forms import BY_ROW
 from dynograd.transforms.autobatch.rows import gathered, row_of, slab_of
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
-from dynograd.transforms.batching.calls import run_op
 
 __all__ = ["row_tensor", "run_group"]
 
@@ -21,83 +20,122 @@ _MASK = (1 << 32) - 1
 
 
 def run_group(recorder: Any, buckets: list[Any]) -> None:
-    """Runs all calls of `buckets` and fills their ports."""
+    """Runs all calls of `buckets` and fills their ports. A call that fails leaves its error with its row."""
     first = buckets[0]
     form = first.form
     counts = [bucket.count() for bucket in buckets]
     size = sum(counts)
-    MODES.grad = form.grad
+    MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
     if len(buckets) == 1:
         columns, by_row = first.columns, first.by_row
     else:
         columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
         by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
-    found, batched = _computed(recorder, form, first.shared, columns, by_row, size)
+    group = Group(recorder, form, first.shared, columns, by_row, size)
+    found = group.run()
     outputs = [found] if form.single else list(found)
-    nodes = [slab_of(one) if batched else None for one in outputs]
+    several = size > 1
+    nodes = [slab_of(one) if several else None for one in outputs]
     start = 0
     for bucket, count in zip(buckets, counts, strict=True):
         for port, output, node in zip(bucket.ports, outputs, nodes, strict=True):
-            _fill(port, output, batched, start, node)
+            port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
+        if group.errors:
+            bucket.errors = {
+                row - start: error for row, error in group.errors.items() if start <= row < start + count
+            } or None
         bucket.done = True
         bucket.columns, bucket.sources, bucket.by_row = [], set(), None
         start += count
-    recorder.report.note_group(form, size, batched)
+    recorder.report.note_group(form, size)
 
 
-def _computed(recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> tuple[Any, bool]:
-    op = form.op
-    if hasattr(form, "cell"):
-        rows = iter(columns)
-        operands = [
-            (entry.tensor, False) if entry is not None else operand(recorder, next(rows), size) for entry in shared
-        ]
+class Group:
+    """Calls of one form with the same shared operands, about to run together."""
+
+    __slots__ = ("by_row", "columns", "errors", "form", "recorder", "shared", "size")
+
+    def __init__(self, recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> None:
+        self.recorder, self.form, self.shared, self.columns = recorder, form, shared, columns
+        self.by_row, self.size = by_row, size
+        self.errors: dict[int, Exception] = {}
+
+    def run(self) -> Any:
+        """What the op gives for all calls, along dim 0; for a single call, what it gives."""
+        form, size = self.form, self.size
+        if self.recorder.failed:
+            self._inherit()
+        if size == 1 or self.by_row is not None:
+            return self._one_by_one("each has a place of its own in the random stream")
+        operands = [operand(self.recorder, column, size) for column in self.columns]
+        together = any([stacked for _, stacked in operands])
         try:
-            found, batched = form.computed(operands, size)
-        except Exception:
-            if size == 1:
-                raise
-            return _bodies(recorder, form, operands, size), True
-        if not batched:
-            return found, False
-        return (tuple([_lowered(one, size) for one in found]) if isinstance(found, tuple) else _lowered(found, size)), True
-    if size == 1:
-        given = _given(op, form, shared, iter([_single(recorder, column[0]) for column in columns]))
-        if by_row is not None:
-            given[_by_row_name(op)] = by_row[0]
-        return op.function(**given), False
-    if by_row is not None:
-        return _in_turn(recorder, form, shared, columns, by_row, size), True
-    operands = [operand(recorder, column, size) for column in columns]
-    if not any([stacked for _, stacked in operands]):  # the same call again and again
-        given = _given(op, form, shared, iter([value for value, _ in operands]))
-        found = op.function(**given)
-        return _repeated(found, size), True
-    with Level(size, "error") as level:
-        level_of = [make_batched(level, value) if stacked else value for value, stacked in operands]
-        try:
-            found = run_op(op, _given(op, form, shared, iter(level_of)))
-        except Exception:  # values that differ are read, or one of them is wrong: then its own call says so
-            return _in_turn(recorder, form, shared, columns, None, size), True
-        if isinstance(found, tuple):
-            return tuple([_lowered(one, size) for one in found]), True
-        return _lowered(found, size), True
+            if not together:  # the same call again and again
+                found = form.call(self._given(iter([value for value, _ in operands])))
+            else:
+                with Level(size, "error") as level:
+                    values = [make_batched(level, value) if stacked else value for value, stacked in operands]
+                    found = form.call(self._given(iter(values)))
+                    if isinstance(found, tuple):
+                        return tuple([_lowered(one, size) for one in found])
+                    return _lowered(found, size)
+        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
+            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
+
+    def _one_by_one(self, why: str) -> Any:
+        """One call after the other, results stacked."""
+        form, size = self.form, self.size
+        if size > 1:
+            self.recorder.report.note_refused(form.label, f"one by one in its group ({why})")
+        results = []
+        for row in range(size):
+            try:
+                if row in self.errors:
+                    raise self.errors[row]
+                given = self._given(iter([_single(self.recorder, column[row]) for column in self.columns]))
+                if self.by_row is not None:
+                    given[BY_ROW[form.op.name]] = self.by_row[row]
+                results.append(form.call(given))
+            except Exception as error:
+                if row not in self.errors:
+                    error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.label}")
+                    self.errors[row] = error
+                    self.recorder.failed.append(error)
+                empty = [wrap(arrays.zeros(one.shape, dtypes.BY_NUM[one.dtype.num], one.device)) for one in form.kinds]
+                results.append(empty[0] if form.single else tuple(empty))
+        if size == 1:
+            return results[0]
+        stack = registry["stack"].function
+        if form.single:
+            return stack(results, 0)
+        return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
+
+    def _inherit(self) -> None:
+        """Calls with an operand that failed have failed too."""
+        for column in self.columns:
+            for row, code in enumerate(column):
+                errors = self.recorder.ports[code >> 32].bucket.errors
+                if errors is not None and (code & _MASK) in errors:
+                    self.errors.setdefault(row, errors[code & _MASK])
+
+    def _given(self, operands: Any) -> dict[str, Any]:
+        """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
+        given = dict(self.form.statics)
+        entries = iter(self.shared)
+        for name, listed in self.form.places:
+            if type(listed) is int:
+                given[name] = [_next(next(entries), operands) for _ in range(listed)]
+            elif listed is None:
+                given[name] = _next(next(entries), operands)
+            else:
+                next(entries)
+                given[name] = listed[0]
+        return given
 
 
-def _bodies(recorder: Any, form: Any, operands: list[tuple[Any, bool]], size: int) -> Any:
-    """The body of a cell, one call after the other, results stacked."""
-    recorder.report.note_refused(form.cell.name, "one by one in its group")
-    results = []
-    for row in range(size):
-        given = [(registry["basic_index"].function(value, (row, Ellipsis)) if stacked else value, False) for value, stacked in operands]
-        try:
-            results.append(form.computed(given, 1)[0])
-        except Exception as error:
-            error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.cell.name}")
-            raise
-    if isinstance(results[0], tuple):
-        return tuple([registry["stack"].function(list(parts), 0) for parts in zip(*results, strict=True)])
-    return registry["stack"].function(results, 0)
+def _next(entry: Any, operands: Any) -> Any:
+    return next(operands) if entry is None else entry.tensor
 
 
 def _lowered(one: Any, size: int) -> Any:
@@ -105,58 +143,9 @@ def _lowered(one: Any, size: int) -> Any:
 
 
 def _repeat(one: Any, size: int) -> Any:
-    return registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
-
-
-def _repeated(found: Any, size: int) -> Any:
-    return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
-
-
-def _by_row_name(op: Any) -> str:
-    from dynograd.transforms.autobatch.forms import BY_ROW
-
-    return BY_ROW[op.name]
-
-
-def _in_turn(recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> Any:
-    """One call after the other, results stacked; `by_row` are the static arguments that differ."""
-    recorder.report.note_refused(form.op.name, "one by one in its group")
-    results = []
-    for row in range(size):
-        given = _given(form.op, form, shared, iter([_single(recorder, column[row]) for column in columns]))
-        if by_row is not None:
-            given[_by_row_name(form.op)] = by_row[row]
-        try:
-            results.append(form.op.function(**given))
-        except Exception as error:
-            error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.op.name}")
-            raise
-    if isinstance(results[0], tuple):
-        return tuple([registry["stack"].function(list(parts), 0) for parts in zip(*results, strict=True)])
-    return registry["stack"].function(results, 0)
-
-
-def _given(op: Any, form: Any, shared: tuple, operands: Any) -> dict[str, Any]:
-    """The op's arguments: `shared` has, in order, a Shared, or None for the next of `operands` or for what is no tensor."""
-    given = dict(form.statics)
-    entries = iter(shared)
-    for name, listed in form.places:
-        if type(listed) is int:
-            given[name] = [_next(next(entries), operands) for _ in range(listed)]
-        elif listed is None:
-            given[name] = _next(next(entries), operands)
-        else:
-            next(entries)
-            given[name] = listed[0]
-    return given
-
-
-def _next(entry: Any, operands: Any) -> Any:
-    return next(operands) if entry is None else entry.tensor
-
-
-def _fill(port: Any, output: Any, batched: bool, start: int, node: Any) -> None:
-    port.slab, port.one, port.offset, port.slab_node = output, not batched, start, node
+    """Rows of their own memory, all alike."""
+    wide = registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
+    return registry["clone"].function(wide, False)
 
 
 def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
@@ -165,8 +154,8 @@ def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
     if whole.bucket.tensors is not None:
         tensor = whole.bucket.tensors[row]
         return tensor.array, (tensor.node or (tensor if tensor._requires_grad else None)) if port.kind.grad else None
-    if whole.bucket.error is not None:
-        raise whole.bucket.error
+    if whole.bucket.errors is not None and row in whole.bucket.errors:
+        raise whole.bucket.errors[row]
     slab = whole.slab
     if whole.one:
         return slab.array, slab.node if port.kind.grad else None
@@ -274,6 +263,3 @@ def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
 def _array_of(port: Any) -> Any:
     whole = port.whole
     return whole.bucket.tensors[0].array if whole.bucket.tensors is not None else whole.slab.array
-
-
-assert Tensor is not None and named_outputs is not None

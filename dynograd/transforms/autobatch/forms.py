@@ -15,6 +15,8 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.pending import Kind
+from dynograd.transforms.batching.batched import Batched
+from dynograd.transforms.batching.calls import run_op
 
 __all__ = ["Form", "form_of", "frozen", "kind_of", "stand_ins"]
 
@@ -61,6 +63,14 @@ class Form:
         self.places: list[
             tuple[str, Any]
         ] = []  # array arguments: how many tensors of a list, None for one, (value,) for none
+
+    def call(self, given: dict[str, Any]) -> Any:
+        """The op on arguments by name, perhaps on Batcheds."""
+        for name in self.op.array_names:
+            value = given[name]
+            if type(value) is list and any([type(one) is Batched for one in value]) or type(value) is Batched:
+                return run_op(self.op, given)
+        return self.op.function(**given)
 
     def __repr__(self) -> str:
         return f"{self.label} -> {', '.join(map(repr, self.kinds))}"

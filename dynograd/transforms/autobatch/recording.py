@@ -22,12 +22,14 @@ from dynograd.transforms.autobatch.executing import row_tensor, run_group
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
 from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots, note_view, settle, settled
 from dynograd.transforms.autobatch.reports import Report
+from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = ["Bucket", "Port", "Recorder", "outside", "record"]
 
 PORT_SHIFT = 32
+OFTEN = (1 << 14) - 1  # a bucket asks after so many calls whether too many wait
 MISS = object()  # stands in keys for what makes every look-up fail
 _LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
 _new = object.__new__
@@ -75,13 +77,13 @@ class Bucket:
     """Calls of one form, with the same shared operands, at one depth."""
 
     __slots__ = (
-        "by_row", "columns", "depth", "done", "error", "form", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
+        "by_row", "columns", "depth", "done", "errors", "form", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
     )  # fmt: skip
 
     def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
         self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
         self.done = False
-        self.error: BaseException | None = None
+        self.errors: dict[int, Exception] | None = None  # of rows that failed
         self.columns: list[list[int]] = []
         self.by_row: list[Any] | None = None
         self.tensors: list[Any] | None = None  # of a source: the tensors themselves
@@ -121,7 +123,7 @@ class Recorder:
         self.inputs: dict[Kind, Bucket] = {}
         self.entered: dict[int, tuple[Any, Any]] = {}
         self.captured: dict[int, tuple[Any, int]] = {}
-        self.checked = 0
+        self.failed: list[Exception] = []
 
     # --- operands -------------------------------------------------------------------------------------------------------------
 
@@ -161,10 +163,12 @@ class Recorder:
 
     def before_write(self, tensor: Any) -> None:
         """A plain tensor is about to be written: what has been recorded with it is run first."""
+        if type(tensor) is Lazy:
+            return
         if not self.waiting:
             if self.captured:
                 self.forget()
-        elif (type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured):
+        elif type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured:
             self.flush(None, "a write into an operand")
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
@@ -177,8 +181,6 @@ class Recorder:
             found.columns = [[] for _ in range(columns)]
             found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
             self.waiting.append(found)
-            if len(self.waiting) & 255 == 0:
-                self.check_size()
         return found
 
     def note(self, form: Form, entries: list[Any]) -> tuple[Bucket, list[Any]]:
@@ -186,6 +188,8 @@ class Recorder:
 
         `entries` has for each operand (port, row), Shared, or None where it is no tensor.
         """
+        if len(self.waiting) & 255 == 255:
+            self.check_size()
         shared: list[Any] = []
         rows: list[Any] = []
         depth = 0
@@ -222,22 +226,20 @@ class Recorder:
             waiting = _needed(target)
         self.report.note_flush(why or "a value was read", len(waiting))
         self.check_writes()
-        mode = MODES.grad
+        mode, watchers = MODES.grad, MODES.watchers
+        nodes: list[Any] = []
+        MODES.watchers = (nodes.append,)
         with outside():
             try:
                 for group in schedule(waiting):
                     run_group(self, group)
             finally:
-                MODES.grad = mode
-                if target is None:
-                    for bucket in self.waiting:
-                        _fail(bucket)
+                MODES.grad, MODES.watchers = mode, watchers
+                keep_saved(nodes)
                 self.waiting = [bucket for bucket in self.waiting if not bucket.done]
                 self.table.clear()
                 if not self.waiting:
                     self.forget()
-        if target is not None and target.error is not None:
-            raise target.error
 
     def check_writes(self) -> None:
         """Operands written since they were recorded, by something that did not say so before."""
@@ -255,11 +257,6 @@ class Recorder:
             port.base = -1
         self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
         self.inputs, self.entered, self.captured = {}, {}, {}
-
-
-def _fail(bucket: Bucket) -> None:
-    if not bucket.done and bucket.error is None:
-        bucket.error = None
 
 
 def _lost(bucket: Bucket) -> RuntimeError:

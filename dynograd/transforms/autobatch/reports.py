@@ -26,7 +26,7 @@ class Report:
         self.flushes: Counter[tuple[str, str]] = Counter()
         self.links: Counter[tuple[str, str]] = Counter()
 
-    def note_group(self, form: Any, size: int, batched: bool) -> None:
+    def note_group(self, form: Any, size: int) -> None:
         self.groups.setdefault(repr(form), []).append(size)
 
     def note_refused(self, name: str, why: str) -> None:

@@ -16,7 +16,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "row_of", "slab_of"]
+__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "keep_saved", "row_of", "slab_of"]
 
 
 class RowParts(Partial):
@@ -46,39 +46,45 @@ class SlabNode(Node):
         return self.row_hooks.setdefault(row, Hooks())
 
     def apply(self, g: Any) -> Any:
-        return (self.joined(g),)
-
-    def joined(self, g: Any) -> Any:
-        """The gradient of the whole slab, as an array."""
-        parts = g.parts
-        if len(parts) == 1 and parts[0][0] is None and self.row_hooks is None:
-            return parts[0][1]
-        shape, kind, place = self.attrs
-        if place.type != "cpu":
-            made = self.joined_tensor(RowParts([(which, wrap(part)) for which, part in parts])).array
-        else:
-            made = numpy.zeros(shape, kind)
-            for which, part in parts:
-                add_rows(made, which, part)
+        made = self.summed(g)
         if self.row_hooks is not None:
+            made = arrays.copy(made)
             for row, hooks in self.row_hooks.items():
                 found = arrays.copy(made[row])
                 for hook in [*hooks.before.values(), *hooks.last.values()]:
                     found = hook(found)
                 made[row] = found
+        return (made,)
+
+    def summed(self, g: Any) -> Any:
+        """The gradient of the whole slab, as an array."""
+        parts = g.parts
+        if len(parts) == 1 and parts[0][0] is None:
+            return arrays.as_result(parts[0][1])
+        shape, kind, place = self.attrs
+        if place.type != "cpu":
+            return self.summed_tensor(RowParts([(which, wrap(part)) for which, part in parts])).array
+        made = numpy.zeros(shape, kind)
+        for which, part in parts:
+            add_rows(made, which, part)
         return made
 
     def apply_graph(self, g: Any) -> Any:
-        return (self.joined_tensor(g),)
+        total = self.summed_tensor(g)
+        for row, hooks in (self.row_hooks or {}).items():
+            found = total[row]
+            for hook in [*hooks.before.values(), *hooks.last.values()]:
+                found = hook(found)
+            total = registry["basic_put"].function(total, found, (row,))
+        return (total,)
 
-    def joined_tensor(self, g: Any) -> Any:
-        """The same on tensors."""
+    def summed_tensor(self, g: Any) -> Any:
+        """The same as a tensor, with its history."""
         shape, kind, place = self.attrs
         total: Any = None
         for which, part in g.parts:
-            if which is None:
-                spread = part
-            else:
+            spread = part
+            if which is not None:
                 if isinstance(which, int):
                     which, part = numpy.array([which]), part.reshape((1, *part.shape))
                 elif isinstance(which, slice):
@@ -86,12 +92,6 @@ class SlabNode(Node):
                 empty = wrap(arrays.zeros(shape, dtypes.BY_NUM[kind.num], place))
                 spread = registry["index_add"].function(empty, 0, _places(which, place), part)
             total = spread if total is None else total + spread
-        if self.row_hooks is not None:
-            for row, hooks in self.row_hooks.items():
-                found = total[row]
-                for hook in [*hooks.before.values(), *hooks.last.values()]:
-                    found = hook(found)
-                total = registry["basic_put"].function(total, found, (row,))
         return total
 
     def op_name(self) -> str:
@@ -131,6 +131,17 @@ class RowNode(Node):
         return (RowParts([(self.attrs, g)]),)
 
     apply_graph = apply
+
+    def whole(self) -> SlabNode:
+        """The node that all gradients of the row come to."""
+        return self.edges[0]
+
+    def part_of(self, g: Any) -> Any:
+        """The gradient of this row, of that of the whole slab."""
+        slab = self.edges[0]
+        if any([isinstance(part, Tensor) for _, part in g.parts]):
+            return slab.summed_tensor(g)[self.attrs]
+        return arrays.copy(slab.summed(g)[self.attrs])
 
     def op_name(self) -> str:
         return self.edges[0].op_name()
@@ -175,6 +186,20 @@ def _picked(g: Any, to: Any) -> Any:
     if to is None:
         return g
     return g[to] if type(g) is numpy.ndarray else _picked(wrap(g), to).array
+
+
+_kept: dict[type, type] = {}
+
+
+def keep_saved(nodes: list[Any]) -> None:
+    """What these nodes have saved is not dropped by the first backward: examples with losses of their own share them."""
+    for node in nodes:
+        cls = type(node)
+        if cls.release is not None:
+            kept = _kept.get(cls)
+            if kept is None:
+                kept = _kept[cls] = type(cls.__name__, (cls,), {"__slots__": (), "release": None})
+            node.__class__ = kept
 
 
 def new_node(kind: Any, edges: tuple, attrs: Any) -> Any:

@@ -58,6 +58,11 @@ class autobatch:
         try:
             if kind is None:
                 recorder.flush(None, "the end of the scope")
+                if recorder.failed:
+                    first, others = recorder.failed[0], len(recorder.failed) - 1
+                    if others:
+                        first.add_note(f"autobatch: {others} other calls failed too")
+                    raise first
         finally:
             MODES.recorder = None
             writing.close()

@@ -17,7 +17,7 @@ from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.forms import frozen
 from dynograd.transforms.autobatch.pending import Lazy, note_view
-from dynograd.transforms.autobatch.recording import MISS, record
+from dynograd.transforms.autobatch.recording import MISS, OFTEN, record
 
 __all__ = ["close", "open_"]
 
@@ -97,7 +97,13 @@ def _recording_code(op: Op, function: Any) -> Any:
     ]
     single = op.outputs is None
     if single:
-        lines += ["    made = ab_new(Lazy)", "    made.pending = out", "    made.row = next_row()"]
+        lines += [
+            "    made = ab_new(Lazy)",
+            "    made.pending = out",
+            "    made.row = row = next_row()",
+            f"    if row & {OFTEN} == {OFTEN}:",
+            "        recorder.check_size()",
+        ]
         if op.view:
             lines.append(f"    ab_note_view(made, {op.array_names[0]})")
         lines.append("    return made")

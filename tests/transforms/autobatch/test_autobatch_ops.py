@@ -44,6 +44,8 @@ def test_row(row):
     except LookupError as missing:
         pytest.skip(str(missing))
     name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
+    if subject.row.name.startswith("chain_"):
+        pytest.skip("the lengths of its sequences must fit: other examples are not made by scaling")
     arguments = draw(row).map(lambda array: converted(array, name))
     leaves = arguments.leaves()
     if not leaves:

@@ -149,7 +149,11 @@ def run(examples, dtype, scope):
         total = all_examples()
     total.backward()
     values = [float(total), *[float(one) for one in losses], *seen]
-    return values, [numpy.zeros(one.shape) if one.grad is None else one.grad.numpy() for one in model.leaves()], model.buffer.numpy()
+    return (
+        values,
+        [numpy.zeros(one.shape) if one.grad is None else one.grad.numpy() for one in model.leaves()],
+        model.buffer.numpy(),
+    )
 
 
 @settings(max_examples=1000)

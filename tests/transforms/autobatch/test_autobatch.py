@@ -1,0 +1,399 @@
+"""`autobatch`: reading, writing, hooks, errors, depth, threads, modes."""
+
+import threading
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import nn
+from dynograd.errors import InplaceError, ShapeError
+from dynograd.transforms.autobatch.pending import Lazy, Row
+
+
+def layer(width=3, seed=0):
+    dynograd.manual_seed(seed)
+    return nn.Linear(width, width)
+
+
+def inputs(count, width=3):
+    return [dynograd.arange(width) * 0.1 + k for k in range(count)]
+
+
+def test_one_group_for_all_examples():
+    net, xs = layer(), inputs(5)
+    expected = [net(x).tanh() for x in xs]
+    with dynograd.autobatch() as report:
+        found = [net(x).tanh() for x in xs]
+        assert all(type(one) is Lazy for one in found)
+        assert found[0].shape == (3,) and found[0].dtype is dynograd.float32 and found[0].requires_grad
+        assert report.launches == 0
+    assert report.calls == 10 and report.launches == 2
+    for one, other in zip(found, expected):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6)
+    assert all(type(one) is Row for one in found)
+
+
+READS = {
+    "item": lambda x: x.sum().item(),
+    "float": lambda x: float(x.sum()),
+    "print": str,
+    "format": lambda x: f"{x.sum():.3f}",
+    "numpy": lambda x: x.detach().numpy().tolist(),
+    "tolist": lambda x: x.tolist(),
+    "bool": lambda x: bool(x.sum() > 0),
+    "array": lambda x: numpy.asarray(x.detach()).tolist(),
+    "argmax": lambda x: int(x.argmax()),
+    "contains": lambda x: 0.5 in x,
+    "tensor": lambda x: dynograd.tensor(x).tolist(),
+    "version": lambda x: x._version,
+    "deepcopy": lambda x: __import__("copy").deepcopy(x.detach()).tolist(),
+    "raw array": lambda x: x.array.tolist(),
+    "numpy function": lambda x: float(numpy.sum(x.detach().array)),
+    "iter": lambda x: [float(one) for one in x],
+    "data": lambda x: x.data.tolist(),
+    "nonzero": lambda x: x.nonzero().tolist(),
+    "mask": lambda x: x[x > 0].tolist(),
+    "stride": lambda x: x.stride(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reading(name):
+    net, x = layer(), inputs(2)[1]
+    expected = READS[name](net(x) * 2)
+    with dynograd.autobatch():
+        found = READS[name](net(x) * 2)
+    if isinstance(expected, float) or (isinstance(expected, list) and isinstance(expected[0], float)):
+        assert found == pytest.approx(expected, rel=1e-6)
+    else:
+        assert type(found) is type(expected) and str(found).split("grad_fn")[0] == str(expected).split("grad_fn")[0]
+
+
+def test_a_read_runs_only_what_it_needs():
+    net, xs = layer(), inputs(4)
+    with dynograd.autobatch() as report:
+        first = [net(x) for x in xs]
+        second = [one.exp() for one in first]
+        other = [x * 2 for x in xs]
+        float(first[0].sum())
+        assert {label.split()[0] for label in report.groups} == {"linear", "sum"}
+        assert type(second[0]) is Lazy and type(other[0]) is Lazy and not other[0].pending.bucket.done
+    assert report.launches == 4
+
+
+def test_losses_at_different_depths_wait_for_each_other():
+    net, xs = layer(), inputs(8)
+    with dynograd.autobatch() as report:
+        for k, x in enumerate(xs):
+            for _ in range(k + 1):
+                x = net(x).tanh()
+            x.exp()
+    assert len(report.groups["linear -> float32[3]"]) == 8
+    assert len(report.groups["exp -> float32[3]"]) <= 3
+
+
+# --- writes -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_writing_a_waiting_value_stays_recorded():
+    with dynograd.autobatch() as report:
+        found = []
+        for x in inputs(4):
+            y = x * 2
+            y += 1
+            y.mul_(3)
+            found.append(y)
+        assert report.launches == 0
+    for one, x in zip(found, inputs(4)):
+        numpy.testing.assert_allclose(one.numpy(), (x.numpy() * 2 + 1) * 3, rtol=1e-6)
+
+
+def test_writes_are_seen_through_views():
+    with dynograd.autobatch():
+        base = inputs(2)[1] * 2
+        view = base[1:]
+        deeper = view[0]
+        alias = base.detach()
+        base.add_(10)
+        view[0] = -1
+    assert base.tolist() == pytest.approx([12.0, -1.0, 12.4])
+    assert view.tolist() == pytest.approx([-1.0, 12.4]) and deeper.item() == -1 and alias.tolist() == base.tolist()
+
+
+def test_operands_written_before_their_calls_run():
+    x, row = inputs(2)
+    with dynograd.autobatch():
+        before = [x + 1, x * 2]
+        x.add_(100)
+        after = x + 1
+        x[0] = 7
+        y = row * 2
+        kept = y + 1
+        float(y.sum())  # y has memory now
+        y.zero_()
+    assert before[0].tolist() == pytest.approx([1, 1.1, 1.2]) and before[1].tolist() == pytest.approx([0, 0.2, 0.4])
+    assert after.tolist() == pytest.approx([101, 101.1, 101.2])
+    assert kept.tolist() == pytest.approx([3, 3.2, 3.4]) and y.tolist() == [0, 0, 0]
+
+
+def test_equal_calls_do_not_share_memory():
+    x = inputs(1)[0]
+    with dynograd.autobatch():
+        found = [x + 1 for _ in range(3)]
+        together = [one * 1 for one in found]
+    together[0].add_(5)
+    assert together[1].tolist() == pytest.approx([1, 1.1, 1.2])
+
+
+def test_a_write_that_nobody_told_of_is_an_error():
+    x = dynograd.zeros(3)
+    with pytest.raises(InplaceError, match=r"an operand of shape \(3,\) was written by .*clone"), dynograd.autobatch():
+        x + 1
+        from dynograd.autograd.writes import stamp
+
+        x.array += 1
+        stamp(x.array)
+
+
+# --- gradients ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_see_the_whole_gradient():
+    def run(scope):
+        net, seen = layer(), []
+
+        def body():
+            total = 0
+            for x in inputs(3):
+                h = net(x)
+                y = h * h
+                h.register_hook(lambda g: seen.append(g.tolist()))
+                total = total + (y + h).sum()
+            return total
+
+        if scope:
+            with dynograd.autobatch():
+                total = body()
+        else:
+            total = body()
+        total.backward()
+        return sorted(seen), net.weight.grad.tolist()
+
+    found, expected = run(True), run(False)
+    numpy.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    numpy.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+
+
+def test_a_hook_that_changes_the_gradient_and_retain_grad():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch():
+        hidden = [net(x) for x in xs]
+        loss = sum((one * 2).sum() for one in hidden)
+        hidden[0].register_hook(lambda g: g * 0)
+        hidden[1].retain_grad()
+    loss.backward()
+    assert hidden[1].grad.tolist() == [2, 2, 2] and hidden[0].grad is None
+    assert net.bias.grad.tolist() == [4, 4, 4]
+
+
+def test_grad_with_respect_to_a_value_inside():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch():
+        hidden = [net(x) for x in xs]
+        loss = sum((one**2).sum() for one in hidden)
+    found = dynograd.autograd.grad(loss, hidden, retain_graph=True)
+    for g, one in zip(found, hidden):
+        numpy.testing.assert_allclose(g.numpy(), 2 * one.detach().numpy(), rtol=1e-5)
+    (weight,) = dynograd.autograd.grad(loss, [net.weight])
+    assert weight.shape == (3, 3)
+
+
+def test_second_order():
+    def run(scope):
+        net = layer().double()
+
+        def body():
+            return sum((net(x.double()).tanh() ** 2).sum() for x in inputs(3))
+
+        if scope:
+            with dynograd.autobatch():
+                loss = body()
+        else:
+            loss = body()
+        (g,) = dynograd.autograd.grad(loss, net.weight, create_graph=True)
+        (g * g).sum().backward()
+        return net.weight.grad.numpy()
+
+    numpy.testing.assert_allclose(run(True), run(False), rtol=1e-10)
+
+
+def test_several_losses_and_two_backwards():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch():
+        hidden = [net(x).sum() for x in xs]
+        first, second = hidden[0] + hidden[1], hidden[1] * hidden[2]
+    first.backward(retain_graph=True)
+    second.backward()
+    again = layer()
+    (again(xs[0]).sum() + again(xs[1]).sum() + again(xs[1]).sum() * again(xs[2]).sum()).backward()
+    numpy.testing.assert_allclose(net.weight.grad.numpy(), again.weight.grad.numpy(), rtol=1e-5)
+
+
+def test_backward_inside_the_scope():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch():
+        losses = [net(x).sum() for x in xs]
+        (losses[0] + losses[1]).backward()
+        assert net.weight.grad is not None
+        losses[2].backward()
+    again = layer()
+    sum(again(x).sum() for x in xs).backward()
+    numpy.testing.assert_allclose(net.weight.grad.numpy(), again.weight.grad.numpy(), rtol=1e-6)
+
+
+def test_no_grad_inside_and_around():
+    net, xs = layer(), inputs(3)
+    with dynograd.no_grad(), dynograd.autobatch():
+        outside = [net(x) for x in xs]
+    with dynograd.autobatch():
+        with dynograd.no_grad():
+            inside = [net(x) for x in xs]
+        recorded = [net(x) + one for x, one in zip(xs, inside)]
+    assert not any(one.requires_grad for one in outside + inside) and all(one.requires_grad for one in recorded)
+    numpy.testing.assert_allclose(recorded[1].detach().numpy(), 2 * inside[1].numpy(), rtol=1e-6)
+
+
+def test_checkpoint_and_anomaly_mode_run_at_once():
+    from dynograd.utils.checkpoint import checkpoint
+
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch() as report:
+        loss = sum(checkpoint(lambda x: net(x).tanh(), x, use_reentrant=False).sum() for x in xs)
+        with dynograd.autograd.detect_anomaly():
+            loss = loss + net(xs[0]).sum()
+    loss.backward()
+    again = layer()
+    (sum(again(x).tanh().sum() for x in xs) + again(xs[0]).sum()).backward()
+    numpy.testing.assert_allclose(net.weight.grad.numpy(), again.weight.grad.numpy(), rtol=1e-5)
+    assert any("watches the tape" in why for _, why, _ in report.refused)
+
+
+# --- random numbers -----------------------------------------------------------------------------------------------------------------
+
+
+def test_dropout_draws_as_in_the_loop():
+    def run(scope):
+        dynograd.manual_seed(7)
+        drop = nn.Dropout(0.5)
+        if scope:
+            with dynograd.autobatch():
+                return [drop(x + 1).tolist() for x in [dynograd.ones(8) for _ in range(4)]]
+        return [drop(x + 1).tolist() for x in [dynograd.ones(8) for _ in range(4)]]
+
+    assert run(True) == run(False)
+
+
+# --- errors, depth, size, threads -----------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_shape_is_an_error_at_its_line():
+    with dynograd.autobatch(), pytest.raises(ShapeError, match=r"linear.*5 features"):
+        layer()(dynograd.ones(5))
+
+
+def test_one_failing_example_leaves_the_others_unharmed():
+    table, head = dynograd.ones(4, 2, requires_grad=True), nn.Linear(2, 1)
+    emb = nn.Embedding(4, 2, _weight=table.detach().clone())
+    with pytest.raises(IndexError, match="index 9") as caught, dynograd.autobatch():
+        found = [head(emb(dynograd.tensor(k))) for k in (0, 9, 2)]
+        assert found[0].shape == (1,)
+        numpy.testing.assert_allclose(found[2].tolist(), head(emb(dynograd.tensor(2))).tolist(), rtol=1e-6)
+        with pytest.raises(IndexError, match="index 9"):
+            found[1].item()
+    assert any("call 1 of a group of 3" in note for note in caught.value.__notes__)
+
+
+def test_deep_chains():
+    net = layer()
+    with dynograd.autobatch():
+        h = dynograd.zeros(3)
+        for _ in range(10_000):
+            h = (net(h) * 0.5).tanh()
+        loss = h.sum()
+    loss.backward()
+    assert net.weight.grad.shape == (3, 3)
+
+
+def test_waiting_calls_are_bounded():
+    with dynograd.autobatch(limit=1000) as report:
+        x = dynograd.ones(2)
+        for k in range(3000):
+            x = x * 1.0 if k % 2 else x + 0.0
+    assert any("limit" in why for why, _ in report.flushes)
+    with pytest.raises(ValueError, match="positive number of calls, got 0"):
+        dynograd.autobatch(limit=0)
+
+
+def test_scopes_nest_and_are_left_clean():
+    x = dynograd.ones(2)
+    with dynograd.autobatch() as outer:
+        y = x + 1
+        with dynograd.autobatch() as inner:
+            z = x + 1
+        assert inner is outer and type(z) is Lazy
+    assert y.tolist() == z.tolist() == [2, 2]
+    assert type(x + 1) is dynograd.Tensor
+    with pytest.raises(ZeroDivisionError), dynograd.autobatch():
+        x + 1
+        1 / 0
+    assert type(x + 1) is dynograd.Tensor
+
+
+def test_threads_have_records_of_their_own():
+    net, results = layer(), {}
+
+    def work(number):
+        if number == 3:
+            results[number] = sum(net(x).sum() for x in inputs(3)).item()
+            return
+        with dynograd.autobatch():
+            results[number] = sum(net(x).sum() for x in inputs(3))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len({round(float(one), 4) for one in results.values()}) == 1
+
+
+def test_vmap_and_custom_functions_inside():
+    class Double(dynograd.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch():
+        hidden = [net(x) for x in xs]
+        doubled = [Double.apply(one) for one in hidden]
+        sums = dynograd.vmap(lambda row: (row * row).sum())(dynograd.stack(hidden))
+    numpy.testing.assert_allclose(doubled[1].detach().numpy(), 2 * hidden[1].detach().numpy())
+    numpy.testing.assert_allclose(sums[2].item(), float((hidden[2] ** 2).sum()), rtol=1e-5)
+
+
+def test_as_a_decorator_and_report():
+    net = layer()
+
+    @dynograd.autobatch()
+    def total(xs):
+        return sum(net(x).sum() for x in xs)
+
+    assert float(total(inputs(4))) == pytest.approx(float(sum(net(x).sum() for x in inputs(4))), rel=1e-5)
+    text = str(dynograd.autobatch.report())
+    assert "calls in" in text and "linear" in text
