@@ -10,10 +10,13 @@ longest goes back to the system. And at most `limit()` bytes lie unused. `dynogr
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -22,6 +25,7 @@ from dynograd.errors import OutOfMemoryError
 
 __all__ = [
     "Lease",
+    "Lent",
     "empty",
     "empty_like",
     "is_leased",
@@ -50,8 +54,36 @@ class Lease(numpy.ndarray):
 
     def __del__(self) -> None:
         # The names are gone when the interpreter ends; the buffer then goes with the process. A view or copy has no buffer to give.
-        if _give_back is not None and type(self.base) is mmap.mmap:
-            _give_back(self.base)
+        base = self.base
+        if _give_back is not None and type(base) is mmap.mmap:
+            _give_back(base)
+        elif type(base) is Lent:
+            base.take_back()
+
+
+class Lent(mmap.mmap):
+    """Somebody else's memory, lent in pieces. When the last piece is gone, `returned` is called, in whatever thread that happens."""
+
+    def __init__(self, *file: Any, **options: Any) -> None:
+        self.is_lent = False
+        self.returned: Callable[[], None] | None = None
+
+    def lend(self, pieces: list[tuple[int, Any, tuple]]) -> list[Any]:
+        """Arrays over the (offset, dtype, shape) given. Not to be called again before they have come back."""
+        self.is_lent = True
+        self._count, self._gone = len(pieces), itertools.count(1)
+        made = []
+        for offset, dtype, shape in pieces:
+            piece = _new(Lease, math.prod(shape) * dtype.itemsize, _bytes, self, offset)
+            made.append(_ndarray(shape, dtype, piece))
+        return made
+
+    def take_back(self) -> None:
+        """A piece is gone."""
+        if next(self._gone) == self._count:  # without a lock: a finalizer may run in the middle of anything
+            self.is_lent = False
+            if self.returned is not None:
+                self.returned()
 
 
 def empty(shape: Any, dtype: Any) -> Any:

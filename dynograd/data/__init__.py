@@ -8,8 +8,8 @@ For samples of variable length: `BucketBatchSampler` puts similar lengths in a b
 (2, 2) [0, 1]
 """
 
-from dynograd.data.buckets import BucketBatchSampler
-from dynograd.data.collate import collate_pad, default_collate, default_convert
+from dynograd.data.buckets import BucketBatchSampler, TokenBatchSampler
+from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -30,6 +30,8 @@ from dynograd.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from dynograd.data.statistics import Statistics, progress
+from dynograd.data.variable_length import collate_pad, collate_ragged
 from dynograd.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
@@ -45,14 +47,18 @@ __all__ = [
     "Sampler",
     "SequentialSampler",
     "StackDataset",
+    "Statistics",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
+    "TokenBatchSampler",
     "WeightedRandomSampler",
     "WorkerInfo",
     "collate_pad",
+    "collate_ragged",
     "default_collate",
     "default_convert",
     "get_worker_info",
+    "progress",
     "random_split",
 ]

@@ -14,7 +14,7 @@ from dynograd.random_streams import Generator
 from dynograd.randomness import randperm
 from dynograd.tensor import Tensor
 
-__all__ = ["BucketBatchSampler"]
+__all__ = ["BucketBatchSampler", "TokenBatchSampler"]
 
 
 class BucketBatchSampler(Sampler[list]):
@@ -41,6 +41,7 @@ class BucketBatchSampler(Sampler[list]):
     """
 
     may_repeat = False
+    changing = ("_epoch", "_next", "_seed")
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class BucketBatchSampler(Sampler[list]):
         *,
         max_tokens: int | None = None,
     ) -> None:
-        check_count("BucketBatchSampler", "batch_size", batch_size)
+        check_count(type(self).__name__, "batch_size", batch_size)
         if pool is not None:
             check_count("BucketBatchSampler", "pool", pool)
         if max_tokens is not None:
@@ -73,27 +74,38 @@ class BucketBatchSampler(Sampler[list]):
         self.max_tokens = max_tokens
         self._epoch: int | None = None
         self._seed: int | None = None
+        self._next: int | None = None
         self._planned: list[list[int]] | None = None
+
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether `len` has to plan an epoch to know how many batches it has."""
+        return self.max_tokens is not None
 
     def set_epoch(self, epoch: int) -> None:
         """From now on the order depends on the first seed drawn and on `epoch` alone: the same epoch gives the same order."""
         self._epoch = epoch
-        self._planned = None
+        self._planned = self._next = None
 
     def __iter__(self) -> Iterator[list[int]]:
-        batches, self._planned = self._planned or self._plan(), None
+        batches = self._plan_of_next()
+        self._planned = self._next = None
         return iter(batches)
 
     def __len__(self) -> int:
-        if self.max_tokens is None:
+        if not self.plans_ahead:
             return batch_count(len(self.lengths), self.batch_size, self.drop_last)
-        if self._planned is None:
-            self._planned = self._plan()  # how many batches fit depends on the order, so this is the next epoch's
-        return len(self._planned)
+        return len(self._plan_of_next())  # how many batches fit depends on the order, so this is the next epoch's
 
-    def _plan(self) -> list[list[int]]:
+    def _plan_of_next(self) -> list[list[int]]:
+        if self._planned is None:
+            if self._next is None:
+                self._next = self._epoch_seed()
+            self._planned = self._plan(Generator().manual_seed(self._next))
+        return self._planned
+
+    def _plan(self, generator: Generator) -> list[list[int]]:
         size = len(self.lengths)
-        generator = self._epoch_generator()
         order = randperm(size, generator=generator).array if self.shuffle else numpy.arange(size)
         batches: list[list[int]] = []
         for start in range(0, size, self.pool):
@@ -117,12 +129,51 @@ class BucketBatchSampler(Sampler[list]):
             batches[-1].append(index)
         return batches
 
-    def _epoch_generator(self) -> Generator:
+    def _epoch_seed(self) -> int:
         if self._epoch is None:
-            return Generator().manual_seed(draw_seed(self.generator))
+            return draw_seed(self.generator)
         if self._seed is None:
             self._seed = draw_seed(self.generator)
-        return Generator().manual_seed(mix(self._seed, self._epoch))
+        return mix(self._seed, self._epoch)
+
+
+class TokenBatchSampler(BucketBatchSampler):
+    """Batches that hold as many samples of similar length as fit into `max_tokens`, padding included.
+
+    The way of BucketBatchSampler, with a budget instead of a number of samples: (samples in a batch) x (its longest length) is at most
+    `max_tokens`, so a step needs about the same time and memory whatever the lengths. A sample longer than that makes a batch of its own.
+    `len` is the number of batches of the next epoch; it differs a little from epoch to epoch.
+
+    Args:
+        lengths: the length of each sample: numbers, an array or a tensor.
+        max_tokens: the budget of a batch.
+        batch_size: the most samples there may be, for lengths near 0.
+        shuffle, pool, generator: as in BucketBatchSampler; `pool` is 10,000 samples by default.
+
+    >>> list(TokenBatchSampler([5, 1, 5, 1, 2], max_tokens=10, shuffle=False))
+    [[1, 3, 4], [0, 2]]
+    """
+
+    def __init__(
+        self,
+        lengths: Any,
+        max_tokens: int,
+        batch_size: int | None = None,
+        shuffle: bool = True,
+        pool: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        check_count("TokenBatchSampler", "max_tokens", max_tokens)
+        if batch_size is not None:
+            check_count("TokenBatchSampler", "batch_size", batch_size)
+        if pool is not None:
+            check_count("TokenBatchSampler", "pool", pool)
+        super().__init__(lengths, batch_size or _ANY, shuffle, False, _ANY, generator, max_tokens=max_tokens)
+        self.pool = pool or _POOL
+
+
+_POOL = 10_000
+_ANY = 1 << 40  # samples in a batch: as many as the budget allows
 
 
 def _as_lengths(lengths: Any) -> Any:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.data.collate import Padding, default_collate, default_convert
+from dynograd.data.collate import MakingIn, default_collate, default_convert, gathered
 from dynograd.data.dataset import IterableDataset, TensorDataset, is_plain, reads_batches
-from dynograd.data.seeding import mix, sample_seed, seed_all
+from dynograd.data.seeding import Seeder, mix, seed_all
+from dynograd.data.variable_length import Padding, Ragging
 from dynograd.errors import LoaderError
 from dynograd.tensor import Tensor
 
-__all__ = ["END", "IterableFetch", "MapFetch", "Stop", "Stopped", "Task", "make_fetch", "shown"]
+__all__ = ["END", "SKIP", "SKIPPED", "IterableFetch", "MapFetch", "Stop", "Stopped", "Task", "make_fetch", "shown"]
 
-Task = tuple[int, Any, int | None]
+Task = tuple[int, Any, Any]
 
 END = object()
 """What a fetch gives when an iterable data set has no more."""
+SKIP = "skip"
+"""Instead of a position: a stream's samples are to be read and forgotten, on the way to where an interrupted epoch goes on."""
+SKIPPED = object()
+"""What a fetch gives for such a task."""
 
 _BATCH, _STREAM = (1 << 63) - 1, (1 << 63) - 2  # no sample has such an index
 
@@ -32,55 +37,97 @@ class Stop:
 
 
 def make_fetch(
-    dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, worker_id: int, stop: Stop
+    dataset: Any,
+    collate_fn: Callable,
+    batched: bool,
+    drop_last: bool,
+    seed: int,
+    worker_id: int,
+    stop: Stop,
+    seeder: Seeder,
+    empty: Callable | None = None,
 ) -> Any:
-    """The fetch of one epoch, for either style of data set."""
+    """The fetch of one epoch, for either style of data set. `empty` makes the arrays of batches (see `collate.MakingIn`)."""
     if isinstance(dataset, IterableDataset):
-        return IterableFetch(dataset, collate_fn, batched, drop_last, mix(mix(seed, _STREAM), worker_id), stop)
-    return MapFetch(dataset, collate_fn, batched, seed, stop)
+        seed = mix(mix(seed, _STREAM), worker_id)
+        return IterableFetch(dataset, collate_fn, batched, drop_last, seed, stop, empty)
+    return MapFetch(dataset, collate_fn, batched, seed, stop, seeder, empty)
 
 
-class MapFetch:
-    """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's.
+class _Fetch:
+    """What both styles share: how samples become a batch.
 
-    `draws` is False where no code of the user's runs, so that nothing can be random and nothing is seeded.
+    `draws` is False where no code of the user's runs, so that nothing can be random and nothing is seeded. `counts` is (samples, elements
+    of sequences, places that they took) of the last batch.
     """
 
-    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int, stop: Stop) -> None:
+    draws: bool
+
+    def __init__(self, dataset: Any, collate_fn: Callable, batched: bool, seed: int, stop: Stop, empty: Any) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
         self.seed = seed
         self.stop = stop
+        self.collate_draws = not _is_plain_collate(collate_fn)
+        # Only what is sent off and forgotten may be made in a worker's slot: a collate_fn of the user's might keep it.
+        self.making = MakingIn(empty) if empty is not None and not self.collate_draws and batched else None
+        self.counts = (0, 0, 0)
+
+    def _collated(self, samples: Any, number: int, what: Callable[[], str]) -> Any:
+        if self.collate_draws:
+            seed_all(mix(mix(self.seed, _BATCH), number))
+        try:
+            if self.making is None:
+                batch = self.collate_fn(samples)
+            else:
+                with self.making:
+                    batch = self.collate_fn(samples)
+        except (Exception, SystemExit) as error:
+            _name_place(error, "collate_fn", f" for batch {number} with {what()}")
+            raise
+        self.counts = (len(samples) if self.batched else 1, *getattr(self.collate_fn, "counts", (0, 0)))
+        return batch
+
+
+class MapFetch(_Fetch):
+    """Reads by index. Every sample gets its own seed, and so does a collate_fn of the user's."""
+
+    def __init__(
+        self, dataset: Any, collate_fn: Callable, batched: bool, seed: int, stop: Stop, seeder: Seeder, empty: Any
+    ) -> None:
+        super().__init__(dataset, collate_fn, batched, seed, stop, empty)
+        self.seeder = seeder
         self.reads_batches = batched and reads_batches(dataset)
         self.takes_rows = batched and _takes_rows(dataset, collate_fn)  # stacked again: one indexing per tensor does it
         self.sample_draws = not is_plain(dataset)
-        self.collate_draws = not _is_plain_collate(collate_fn)
         self.draws = self.sample_draws or self.collate_draws
 
     def __call__(self, task: Task) -> Any:
         number, indices, position = task
         if self.takes_rows:
-            return self._reads(lambda: [tensor[indices] for tensor in self.dataset.tensors], indices, number)
+            self.counts = (len(indices), 0, 0)
+            return self._reads(self._rows, indices, number)
+        if self.sample_draws:
+            self.seeder.begin()
         if not self.batched:
             samples = self._sample(indices, position, task)
         elif self.reads_batches:
             if self.sample_draws:
                 seed_all(mix(mix(self.seed, _BATCH), number))
-            samples = self._reads(lambda: self.dataset.__getitems__(indices), indices, number)
+            samples = self._reads(self.dataset.__getitems__, indices, number)
+        elif position is None:
+            samples = [self._sample(index, None, task) for index in indices]
         else:
-            samples = [
-                self._sample(index, None if position is None else position + offset, task)
-                for offset, index in enumerate(indices)
-            ]
-        return _collated(self, samples, number, lambda: f"indices {shown(indices)}")
+            samples = [self._sample(index, position + offset, task) for offset, index in enumerate(indices)]
+        return self._collated(samples, number, lambda: f"indices {shown(indices)}")
 
     def _sample(self, index: Any, position: int | None, task: Task) -> Any:
         if self.stop.requested:
             raise Stopped
-        if self.sample_draws:
-            seed_all(sample_seed(self.seed, index, position))
         try:
+            if self.sample_draws:
+                return self.seeder.read(self.dataset.__getitem__, index, self.seed, position)
             return self.dataset[index]
         except (Exception, SystemExit) as error:
             among = f" with indices {shown(task[1])}" if self.batched else ""
@@ -89,32 +136,34 @@ class MapFetch:
 
     def _reads(self, read: Callable, indices: list, number: int) -> Any:
         try:
-            return read()
+            return read(indices)
         except (Exception, SystemExit) as error:
             _name_place(error, "reading a batch at once", f" for batch {number} with indices {shown(indices)}")
             raise
 
+    def _rows(self, indices: list) -> list:
+        if self.making is None:
+            return gathered(self.dataset.tensors, indices)
+        with self.making:
+            return gathered(self.dataset.tensors, indices)
 
-class IterableFetch:
+
+class IterableFetch(_Fetch):
     """Reads the next samples of a stream. The n-th sample of a worker has its own seed, whatever the batch size."""
 
+    draws = True
+
     def __init__(
-        self, dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, stop: Stop
+        self, dataset: Any, collate_fn: Callable, batched: bool, drop_last: bool, seed: int, stop: Stop, empty: Any
     ) -> None:
-        self.dataset = dataset
-        self.collate_fn = collate_fn
-        self.batched = batched
+        super().__init__(dataset, collate_fn, batched, seed, stop, empty)
         self.drop_last = drop_last
-        self.seed = seed
-        self.stop = stop
-        self.draws = True
-        self.collate_draws = not _is_plain_collate(collate_fn)
         self._count = 0
         self._samples: Iterator | None = None
         self._ended = False
 
     def __call__(self, task: Task) -> Any:
-        number, indices, _ = task
+        number, indices, position = task
         samples: list = []
         wanted = len(indices) if self.batched else 1
         while len(samples) < wanted and not self._ended:
@@ -125,9 +174,11 @@ class IterableFetch:
                 samples.append(sample)
         if not samples or (len(samples) < wanted and self.drop_last):
             return END
+        if position == SKIP:
+            return SKIPPED
         first = self._count - len(samples)
         what = lambda: f"samples {first} to {self._count - 1} of the stream"  # noqa: E731
-        return _collated(self, samples if self.batched else samples[0], number, what)
+        return self._collated(samples if self.batched else samples[0], number, what)
 
     def _next(self) -> Any:
         if self.stop.requested:
@@ -161,17 +212,7 @@ def _takes_rows(dataset: Any, collate_fn: Callable) -> bool:
 
 
 def _is_plain_collate(collate_fn: Callable) -> bool:
-    return collate_fn is default_collate or collate_fn is default_convert or type(collate_fn) is Padding
-
-
-def _collated(fetch: Any, samples: Any, number: int, what: Callable[[], str]) -> Any:
-    if fetch.collate_draws:
-        seed_all(mix(mix(fetch.seed, _BATCH), number))
-    try:
-        return fetch.collate_fn(samples)
-    except (Exception, SystemExit) as error:
-        _name_place(error, "collate_fn", f" for batch {number} with {what()}")
-        raise
+    return collate_fn is default_collate or collate_fn is default_convert or type(collate_fn) in (Padding, Ragging)
 
 
 def _name_place(error: BaseException, place: str, batch: str) -> None:

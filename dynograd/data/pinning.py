@@ -7,19 +7,19 @@ from typing import Any
 __all__ = ["pinned_batch"]
 
 
-def pinned_batch(batch: Any) -> Any:
+def pinned_batch(batch: Any, device: str = "") -> Any:
     """The batch with its tensors, in dicts, lists and tuples too, moved to pinned memory.
 
     Anything with a `pin_memory` method is asked to do it itself; what has none is left as it is.
     """
     if hasattr(batch, "pin_memory"):
-        return batch.pin_memory()
+        return batch.pin_memory(device) if device else batch.pin_memory()
     if isinstance(batch, dict):
-        return _like(batch, {key: pinned_batch(one) for key, one in batch.items()})
+        return _like(batch, {key: pinned_batch(one, device) for key, one in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*[pinned_batch(one) for one in batch])
+        return type(batch)(*[pinned_batch(one, device) for one in batch])
     if isinstance(batch, (list, tuple)):
-        return _like(batch, [pinned_batch(one) for one in batch])
+        return _like(batch, [pinned_batch(one, device) for one in batch])
     return batch
 
 

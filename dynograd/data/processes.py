@@ -17,14 +17,14 @@ from typing import Any
 
 from dynograd.data.failures import rebuild
 from dynograd.data.fetch import Task, shown
-from dynograd.data.transport import BatchReceiver
+from dynograd.data.transport import BatchReceiver, wait_for
 from dynograd.data.worker import Setup, worker_loop
-from dynograd.errors import LoaderError
+from dynograd.errors import LoaderError, WorkerDied, WorkerMemoryError
 
 __all__ = ["Crew", "Worker", "default_context"]
 
-_LOOK_AROUND = 1.0  # seconds between two looks whether all workers are alive
-_SLOW = 120.0  # seconds after which a batch that does not come is worth a warning
+_LOOK_AROUND = 0.5  # seconds between two looks whether all workers are alive
+_SLOW = 60.0  # seconds after which a batch that does not come is worth a warning
 _PATIENCE = 5.0  # seconds to end for a worker that was told to
 
 
@@ -44,6 +44,7 @@ class Worker:
         ours, theirs = context.Pipe(duplex=True)
         self.receiver = BatchReceiver(ours)
         crew.workers.append(self)  # known before the fork, so that the child closes the loader's end
+        self.wait = self.receiver.wait
         self.pending: deque[Task] = deque()
         self.stale = 0
         self.exhausted = False
@@ -70,14 +71,14 @@ class Worker:
 
     def give(self, task: Task) -> None:
         self.pending.append(task)
-        self._send(("task", task))
+        self._send(("task", task, *self.receiver.returned_slots()))
 
     def start_epoch(self, seed: int, epoch: int | None) -> None:
         """What is still under way belongs to the last epoch: its answers will be thrown away."""
         self.stale += len(self.pending)
         self.pending.clear()
         self.exhausted = False
-        self._send(("epoch", (seed, epoch)))
+        self._send(("epoch", seed, epoch))
 
     def _send(self, message: tuple) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: whoever waits for its answer finds out
@@ -85,9 +86,9 @@ class Worker:
 
     def stack(self) -> str:
         """Where its loop is at this moment, as text."""
-        self._send(("stack", None))
+        self._send(("stack",))
         if self.connection.poll(1.0):
-            kind, text = self.receiver.receive()
+            kind, text, _ = self.receiver.receive()
             if kind == "stack":
                 return text
         return "(it did not answer: it is inside native code, or the whole process is stopped)\n"
@@ -97,9 +98,13 @@ class Worker:
             return "while it had no batch of this epoch to make"
         number, indices, _ = self.pending[0]
         what = "samples of its stream" if _is_stream(indices) else f"indices {shown(indices)}"
-        return f"while it worked on batch {number} with {what}"
+        more = [other for other, _, _ in list(self.pending)[1:]]
+        waiting = (
+            f" (and had been given {'batches' if more[1:] else 'batch'} {', '.join(map(str, more))})" if more else ""
+        )
+        return f"while it worked on batch {number} with {what}{waiting}"
 
-    def death(self) -> LoaderError:
+    def death(self) -> WorkerDied:
         self.process.join(_PATIENCE)
         self._take_what_was_done()
         code = self.process.exitcode
@@ -115,13 +120,27 @@ class Worker:
         else:
             how = f"exited with code {code}"
             hint = "Something in the dataset or collate_fn ended the process; num_workers=0 shows where."
-        return self.error(f"{self} {how} {self.doing()}. {hint}")
+        return self.error(f"{self} {how} {self.doing()}. {hint}", WorkerDied)
+
+    def last_words(self, failure: dict) -> WorkerDied:
+        """The error for a MemoryError or `sys.exit` in the worker, which then ends."""
+        if failure["name"] == "builtins.SystemExit":
+            kind, how = WorkerDied, f"exited by SystemExit: {failure['message']}"
+            hint = "Something in the dataset or collate_fn calls sys.exit; raise an exception instead."
+        else:
+            kind, how = WorkerMemoryError, f"ran out of memory (MemoryError: {failure['message']})"
+            hint = "Use fewer workers, smaller batches or a smaller prefetch_factor."
+        self.process.join(_PATIENCE)
+        error = self.error(f"{self} {how} {self.doing()}. {hint}", kind)
+        for note in [*failure["notes"], f"{self}, original traceback:\n{failure['traceback'].rstrip()}"]:
+            error.add_note(note)
+        return error
 
     def _take_what_was_done(self) -> None:
         """Throws away what is left in the pipe, so that `pending` begins with what was not done."""
         with contextlib.suppress(EOFError, OSError):
             while self.connection.poll(0):
-                kind, _ = self.receiver.receive(wanted=False)
+                kind, _, _ = self.receiver.receive(wanted=False)
                 if kind == "stack":
                     continue
                 if self.stale:
@@ -129,37 +148,48 @@ class Worker:
                 else:
                     self.pending.popleft()
 
-    def error(self, text: str) -> LoaderError:
-        """A LoaderError that a program can ask, too: `worker_id`, `pid`, `exitcode`, `indices`."""
-        error = LoaderError(text)
-        error.worker_id, error.pid, error.exitcode = self.id, self.process.pid, self.process.exitcode  # type: ignore[attr-defined]
-        error.indices = self.pending[0][1] if self.pending and not self.stale else None  # type: ignore[attr-defined]
+    def error(self, text: str, kind: Any = LoaderError) -> Any:
+        """An error that a program can ask, too: `worker_id`, `pid`, `exitcode`, `signal`, `indices`, `in_flight`."""
+        error = kind(text)
+        code = self.process.exitcode
+        error.worker_id, error.pid, error.exitcode = self.id, self.process.pid, code
+        error.signal = _signal_name(-code) if code is not None and code < 0 else None
+        error.in_flight = [indices for _, indices, _ in self.pending]
+        error.indices = error.in_flight[0] if error.in_flight and not self.stale else None
         return error
 
 
 class Crew:
     """The workers of one iterator, and the rules by which tasks are given and answers taken."""
 
-    def __init__(self, setups: list[Setup], context: Any, timeout: float, in_order: bool) -> None:
+    def __init__(self, setups: list[Setup], context: Any, depth: int, timeout: float, in_order: bool) -> None:
         self.workers: list[Worker] = []
         self.owner: int | None = os.getpid()
         self.timeout = timeout
         self.in_order = in_order
-        self.depth = setups[0].slots
+        self.depth = depth
         self.tasks: Iterator[Task] = iter(())
         self._tasks_error: BaseException | None = None
         self._queue: deque[Worker] = deque()
         self._warned = False
+        self.failed: int | None = None
+        self.ended: list[int] = []
+        self.epoch = 0
         _crews.add(self)
         try:
             for setup in setups:
                 Worker(context, setup, self)
+            sentinels = [worker.process.sentinel for worker in self.workers] if os.name == "posix" else []
+            for worker in self.workers:
+                worker.wait = wait_for(worker.connection, *sentinels)
         except BaseException:
             self.shut_down(0)
             raise
 
     def start_epoch(self, tasks: Iterator[Task], seed: int, epoch: int | None) -> None:
+        self.epoch += 1
         self.tasks, self._tasks_error = tasks, None
+        self.ended.clear()
         self._queue.clear()
         for worker in self.workers:
             worker.start_epoch(seed, epoch)
@@ -167,25 +197,31 @@ class Crew:
             for worker in self.workers:
                 self._give(worker)
 
-    def next(self) -> Any:
-        """The next batch.
+    def next(self) -> tuple[int, Any, tuple[int, int, int]]:
+        """The next batch: its number, itself, and its counts (see `fetch`).
 
         Raises:
             StopIteration: there are no more.
-            LoaderError: a worker died or took too long; the crew is then shut down.
-            Exception: what the dataset, collate_fn, worker_init_fn or the sampler raised.
+            WorkerDied: what its name says; the crew is then shut down.
+            LoaderError: one took too long; the crew is then shut down.
+            Exception: what the dataset, collate_fn, worker_init_fn or the sampler raised; `failed` is then the batch's number.
         """
         while self._queue:
             worker = self._queue.popleft() if self.in_order else self._first_ready()
-            kind, content = self._answer(worker)
-            worker.pending.popleft()
+            kind, content, counts = self._answer(worker)
+            if kind == "fatal":
+                raise self._fatal(worker.last_words(content))
+            number = worker.pending.popleft()[0]
             if kind == "end":
+                self.ended.append(number)
                 worker.exhausted = True  # the others go on with the tasks that they have and get
                 continue
             self._give(worker)
             if kind == "error":
+                self.failed = number
                 raise rebuild(content, str(worker))
-            return content
+            if kind != "skipped":
+                return number, content, counts
         if self._tasks_error is not None:
             error, self._tasks_error = self._tasks_error, None
             raise error
@@ -208,26 +244,27 @@ class Crew:
         asked = time.monotonic()
         deadline = asked + (self.timeout or float("inf"))
         waiting = {worker.connection: worker for worker in self._queue}
-        while not (ready := wait(list(waiting), _until(deadline))):
+        anything = [*waiting, *[worker.process.sentinel for worker in self.workers]]
+        while not (ready := [one for one in wait(anything, _until(deadline)) if one in waiting]):
             self._look_around(self._queue[0], asked, deadline)
         worker = waiting[ready[0]]
         self._queue.remove(worker)
         return worker
 
-    def _answer(self, worker: Worker) -> tuple[str, Any]:
+    def _answer(self, worker: Worker) -> tuple[str, Any, Any]:
         asked = time.monotonic()
         deadline = asked + (self.timeout or float("inf"))
         while True:
             try:
-                while not worker.connection.poll(_until(deadline)):
+                while not worker.wait(_until(deadline)):
                     self._look_around(worker, asked, deadline)
-                kind, content = worker.receiver.receive(wanted=worker.stale == 0)
+                kind, content, counts = worker.receiver.receive(wanted=worker.stale == 0)
             except (EOFError, OSError):
                 raise self._fatal(worker.death()) from None
             if kind == "stack":
                 continue  # an answer that came after nobody waited for it any more
             if not worker.stale:
-                return kind, content
+                return kind, content, counts
             worker.stale -= 1
 
     def _look_around(self, worker: Worker, asked: float, deadline: float) -> None:
@@ -248,6 +285,9 @@ class Crew:
                 f"DataLoader(..., timeout=seconds) would raise an error.",
                 stacklevel=5,
             )
+        time.sleep(
+            0.002
+        )  # a descriptor that says a worker ended a moment before the system does would make this loop spin
 
     def _fatal(self, error: LoaderError) -> LoaderError:
         self.shut_down(0)
@@ -286,8 +326,14 @@ def _abandon_all() -> None:
     _crews.clear()
 
 
+def _keep_lent_slots_from_reuse() -> None:
+    for crew in list(_crews):
+        for worker in crew.workers:
+            worker.receiver.keep_from_reuse()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(before=_keep_lent_slots_from_reuse, after_in_child=_abandon_all)
 
 
 def _until(deadline: float) -> float:

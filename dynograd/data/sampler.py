@@ -235,6 +235,7 @@ class DistributedSampler(Sampler[int]):
     """
 
     may_repeat = False
+    changing = ("epoch",)
 
     def __init__(
         self,

@@ -1,38 +1,20 @@
 """Seeds for data loading: one for every (epoch, sample), so that random augmentation does not depend on who loads the sample.
 
-`seed_all` seeds Python's `random`, NumPy's global generator and dynograd's default one. `Undisturbed` gives all three back as
-they were, which is what loading in the program's own process needs.
+Seeding the three global generators takes some microseconds, as long as reading many a sample, and most data sets draw nothing. So a
+`Seeder` watches: which generators the first samples drew from is seeded for the later ones, and the others are only looked at.
 """
 
 from __future__ import annotations
 
-import ctypes
 import operator
-import random
 import zlib
+from collections.abc import Callable
 from typing import Any
 
-import numpy
-
+from dynograd.data.generators import SOURCES, make_seedable, mix
 from dynograd.random_streams import Generator, default_generator
 
-__all__ = ["Undisturbed", "draw_seed", "mix", "sample_seed", "seed_all"]
-
-_MASK = (1 << 64) - 1
-_WORDS = 625 * 4  # MT19937 as NumPy keeps it: 624 words and the position, 32 bits each
-_layout_is_known: bool | None = None
-
-
-def mix(seed: int, number: int) -> int:
-    """64 bits that depend on both (one step of SplitMix64).
-
-    >>> mix(0, 1) == mix(0, 1), mix(0, 1) == mix(1, 0)
-    (True, False)
-    """
-    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
+__all__ = ["Seeder", "Undisturbed", "draw_seed", "make_seedable", "mix", "sample_seed", "seed_all"]
 
 
 def draw_seed(generator: Generator | None = None) -> int:
@@ -53,15 +35,59 @@ def sample_seed(seed: int, index: Any, position: int | None = None) -> int:
 
 def seed_all(seed: int) -> None:
     """Starts the three global generators at `seed`."""
-    random.seed(seed)
-    numpy.random.seed(seed & 0xFFFFFFFF)
-    default_generator.manual_seed(seed)
+    for source in SOURCES:
+        source.seed(seed)
 
 
-def make_seedable() -> None:
-    """Lets `numpy.random.seed` work: only MT19937 takes it."""
-    if type(numpy.random.get_bit_generator()) is not numpy.random.MT19937:
-        numpy.random.set_bit_generator(numpy.random.MT19937(0))
+class Seeder:
+    """Reads samples with the generators seeded, as far as the data set draws from them.
+
+    The first `TRIALS` samples have all three seeded; from then on those that were never drawn from are only watched. A later sample that
+    draws from such a one for the first time is read again with it seeded, so that every sample comes out as if always seeded.
+    """
+
+    TRIALS = 32
+
+    def __init__(self) -> None:
+        self.trials = self.TRIALS
+        self.drawn: list = []
+        self.watched = list(SOURCES)
+
+    def begin(self) -> None:
+        """From here on nobody but samples draws, until the batch is made."""
+        for source in self.watched:
+            source.mark()
+
+    def read(self, read: Callable[[Any], Any], index: Any, seed: int, position: int | None) -> Any:
+        """`read(index)`, with its random numbers made of `seed`, `index` and `position`."""
+        if self.trials > 0:
+            self.trials -= 1
+            seed_all(sample_seed(seed, index, position))
+            self.begin()
+            try:
+                return read(index)
+            finally:
+                self._has_new_draws()
+        while True:
+            if self.drawn:
+                number = sample_seed(seed, index, position)
+                for source in self.drawn:
+                    source.seed(number)
+            try:
+                sample = read(index)
+            except Exception:
+                if self._has_new_draws():
+                    continue
+                raise
+            if not self._has_new_draws():
+                return sample
+
+    def _has_new_draws(self) -> bool:
+        new = [source for source in self.watched if source.moved()]
+        for source in new:
+            self.watched.remove(source)
+            self.drawn.append(source)
+        return bool(new)
 
 
 class Undisturbed:
@@ -75,47 +101,11 @@ class Undisturbed:
     True
     """
 
-    __slots__ = ("_dynograd", "_numpy", "_python")
+    __slots__ = ("_states",)
 
     def __enter__(self) -> None:
-        self._python = random.getstate()
-        self._numpy = _numpy_state()
-        self._dynograd = default_generator.state()
+        self._states = [source.save() for source in SOURCES]
 
     def __exit__(self, *error: Any) -> None:
-        random.setstate(self._python)
-        _restore_numpy(*self._numpy)
-        default_generator.set_plain_state(self._dynograd)
-
-
-def _numpy_state() -> tuple[Any, Any, float | None]:
-    """(bit generator, its state, the normal number kept for the next draw); get_state takes 20 times as long as this."""
-    global _layout_is_known
-    bits = numpy.random.get_bit_generator()
-    if type(bits) is not numpy.random.MT19937:
-        state = numpy.random.get_state(legacy=False)
-        make_seedable()
-        return bits, state, None
-    address = bits.ctypes.state_address
-    words = ctypes.string_at(address, _WORDS)
-    if _layout_is_known is None:
-        held = bits.state["state"]
-        _layout_is_known = words == held["key"].tobytes() + int(held["pos"]).to_bytes(4, "little")
-    if not _layout_is_known:
-        return bits, numpy.random.get_state(legacy=False), None
-    normal = numpy.random.standard_normal()
-    kept = ctypes.string_at(address, _WORDS) == words  # nothing was drawn for it, so it had been kept
-    return bits, words, normal if kept else None
-
-
-def _restore_numpy(bits: Any, state: Any, normal: float | None) -> None:
-    if numpy.random.get_bit_generator() is not bits:
-        numpy.random.set_bit_generator(bits)
-    if isinstance(state, dict):
-        numpy.random.set_state(state)
-        return
-    numpy.random.seed(0)  # forgets a normal number kept by the block
-    ctypes.memmove(bits.ctypes.state_address, state, _WORDS)
-    if normal is not None:
-        whole = numpy.random.get_state(legacy=False)
-        numpy.random.set_state({**whole, "has_gauss": 1, "gauss": normal})
+        for source, state in zip(SOURCES, self._states):
+            source.restore(state)

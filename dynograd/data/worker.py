@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynograd.data.failures import describe
-from dynograd.data.seeding import make_seedable, seed_all
+from dynograd.data.seeding import Seeder, make_seedable, seed_all
 from dynograd.kernels import blas, threads
 from dynograd.random_streams import default_generator
 
@@ -65,67 +65,78 @@ class Setup:
     batched: bool
     drop_last: bool
     worker_init_fn: Callable | None
-    slots: int
     seed: int
 
 
 def worker_loop(setup: Setup, connection: Connection) -> None:
     """Answers every task with one message, in order, until the pipe is closed.
 
-    It gets ("epoch", seed, epoch of the dataset) and ("task", task); it sends ("batch", batch), ("end", None) or
-    ("error", what `describe` gave).
+    It gets ("epoch", seed, epoch of the dataset) and ("task", task, slots that are free again, slots to forget); it sends ("batch", batch),
+    ("end", None), ("skipped", None), ("error", what `describe` gave) or ("fatal", the same), after which it ends.
     """
     from queue import SimpleQueue
 
-    from dynograd.data.fetch import END, Stop, Stopped, make_fetch
+    from dynograd.data.fetch import END, SKIPPED, Stop, Stopped, make_fetch
     from dynograd.data.transport import BatchSender
 
     _prepare_process()
-    sender = BatchSender(connection, setup.slots)
+    sender = BatchSender(connection)
     inbox: SimpleQueue = SimpleQueue()
     stop = Stop()
     threading.Thread(target=_listen, args=(connection, inbox, sender, stop), daemon=True).start()
     failure = _initialize(setup)
+    seeder = Seeder()
     fetch: Any = None
     while (message := inbox.get()) is not None:
-        kind, content = message
+        kind, *content = message
+        counts = None
         if kind == "epoch":
-            seed, epoch = content
-            options = (setup.collate_fn, setup.batched, setup.drop_last)
-            fetch = make_fetch(setup.dataset, *options, seed, setup.worker_id, stop)
-            failure = failure or _start_epoch(setup, seed, epoch)
+            options = (setup.collate_fn, setup.batched, setup.drop_last, content[0], setup.worker_id, stop, seeder)
+            fetch = make_fetch(setup.dataset, *options, sender.slots.empty)
+            failure = failure or _start_epoch(setup, *content)
             continue
+        answer: tuple[str, Any]
         try:
             if kind == "broken":
-                raise content
-            answer = ("error", failure) if failure else ("batch", fetch(content))
+                raise content[0]
+            task, freed, dropped = content
+            sender.slots.take_back(freed, dropped)
+            answer = ("error", failure) if failure else ("batch", fetch(task))
             if answer[1] is END:
                 answer = ("end", None)
+            elif answer[1] is SKIPPED:
+                answer = ("skipped", None)
+            counts = fetch.counts
         except Stopped:
             return
+        except (MemoryError, SystemExit) as error:
+            answer = ("fatal", describe(error))
         except BaseException as error:
             answer = ("error", describe(error))
-        if not _sent(sender, *answer):
+        if not _sent(sender, answer[0], answer[1], counts) or answer[0] == "fatal":
             return
 
 
-def _sent(sender: Any, kind: str, value: Any) -> bool:
+def _sent(sender: Any, kind: str, value: Any, counts: Any) -> bool:
     """Whether somebody was there to take the answer; one that cannot be pickled is answered by that error."""
     try:
-        sender.send(kind, value)
+        sender.send(kind, value, counts)
     except (BrokenPipeError, ConnectionResetError):
         return False
     except Exception as error:
         error.add_note("DataLoader: raised by pickling the batch that collate_fn returned, to send it to the program")
-        return _sent(sender, "error", describe(error))
+        return _sent(sender, "fatal" if isinstance(error, MemoryError) else "error", describe(error), None)
     return True
 
 
 def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, stop: Any) -> None:
+    from dynograd.data.transport import wait_for
+
     parent, main = os.getppid(), threading.main_thread().ident or 0
+    wait = wait_for(connection)
     try:
         while True:
-            while not connection.poll(_PARENT_CHECK):
+            while not wait(_PARENT_CHECK):
                 if os.getppid() != parent:
                     raise EOFError
             try:

@@ -1,5 +1,6 @@
 """DataLoader: what it gives, and that it gives the same with 0, 1 and several workers."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -28,6 +29,7 @@ from dynograd.data import (
     collate_pad,
     default_collate,
     get_worker_info,
+    transport,
 )
 from dynograd.data import fetch as fetching
 from dynograd.data.seeding import Undisturbed, sample_seed, seed_all
@@ -215,7 +217,27 @@ def test_batches_that_grow_and_shrink_use_their_slots_again():
         assert batch.all()
 
 
-def test_without_memory_files_arrays_go_through_the_pipe(monkeypatch):
+@pytest.mark.parametrize("is_full", [False, True])
+def test_without_memory_files_a_full_dev_shm_is_noticed(monkeypatch, is_full):
+    """Batches go through an unlinked file there, or, told once, through the pipe."""
+
+    def fallocate(descriptor, offset, size):
+        assert size > 0
+        if is_full:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(os, "posix_fallocate", fallocate if is_full else os.posix_fallocate)
+    monkeypatch.setattr(transport, "_has_warned", False)
+    loader = DataLoader([np.full(200_000, index) for index in range(5)], 2, num_workers=2)
+    with (
+        pytest.warns(UserWarning, match="No space left.*docker run --shm-size") if is_full else contextlib.nullcontext()
+    ):
+        batches = list(loader)
+    assert [batch[:, -1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+
+
+def test_without_memory_files_arrays_still_arrive(monkeypatch):
     monkeypatch.delattr(os, "memfd_create", raising=False)
     batches = list(DataLoader([np.full(200_000, index) for index in range(5)], 2, num_workers=2))
     assert [batch[:, -1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
@@ -226,8 +248,12 @@ def test_when_memory_files_run_out_arrays_go_through_the_pipe(monkeypatch):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(os, "memfd_create", refuse, raising=False)
-    batches = list(DataLoader([np.full(20_000, index) for index in range(5)], 2, num_workers=1))
-    assert [batch[:, -1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    monkeypatch.setattr(transport, "_has_warned", False)
+    loader = DataLoader([np.full(20_000, index) for index in range(5)], 2, num_workers=2)
+    with pytest.warns(UserWarning, match=r"no shared memory .*Too many open files.*ulimit -n") as caught:
+        batches = [*loader, *loader]
+    assert len(caught) == 1
+    assert [batch[:, -1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]] * 2
 
 
 @pytest.mark.parametrize("workers", WORKERS)

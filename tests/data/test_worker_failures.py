@@ -17,7 +17,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info, processes
-from dynograd.errors import DynogradError, LoaderError
+from dynograd.errors import DynogradError, LoaderError, WorkerDied
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="these drills kill forked workers")
 
@@ -169,9 +169,19 @@ def test_errors_of_the_datasets_own_connections_are_not_taken_for_ours(error):
 
 def test_sys_exit_in_a_worker_is_an_error():
     _, error = exhaust(DataLoader(Faulty(lambda: sys.exit(3)), 4, num_workers=1))
-    assert type(error) is LoaderError
-    assert "SystemExit: 3" in str(error)
-    assert "dataset[5]" in str(error)
+    assert type(error) is WorkerDied
+    assert "exited by SystemExit: 3 while it worked on batch 1 with indices [4, 5, 6, 7]" in str(error)
+    assert "dataset[5]" in told(error)
+
+
+def test_a_memory_error_in_a_worker_is_both_kinds_of_error():
+    _, error = exhaust(DataLoader(Faulty(raising(MemoryError("no more"))), 4, num_workers=2))
+    assert isinstance(error, WorkerDied)
+    assert isinstance(error, MemoryError)
+    assert "ran out of memory (MemoryError: no more) while it worked on batch 1 with indices [4, 5, 6, 7]" in str(error)
+    assert "fewer workers" in str(error)
+    assert "dataset[5]" in told(error)
+    assert (error.worker_id, error.indices) == (1, [4, 5, 6, 7])
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -252,9 +262,12 @@ def test_a_worker_that_dies_is_reported_at_once(fault, words, options):
     begin = time.monotonic()
     batches, error = exhaust(DataLoader(Faulty(fault), 2, **options))
     assert time.monotonic() - begin < 5
-    assert type(error) is LoaderError
+    assert type(error) is WorkerDied
+    assert isinstance(error, LoaderError)
     assert words in str(error)
     assert "it worked on batch 2 with indices [4, 5]" in str(error)
+    assert error.in_flight[0] == [4, 5]
+    assert error.signal == ({9: "SIGKILL", 15: "SIGTERM"}.get(-error.exitcode))
     assert (error.indices, error.worker_id) == ([4, 5], 2 % options["num_workers"])
     assert f"pid {error.pid}" in str(error)
     assert all(batch.tolist() != [4, 5] for batch in batches)
@@ -294,10 +307,9 @@ def test_a_worker_killed_from_outside_while_idle():
     victim.join()
     _, error = exhaust(iterator)
     assert f"DataLoader worker 1 (pid {victim.pid}) was killed by signal 9" in str(error)
-    with pytest.raises(LoaderError, match=r"ended with LoaderError.* iter\(loader\)"):
+    with pytest.raises(LoaderError, match=r"ended with WorkerDied.* iter\(loader\)"):
         next(iterator)
     assert len(list(loader)) == 100  # a new iteration starts new workers
-    loader._iterator = None
 
 
 def test_a_stream_whose_worker_dies():

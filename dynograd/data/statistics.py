@@ -1,0 +1,84 @@
+"""What an epoch's batches consisted of so far: how much was padding, and how long the program waited for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Statistics", "progress"]
+
+
+class Statistics:
+    """`loader.statistics`: of the epoch that is under way, or the last one.
+
+    Sequences are counted by `collate_pad` and `collate_ragged` (and by a collate_fn of yours that sets an attribute `counts`): `elements`
+    is what the samples held, `places` what the batches had room for.
+
+    >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
+    >>> for batch in loader:
+    ...     pass
+    >>> loader.statistics.elements, loader.statistics.places, loader.statistics.padding
+    (4, 6, 0.3333333333333333)
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins at 0."""
+        self.batches = self.samples = self.elements = self.places = 0
+        self.seconds_waited = 0.0
+
+    @property
+    def padding(self) -> float:
+        """The share of places that hold padding, from 0 to 1."""
+        return 1 - self.elements / self.places if self.places else 0.0
+
+    def add(self, counts: tuple[int, int, int], seconds: float) -> None:
+        """One more batch: (samples, elements, places), and how long the program waited for it."""
+        self.batches += 1
+        self.samples += counts[0]
+        self.elements += counts[1]
+        self.places += counts[2]
+        self.seconds_waited += seconds
+
+    def state(self) -> list[Any]:
+        """What `set_state` takes."""
+        return [self.batches, self.samples, self.elements, self.places, self.seconds_waited]
+
+    def set_state(self, state: list[Any]) -> None:
+        """Goes on from another's `state()`."""
+        self.batches, self.samples, self.elements, self.places, self.seconds_waited = state
+
+    def __str__(self) -> str:
+        return f"padding {self.padding:.1%}" if self.places else f"{self.samples} samples"
+
+    def __repr__(self) -> str:
+        return (
+            f"Statistics(batches={self.batches}, samples={self.samples}, elements={self.elements}, places={self.places}, "
+            f"padding={self.padding:.4f}, seconds_waited={self.seconds_waited:.3f})"
+        )
+
+
+def progress(loader: Any, **options: Any) -> Any:
+    """A tqdm bar over a loader, with the share of padding in its line; `options` are tqdm's.
+
+    In a resumed epoch it begins where the epoch was left. What you set by `bar.set_postfix(...)` stands behind the padding.
+
+    >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
+    >>> bar = dynograd.data.progress(loader, desc="epoch 1", disable=True)
+    >>> for padded, lengths in bar:
+    ...     print(lengths)
+    tensor([3, 1])
+    """
+    from tqdm.auto import tqdm
+
+    class Bar(tqdm):
+        @property
+        def format_dict(self) -> dict[str, Any]:
+            made = super().format_dict
+            made["postfix"] = ", ".join(filter(None, [str(loader.statistics), made.get("postfix")]))
+            return made
+
+    resumed = loader._resumed
+    options.setdefault("initial", resumed["batches"] if resumed else 0)
+    return Bar(loader, **options)
