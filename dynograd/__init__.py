@@ -164,7 +164,7 @@ _LAZY = (
     *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions hub library multiprocessing random testing version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
-_LAZY_NAMES |= dict.fromkeys(("autobatch", "cell"), "transforms.autobatch")
+_LAZY_NAMES |= dict.fromkeys(("autobatch", "batched", "cell"), "transforms.autobatch")
 _LAZY_NAMES |= {"compile": "compiler"}
 _LAZY_NAMES |= dict.fromkeys(("Run", "load_run", "save_run"), "runs")
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from dynograd.transforms.autobatch.cells import cell
 from dynograd.transforms.autobatch.scope import autobatch
+from dynograd.transforms.autobatch.tasks import batched
 
-__all__ = ["autobatch", "cell"]
+__all__ = ["autobatch", "batched", "cell"]

@@ -8,6 +8,7 @@ to chase; a call that has been seen before (same op, same ports) costs a look-up
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 from dynograd import arrays
@@ -124,6 +125,7 @@ class Recorder:
         self.entered: dict[int, tuple[Any, Any]] = {}
         self.captured: dict[int, tuple[Any, int]] = {}
         self.failed: list[Exception] = []
+        self.tasks: dict[int, Any] = {}  # by thread: examples of `batched` under way
 
     # --- operands -------------------------------------------------------------------------------------------------------------
 
@@ -215,16 +217,30 @@ class Recorder:
 
     # --- running ------------------------------------------------------------------------------------------------------------------
 
+    def flush_for(self, targets: list[Bucket]) -> None:
+        """Runs what these need, for tasks that are parked."""
+        waiting = _needed([one for one in targets if not one.done])
+        if waiting:
+            self.report.note_flush("decisions of parked examples", len(waiting))
+            self._run(waiting)
+
     def flush(self, target: Bucket | None = None, why: str = "") -> None:
         """Runs what `target` needs, or all that is waiting."""
+        task = self.tasks.get(threading.get_ident()) if self.tasks else None
+        if task is not None and target is not None:
+            task.park(target)
+            return
         waiting = self.waiting
         if not waiting:
             if target is not None and not target.done:
                 raise _lost(target)
             return
         if target is not None:
-            waiting = _needed(target)
+            waiting = _needed([target])
         self.report.note_flush(why or "a value was read", len(waiting))
+        self._run(waiting)
+
+    def _run(self, waiting: list[Bucket]) -> None:
         self.check_writes()
         mode, watchers = MODES.grad, MODES.watchers
         nodes: list[Any] = []
@@ -265,8 +281,8 @@ def _lost(bucket: Bucket) -> RuntimeError:
     )
 
 
-def _needed(target: Bucket) -> list[Bucket]:
-    found, order = {target}, [target]
+def _needed(targets: list[Bucket]) -> list[Bucket]:
+    found, order = set(targets), list(dict.fromkeys(targets))
     for bucket in order:
         for source in bucket.sources:
             if not source.done and source not in found:

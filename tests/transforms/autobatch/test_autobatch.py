@@ -346,7 +346,7 @@ def test_scopes_nest_and_are_left_clean():
     assert type(x + 1) is dynograd.Tensor
     with pytest.raises(ZeroDivisionError), dynograd.autobatch():
         x + 1
-        1 / 0
+        raise ZeroDivisionError
     assert type(x + 1) is dynograd.Tensor
 
 
