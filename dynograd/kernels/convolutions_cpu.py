@@ -3,7 +3,8 @@
 x (N, C, *sizes), weight (CO, C / groups, *kernel); stride, padding and dilation hold one integer per spatial dimension.
 float32 and float64 run in compiled register tiles, over places (`convolutions_numba`) or over output channels
 (`convolutions_points_numba`: channels_last arrays, and weight gradients); half types are computed in float32, everything else
-goes through patches laid out as columns (`convolutions_columns`). Where x or the weight is channels-last, the result is too.
+goes through patches laid out as columns (`convolutions_columns`). Where x or the weight is channels-last, the result is too. A kernel
+as large as its input, without padding, is one matrix product.
 
 Transposed convolution of x is `conv_input_gradient(x, weight, bias, output_shape, ...)`: any output_padding is just another
 output_shape. Its gradients are `conv_forward(g, weight, None, ...)` and `conv_weight_gradient(g, x, weight_shape, ...)`.
@@ -21,6 +22,7 @@ from dynograd.kernels import convolutions_plans as plans
 from dynograd.kernels import convolutions_point_plans as points
 from dynograd.kernels import threads
 from dynograd.kernels.convolutions_weight_plans import weight_plan
+from dynograd.kernels.matmuls_cpu import linear_forward, matmul_forward
 
 __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 
@@ -45,6 +47,8 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
         return _with_bias(columns.conv_forward(x, weight, stride, padding, dilation, groups), bias).astype(
             kind, copy=False
         )
+    if _is_whole(x.shape, weight.shape, padding, groups) and x.flags.c_contiguous and weight.flags.c_contiguous:
+        return linear_forward(x.reshape(len(x), -1), _as_matrix(weight), bias).reshape(shape).astype(kind, copy=False)
     out = _empty(shape, x.dtype, _is_channels_last(x) or _is_channels_last(weight))
     if _by_points(x, weight, shape[1], groups, x.shape[1] >= DEEP and max(stride) == 1):
         windows = _windows(weight.shape[2:], stride, padding, dilation)
@@ -67,6 +71,9 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
         g, weight = g.astype(np.float32), weight.astype(np.float32)
     if g.dtype.char not in "fd" or not g.size or not weight.size or not prod(input_shape):
         found = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
+        return _with_bias(found, bias).astype(kind, copy=False)
+    if _is_whole(input_shape, weight.shape, padding, groups) and weight.flags.c_contiguous:
+        found = matmul_forward(_as_matrix(g), _as_matrix(weight)).reshape(input_shape)
         return _with_bias(found, bias).astype(kind, copy=False)
     out = _empty(input_shape, g.dtype, _is_channels_last(g) or _is_channels_last(weight))
     if _by_points(g, weight, input_shape[1], groups, g.shape[1] >= DEEP and max(stride) == 1):
@@ -92,6 +99,8 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
         return columns.conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups).astype(
             kind, copy=False
         )
+    if _is_whole(x.shape, weight_shape, padding, groups) and x.flags.c_contiguous:
+        return matmul_forward(_as_matrix(g).T, _as_matrix(x)).reshape(weight_shape).astype(kind, copy=False)
     windows = _windows(weight_shape[2:], stride, padding, dilation)
     if _by_points(x, g, weight_shape[0], groups, prod(weight_shape[2:]) > 1 or max(stride) == 1):
         return _weight_gradient_by_points(x, g, weight_shape, windows).astype(kind, copy=False)
@@ -112,6 +121,20 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
         partial.fill(0)
         _weight_gradient(compiled, plan, plan.strict_tables, x, laid, partial, result)
     return result.astype(kind, copy=False)
+
+
+def _is_whole(input_shape, weight_shape, padding, groups):
+    """Whether the kernel covers the input, so that the result has one place: a linear layer of all channels and places."""
+    return (
+        groups == 1
+        and tuple(input_shape[2:]) == tuple(weight_shape[2:])
+        and prod(weight_shape[2:]) > 1
+        and not any(padding)
+    )
+
+
+def _as_matrix(array):
+    return array.reshape(array.shape[0], prod(array.shape[1:]))
 
 
 def _weight_gradient(compiled, plan, tables, x, laid, partial, result):
