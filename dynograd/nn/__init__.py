@@ -10,8 +10,8 @@ from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 
 _families = (
-    "activation attention batchnorm containers conv crf distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
-    "pooling resampling rnn rnn_cells sparse transformer"
+    "activation adaptive attention batchnorm containers conv crf distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
+    "pooling resampling rnn rnn_cells sparse transformer tree_lstm"
 ).split()
 __all__ = [
     "Buffer",
