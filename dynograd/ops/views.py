@@ -19,7 +19,7 @@ __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten",
 @op(
     name="view",
     linear=True,
-    view="input.reshape(shape) if input.flags.c_contiguous else forward(input, shape)",
+    view="input.reshape(shape) if type(input) is ndarray and input.flags.c_contiguous else forward(input, shape)",
     saves="input.shape",
 )
 def reshaped(input: Array, shape: tuple[int, ...]) -> Array:

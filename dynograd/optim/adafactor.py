@@ -59,7 +59,7 @@ class Adafactor(Optimizer):
             if value is not None and not value >= 0:
                 raise ValueError(f"Adafactor: epsilon{number} should be >= 0 but is: {value}.")
         if not d >= 1:
-            raise ValueError(f"Adafactor: clipping threshold d should be >= 1 but is: {d}.")
+            raise ValueError(f"Adafactor: Clipping threshold d should be >= 1 but is: {d}.")
         super().__init__(
             params,
             {

@@ -72,6 +72,10 @@ class Adam(Optimizer):
             check_single(who, what, value, foreach, capturable)
         check_range(who, "learning rate", lr)
         check_range(who, "epsilon value", eps)
+        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+            raise ValueError(
+                f"{who}: betas must be either both floats or both Tensors, got {betas[0]!r} and {betas[1]!r}."
+            )
         check_range(who, "beta parameter at index 0", betas[0], below=1)
         check_range(who, "beta parameter at index 1", betas[1], below=1)
         check_range(who, "weight_decay value", weight_decay)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, real
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import scalar
@@ -87,5 +87,6 @@ class ASGD(Elementwise):
             average.copy_(p)
         else:
             average.add_(p - average, alpha=mu)
-        arrays.write(state["eta"].array, lr / (1 + lambd * lr * step) ** group["alpha"])
-        arrays.write(state["mu"].array, 1 / max(1, step - group["t0"]))
+        rates = {"eta": lr / (1 + lambd * lr * step) ** group["alpha"], "mu": 1 / max(1, step - group["t0"])}
+        for name, value in rates.items():  # rounded to the default dtype whatever the counter's own is, as in PyTorch
+            arrays.write(state[name].array, arrays.from_python(value, dtypes.get_default_dtype()))

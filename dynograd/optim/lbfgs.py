@@ -105,6 +105,7 @@ class LBFGS(Optimizer):
         if _largest(g) <= group["tolerance_grad"]:
             return first_loss
         kept: dict[str, Any] = {name: state.get(name) for name in _KEPT}
+        kept["t"] = None if kept["t"] is None else float(kept["t"])
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             if state["n_iter"] == 1:
@@ -146,6 +147,8 @@ class LBFGS(Optimizer):
                 or abs(loss - kept["prev_loss"]) < group["tolerance_change"]
             ):
                 break
+        if isinstance(group["lr"], Tensor) and search is None:
+            kept["t"] = group["lr"].new_tensor(kept["t"])  # type: ignore[attr-defined]  # as PyTorch saves it
         state.update(kept)
         return first_loss
 

@@ -63,7 +63,7 @@ class Muon(Optimizer):
         check_range("Muon", "momentum", momentum)
         if adjust_lr_fn not in _ADJUSTMENTS:
             raise ValueError(
-                f"Muon: Adjust learning rate function {adjust_lr_fn!r} is not supported. Expected 'original', 'match_rms_adamw' or None."
+                f"Muon: Adjust learning rate function {adjust_lr_fn} is not supported. Expected 'original', 'match_rms_adamw' or None."
             )
         super().__init__(
             params,

@@ -187,9 +187,7 @@ class Optimizer(HookMethods):
             g = p._grad
             if g is None:
                 continue
-            state = states_by_parameter[p]
-            if not state:
-                state.update(self.init_state(p, group))
+            state = states_by_parameter.get(p) or self.init_state(p, group)
             check_shapes(self, p, state, tuple(state) if self.elementwise else ())
             if g.is_sparse:
                 self.check_sparse(p, group)
@@ -200,6 +198,8 @@ class Optimizer(HookMethods):
             else:
                 self.update(p, g, state, group)
                 stamp(p.array, line)
+            if state:
+                states_by_parameter[p] = state
 
     @property
     def _step_supports_amp_scaling(self) -> bool:

@@ -60,6 +60,12 @@ class SparseAdam(Optimizer):
             for number, group in enumerate(self.param_groups)
             for place, p in enumerate(group["params"])
         ]
+        sparse_ones = [where for where, p in numbered if p.is_sparse]
+        if sparse_ones:
+            raise ValueError(
+                f"Sparse params at indices {sparse_ones}: SparseAdam requires dense parameter tensors; the gradients are sparse. Use "
+                f"x.to_dense()."
+            )
         complex_ones = [where for where, p in numbered if p.is_complex()]
         if complex_ones:
             raise ValueError(

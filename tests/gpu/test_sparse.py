@@ -33,3 +33,22 @@ def test_gradients():
     product = cpu.DENSE @ cpu.WIDE
     numpy.testing.assert_allclose(dense.grad.cpu().numpy(), 2 * cpu.DENSE.T @ product)
     numpy.testing.assert_allclose(entries.grad.cpu().numpy(), (2 * product @ cpu.WIDE.T)[tuple(cpu.PLACES)])
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
+def test_steps_over_sparse_gradients(name):
+    found = []
+    for device in ("cpu", "cuda"):
+        w = dynograd.tensor(
+            numpy.arange(60.0, dtype=numpy.float32).reshape(20, 3) / 10, device=device, requires_grad=True
+        )
+        optimizer = getattr(dynograd.optim, name)([w], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            index = dynograd.tensor([[1, 2, 2], [5, 1, 19]], device=device)
+            (dynograd.nn.functional.embedding(index, w, padding_idx=5, sparse=True) ** 2).sum().backward()
+            assert w.grad.is_sparse and w.grad.device.type == device
+            dynograd.nn.utils.clip_grad_norm_([w], 3.0)
+            optimizer.step()
+        found.append(w.detach().cpu().numpy())
+    numpy.testing.assert_allclose(*found, rtol=1e-5)

@@ -308,7 +308,7 @@ def one_step(name, parameter, gradient=None, **options):
         (
             lambda: optim.Muon([leaf()], adjust_lr_fn="x"),
             ValueError,
-            "Adjust learning rate function 'x' is not supported",
+            "Adjust learning rate function x is not supported",
         ),
         (lambda: one_step("Muon", leaf(), ns_steps=100), ValueError, "must be less than 100"),
         (lambda: one_step("Muon", leaf(), ns_coefficients=(1, 2)), ValueError, "exactly 3 values"),

@@ -1,0 +1,29 @@
+"""PyTorch's table of optimizers passes, but for what `optimizer_database_known.txt` names; that list only gets shorter.
+
+`optimizer_database.py` says what each check asks, and runs single entries.
+"""
+
+import pytest
+from parity import optimizer_database
+
+
+@pytest.mark.parametrize("kind", optimizer_database.CHECKS)
+@pytest.mark.parametrize("name", optimizer_database.ENTRIES)
+def test_entry(name, kind):
+    wrong = optimizer_database.failures(kind, name)
+    known = optimizer_database.KNOWN.get((kind, name))
+    if wrong and known is not None:
+        pytest.xfail(known)
+    assert not wrong, "\n".join(wrong)
+    assert known is None, f"passes now: take `{kind}` of {name} out of {optimizer_database.KNOWN_FILE.name}"
+
+
+def test_the_table_is_whole():
+    """15 entries with 91 configurations on a CPU; each kind of check of the known list exists."""
+    entries = optimizer_database.ENTRIES.values()
+    assert len(entries) == 15
+    assert sum(len(optimizer_database.plain_inputs_of(entry)) for entry in entries) == 91
+    assert all(
+        name in optimizer_database.ENTRIES and kind in optimizer_database.CHECKS
+        for kind, name in optimizer_database.KNOWN
+    )
