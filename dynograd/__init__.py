@@ -149,6 +149,7 @@ _LAZY = (
     "jit",
     "sparse",
     "ragged",
+    "nested",
     "linalg",
     "nn",
     "optim",

@@ -39,6 +39,8 @@ class Writer:
 
     def describe(self, value: Any, path: str) -> Any:
         """JSON for `value`: plain values as they are, everything else as {"kind": ...}."""
+        if hasattr(type(value), "__dynograd_rows__"):
+            return self._describe_rows(value, path)
         if isinstance(value, Tensor):
             found: dict[str, Any] = {"kind": "tensor", "name": self._store(value.array, path)}
             if value.requires_grad and value.is_leaf:
@@ -91,6 +93,14 @@ class Writer:
             else "Convert it to numbers, strings or tensors."
         )
         raise TypeError(f"save: {path or 'the object'} is a {type(value).__name__}, which is not data. {hint}")
+
+    def _describe_rows(self, value: Any, path: str) -> Any:
+        """A ragged tensor: its packed elements, and where rows begin (or their shapes, with several ragged dims)."""
+        part = value.partition
+        found = {"kind": "ragged", "values": self.describe(value.packed, _join(path, "values")), "dim": value.place}
+        if value.place:
+            return {**found, "offsets": self._store(part.offsets, _join(path, "offsets"))}
+        return {**found, "sizes": self._store(part.sizes, _join(path, "sizes")), "fixed": list(part.fixed)}
 
     def _describe_items(self, value: Any, path: str) -> Any:
         items = [self.describe(one, _join(path, str(place))) for place, one in enumerate(value)]
@@ -210,6 +220,14 @@ class Reader:
         self.made[key] = made
         return made
 
+    def _rows(self, tree: dict) -> Any:
+        from dynograd.ragged.making import from_file
+
+        values = self.build(tree["values"])
+        return from_file(
+            values, tree["dim"], *[self.entries.get(tree.get(name)) for name in ("offsets", "sizes")], tree.get("fixed")
+        )
+
     def _dict(self, tree: dict) -> Any:
         items = [(key, self.build(one)) for key, one in tree["items"]]
         if not tree.get("ordered"):
@@ -244,4 +262,5 @@ class Reader:
         "dtype": lambda self, tree: dtypes.as_dtype(tree["value"]),
         "device": lambda self, tree: devices.device(tree["value"]),
         "bytes": lambda self, tree: bytes.fromhex(tree["value"]),
+        "ragged": _rows,
     }

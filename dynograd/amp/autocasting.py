@@ -234,13 +234,16 @@ def _count_regions(change: int) -> None:
         before = _regions[0]
         _regions[0] = before + change
         if before == 0 and change > 0:
+            if any([function.__code__ is not plain for function, plain, _ in _watched.values()]):
+                _watched.clear()  # somebody has put other code there since (ragged tensors)
             if not _watched:
                 _watch()
             for function, _, casting in _watched.values():
                 function.__code__ = casting
         elif before > 0 and _regions[0] == 0:
-            for function, plain, _ in _watched.values():
-                function.__code__ = plain
+            for function, plain, casting in _watched.values():
+                if function.__code__ is casting:  # else there is other code over it now
+                    function.__code__ = plain
         else:
             return
         for told in code_changed:

@@ -7,35 +7,9 @@ tensor([1.0000, 1.0000])
 
 from __future__ import annotations
 
-from dynograd.ragged import (
-    attending,
-    each,
-    elementwise,
-    groups,
-    indexing,
-    interception,
-    joins,
-    lookups,
-    losses,
-    making,
-    normalizing,
-    orders,
-    padding,
-    places,
-    products,
-    reductions,
-    refusals,
-    rowwise,
-    selecting,
-    sliding,
-    views,
-    whole,
-)
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.making import ragged_from_padded, ragged_like, ragged_tensor
 from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import RaggedTensor, is_ragged
 
 __all__ = ["RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_rule", "ragged_tensor"]
-
-interception.install()

@@ -159,9 +159,11 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
     op = registry[key]
     call = Call(key, op, given)
     for _, value in call.leaves():
-        handler = getattr(type(value), "__dynograd_in_turn__", None)
-        if handler is not None and op.kind != "composed":  # one value per example of a vmap: that comes first
-            return type(value).__dynograd_op__(op, given)
+        inner = value
+        while hasattr(type(inner), "__dynograd_in_turn__"):
+            inner = inner.inner
+        if inner is not value and isinstance(inner, RaggedTensor):  # a vmap over rows comes first
+            return call.parts() if op.kind == "composed" else type(value).__dynograd_op__(op, given)
     rule = RULES.get(key)
     if rule is not None:
         found = rule.function(call)

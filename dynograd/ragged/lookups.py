@@ -24,11 +24,11 @@ def embedding(call: Call) -> Any:
 
 @ragged_rule("embedding_bag", kind="segments")
 def embedding_bag(call: Call) -> Any:
-    """Each row (B, j) is a bag; no offsets. `per_sample_weights` is ragged like the indices."""
+    """Each row (B, j) is a bag, or of (B, j, N) each token; no offsets. `per_sample_weights` is ragged like the indices."""
     x, weights = call["input"], call["per_sample_weights"]
-    if not isinstance(x, RaggedTensor) or x.ndim != 2 or isinstance(x.packed, RaggedTensor):
+    if not isinstance(x, RaggedTensor) or isinstance(x.packed, RaggedTensor) or x.place != 1 or x.ndim > 3:
         raise call.refuse(
-            "expected ragged indices (B, j), one bag for each row. Use x.values() and offsets for other forms."
+            "expected ragged indices (B, j), a bag for each row, or (B, j, N), one for each token. Use x.values() and offsets."
         )
     if call["offsets"] is not None:
         raise ValueError(
@@ -37,5 +37,7 @@ def embedding_bag(call: Call) -> Any:
     if isinstance(weights, RaggedTensor):
         x.partition.check_same(call.name, weights.partition, ("the input", "the per_sample_weights"))
         weights = weights.packed
+    if x.ndim == 3:
+        return x.with_packed(call.with_(input=x.packed, per_sample_weights=weights))
     starts = x.partition.tensor("starts", x.device)
     return call.with_(input=x.packed, offsets=starts, per_sample_weights=weights, include_last_offset=False)

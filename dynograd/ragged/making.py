@@ -249,3 +249,21 @@ def ragged_from_padded(
     index = wrap(arrays.to_device(places, arrays.place_of(x.array)))
     found = flat if part.total == batch * steps else flat.index_select(0, index)
     return make(found if place == 1 else found.movedim(0, place - 1), part, place)
+
+
+def from_file(values: Any, dim: int, offsets: Any, sizes: Any, fixed: Any) -> RaggedTensor:
+    """A ragged tensor as it was saved; everything is checked, as of any that a user gives."""
+    if sizes is None:
+        return from_values("load", values, None, offsets, dim)
+    if sizes.ndim != 2 or len(fixed) != sizes.shape[1] or (sizes < 0).any() or values.ndim != 1:
+        raise ShapeError(
+            f"load: a ragged tensor with rows of shapes {sizes.tolist()[:8]} does not fit fixed sizes {fixed}."
+        )
+    for place, size in enumerate(fixed):
+        if size is not None and (sizes[:, place] != size).any():
+            raise ShapeError(f"load: rows of shapes {sizes.tolist()[:8]} do not have size {size} in dim {place + 1}.")
+    part = Shapes(sizes.astype(np.int64), tuple(fixed))
+    checked_lengths(
+        "load", [int(np.prod([int(one) for one in row], dtype=object)) for row in sizes.tolist()], values.shape[0]
+    )
+    return make(values, part, 0)

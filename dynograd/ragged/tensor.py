@@ -11,6 +11,7 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,6 +62,16 @@ class _Shown(numpy.ndarray):
         raise refusal("astype()")
 
 
+class _Example:
+    """The shape of one row, without values."""
+
+    def __init__(self, shape: Size, ndim: int) -> None:
+        self.shape, self.ndim = shape, ndim
+
+    def __getattr__(self, name: str) -> Any:
+        raise refusal(f"vmap: {name}")
+
+
 class Part(Tensor):
     """A part of a ragged tensor (`x.values`, `x.offsets`, `x.lengths`): the tensor itself to every op; called, it gives that tensor."""
 
@@ -104,10 +115,29 @@ class Part(Tensor):
         return self.whole.__deepcopy__(memo)
 
 
+class _MovingPart(Part):
+    """A part that is itself of a type that takes over ops (inside jvp or vmap): ops get that."""
+
+    __slots__ = ()
+
+    shape = property(lambda self: self.whole.shape)  # type: ignore[assignment]
+    ndim = property(lambda self: self.whole.ndim)  # type: ignore[assignment]
+    dtype = property(lambda self: self.whole.dtype)  # type: ignore[assignment]
+    device = property(lambda self: self.whole.device)  # type: ignore[assignment]
+
+    @staticmethod
+    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
+        from dynograd.ragged.calls import invoke, mapped
+
+        return invoke(
+            op.function, op, {name: mapped(value, lambda one: one.whole, _MovingPart) for name, value in given.items()}
+        )
+
+
 def _part(whole: Any) -> Any:
-    if type(whole) is not Tensor:
+    if isinstance(whole, RaggedTensor):
         return whole
-    made: Any = object.__new__(Part)
+    made: Any = object.__new__(_MovingPart if hasattr(type(whole), "__dynograd_op__") else Part)
     made.whole = whole
     return made
 
@@ -162,6 +192,13 @@ class RaggedTensor(Tensor):
     @array.setter
     def array(self, value: Any) -> None:
         raise refusal("assigning .array")
+
+    @property
+    def example_array(self) -> Any:
+        """What one row shows as its array: to a `vmap` over the rows."""
+        shown = numpy.empty(0, self.packed.array.dtype).view(_Shown)
+        shown.owner = _Example(self.shape[1:], self.ndim - 1)
+        return shown
 
     @property
     def shape(self) -> Size:
@@ -426,10 +463,21 @@ class RaggedTensor(Tensor):
 
 def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
     """A ragged tensor, unchecked."""
+    if not _loaded:
+        _load_rules()
     made: Any = object.__new__(RaggedTensor)
     made._meta = None
     made.packed, made.partition, made.place = packed, partition, place
     return made
+
+
+_loaded: list[bool] = []
+
+
+def _load_rules() -> None:
+    """The rules are read when the first ragged tensor is made: programs without one do not pay for them."""
+    _loaded.append(True)
+    importlib.import_module("dynograd.ragged.rules")
 
 
 def is_ragged(value: Any) -> bool:
@@ -464,7 +512,7 @@ def _rows_text(x: RaggedTensor, indent: str) -> list[str]:
             continue
         row = row_of(x.detach(), number)
         if isinstance(row, RaggedTensor):
-            inner = indent + "  "
+            inner = indent + " "
             parts = _rows_text(row, inner)
             texts.append("[" + f",\n{inner}".join(parts) + "]")
             continue

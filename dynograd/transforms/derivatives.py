@@ -395,8 +395,11 @@ def _tensors(tree: Any) -> list[Any]:
 
 
 def _leaf(tensor: Any) -> Any:
-    while type(tensor) in (Dual, Batched):
-        tensor = tensor.primal if type(tensor) is Dual else tensor.inner
+    while type(tensor) in (Dual, Batched) or hasattr(type(tensor), "__dynograd_rows__"):
+        if type(tensor) in (Dual, Batched):
+            tensor = tensor.primal if type(tensor) is Dual else tensor.inner
+        else:
+            tensor = tensor.packed
     return tensor
 
 

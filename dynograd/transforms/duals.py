@@ -117,6 +117,8 @@ def make_dual(level: Level, primal: Tensor, tangent: Tensor) -> Dual:
 
 def make_moving(level: Level, primal: Any, tangent: Any) -> Any:
     """`make_dual` where either may be batched: the Dual is inside, a batch of moving tensors."""
+    if hasattr(type(primal), "__dynograd_rows__"):  # ragged: its packed elements move
+        return primal.with_packed(make_moving(level, primal.packed, getattr(tangent, "packed", tangent)))
     levels = levels_of(primal, tangent)
     if not levels:
         return make_dual(level, primal, tangent)
@@ -146,6 +148,9 @@ def split(level: Level | None, value: Any) -> tuple[Any, Any]:
     if type(value) is Batched:
         primal, way = split(level, value.inner)
         return make_batched(value.level, primal), None if way is None else make_batched(value.level, way)
+    if hasattr(type(value), "__dynograd_rows__"):
+        primal, way = split(level, value.packed)
+        return value.with_packed(primal), None if way is None else value.with_packed(way)
     while type(value) is Dual and not value.level.number:
         value = value.primal
     if type(value) is Dual and value.level is level:
@@ -163,6 +168,9 @@ def _run_op(op: Op, given: dict[str, Any]) -> Any:
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
     if any([type(value) is Batched for value in values]):
         return Batched.__dynograd_op__(op, given)
+    for value in values:
+        if hasattr(type(value), "__dynograd_rows__"):  # ragged: moving tensors are inside
+            return type(value).__dynograd_op__(op, given)
     level = highest_level(values)
     primals, tangents = dict(given), {}
     for name in op.array_names:

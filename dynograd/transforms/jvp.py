@@ -92,6 +92,8 @@ def _leave(level: Level, one: Any, strict: bool) -> Any:
             f"jvp: with strict=True, an output of shape {tuple(primal.shape)} is independent of the inputs. This is not allowed with "
             f"strict=True; with strict=False its tangent is 0. Look for detach() or integer tensors on the way."
         )
+    if hasattr(type(primal), "__dynograd_rows__"):
+        return primal.with_packed(_leave(level, primal.packed, strict))
     return wrap(arrays.zeros_like(primal.array))
 
 

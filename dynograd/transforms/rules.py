@@ -209,6 +209,8 @@ def fresh(tensor: Tensor) -> Any:
         made._meta = None
         made.level, made.primal, made.tangent = tensor.level, fresh(tensor.primal), tensor.tangent
         return made
+    if hasattr(type(tensor), "__dynograd_rows__"):  # ragged: its packed elements have a place
+        return tensor.with_packed(fresh(tensor.packed))
     made = wrap(tensor.array)
     made._requires_grad = True
     if tensor._requires_grad:

@@ -11,10 +11,12 @@ from dynograd import creation, dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.methods import public_functions
+from dynograd.ragged import RaggedTensor, ragged_from_padded
 from dynograd.tensor import Tensor
 
 __all__ = [
     "PackedSequence",
+    "ragged_from_packed",
     "invert_permutation",
     "pack_padded_sequence",
     "pack_sequence",
@@ -212,6 +214,9 @@ def pad_sequence(
     tensor([[1, 2, 3],
             [4, 0, 0]])
     """
+    if isinstance(sequences, RaggedTensor) and sequences.place == 1 and padding_side == "right":
+        padded = sequences.to_padded(padding_value)
+        return padded if batch_first else padded.transpose(0, 1)
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)  # type: ignore[attr-defined]
     sequences = list(sequences)
@@ -266,3 +271,18 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
     """The sequences of a packed batch."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+def ragged_from_packed(sequence: PackedSequence) -> RaggedTensor:
+    """The sequences of a packed batch as a ragged tensor (B, j, *), in the order they had before packing.
+
+    `pack_sequence(x, enforce_sorted=False)` is the way back.
+
+    >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+    >>> dynograd.nn.utils.rnn.ragged_from_packed(packed)
+    ragged_tensor([
+      [1, 2],
+      [3]])
+    """
+    padded, lengths = pad_packed_sequence(sequence, batch_first=True)
+    return ragged_from_padded(padded, lengths)

@@ -133,6 +133,8 @@ class Batched(Tensor):
 
     @property
     def array(self) -> Any:  # type: ignore[override]
+        if hasattr(type(self.inner), "__dynograd_rows__"):
+            return self.inner.example_array
         inner = self.inner.array
         if type(inner) is CudaArray:
             return inner[0]

@@ -116,6 +116,9 @@ def run_op(op: Op, given: dict[str, Any]) -> Any:
     for name in op.array_names:
         value = given[name]
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
+    for value in values:
+        if hasattr(type(value), "__dynograd_rows__") and not _any_holds_rows(values):  # ragged: batches are inside
+            return type(value).__dynograd_op__(op, given)
     level = highest_level(values)
     assert level is not None
     function = RULES.get(op.name)
@@ -130,6 +133,16 @@ def run_op(op: Op, given: dict[str, Any]) -> Any:
         return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
     _fallbacks[op.name] = _fallbacks.get(op.name, 0) + 1
     return _dressed(level, one_by_one(Call(op, given, level)))
+
+
+def _any_holds_rows(values: list[Any]) -> bool:
+    """Whether one of the Batcheds is a vmap over the rows of a ragged tensor."""
+    for value in values:
+        while type(value) is Batched:
+            value = value.inner
+            if hasattr(type(value), "__dynograd_rows__"):
+                return True
+    return False
 
 
 def _of_equal_ranks(op: Op, given: dict[str, Any]) -> Any:

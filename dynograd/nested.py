@@ -1,0 +1,171 @@
+"""`torch.nested`'s names for ragged tensors.
+
+>>> x = dynograd.nested.nested_tensor([tensor([1.0, 2.0]), tensor([3.0])], layout=dynograd.jagged)
+>>> dynograd.nested.to_padded_tensor(x, 0.0)
+tensor([[1., 2.],
+        [3., 0.]])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynograd import arrays
+from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.ops.op import registry
+from dynograd.ragged import RaggedTensor, ragged_tensor
+from dynograd.ragged.groups import index_of
+from dynograd.ragged.partitions import Partition, checked_lengths, checked_offsets
+from dynograd.ragged.selecting import gathered
+from dynograd.ragged.tensor import make
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "as_nested_tensor",
+    "masked_select",
+    "narrow",
+    "nested_tensor",
+    "nested_tensor_from_jagged",
+    "to_padded_tensor",
+]
+
+
+def nested_tensor(
+    tensor_list: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> RaggedTensor:
+    """A ragged tensor with copies of the rows; a leaf, as in PyTorch.
+
+    Args:
+        layout: accepted for PyTorch's sake; all ragged tensors are of layout `dynograd.jagged`.
+    """
+    made = ragged_tensor(tensor_list, dtype=dtype, device=device)
+    made = made.detach() if not made.is_leaf or made.requires_grad else made
+    if len(tensor_list) == 1:  # the packed elements of one row are that row
+        made = made.clone()
+    made = made.pin_memory() if pin_memory else made
+    return made.requires_grad_() if requires_grad else made
+
+
+def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> RaggedTensor:
+    """A ragged tensor of these rows, or of those of a tensor (B, T, *); gradients flow to them.
+
+    >>> dynograd.nested.as_nested_tensor([tensor([1]), tensor([2, 3])]).lengths
+    tensor([1, 2])
+    """
+    if isinstance(ts, Tensor) and not isinstance(ts, RaggedTensor):
+        if ts.ndim < 2:
+            raise ShapeError(f"as_nested_tensor: expected rows (B, T, *), got shape {tuple(ts.shape)}.")
+        ts = ts if dtype is None and device is None else ts.to(device=device, dtype=dtype)
+        part = Partition(np.full(ts.shape[0], ts.shape[1], np.int64))
+        return make(ts.reshape(part.total, *ts.shape[2:]), part)
+    return ragged_tensor(ts, dtype=dtype, device=device)
+
+
+def nested_tensor_from_jagged(
+    values: Any,
+    offsets: Any = None,
+    lengths: Any = None,
+    jagged_dim: int | None = None,
+    min_seqlen: int | None = None,
+    max_seqlen: int | None = None,
+) -> RaggedTensor:
+    """A ragged tensor of packed elements. With offsets and lengths, row i is the first `lengths[i]` elements from `offsets[i]` on.
+
+    Raises:
+        IndexRangeError: offsets that fall, are negative or past the values, or a length that reaches into the next row.
+
+    >>> dynograd.nested.nested_tensor_from_jagged(tensor([1, 2, 3]), offsets=tensor([0, 1, 3]))
+    ragged_tensor([
+      [1],
+      [2, 3]])
+    """
+    who = "nested_tensor_from_jagged"
+    dim = 1 if jagged_dim is None else jagged_dim
+    if offsets is None:
+        if lengths is None:
+            raise RuntimeError(f"{who}: At least one of offsets or lengths is required.")
+        return RaggedTensor(values, lengths=lengths, dim=dim)
+    if lengths is None:
+        return RaggedTensor(values, offsets=offsets, dim=dim)
+    total = values.shape[dim - 1]
+    whole = checked_offsets(who, [*_listed(offsets)[:-1], total] if len(_listed(offsets)) else offsets, total)
+    part = checked_lengths(who, lengths)
+    if part.count != whole.count:
+        raise ShapeError(f"{who}: {whole.count} rows by offsets, but {part.count} lengths.")
+    if (part.lengths > whole.lengths).any():
+        row = int(np.flatnonzero(part.lengths > whole.lengths)[0])
+        raise IndexRangeError(
+            f"{who}: row {row} has lengths[{row}] = {part.lengths[row]}, but its offsets leave room for {whole.lengths[row]}."
+        )
+    held = make(values, whole, dim)
+    return make(gathered(held, Partition.places_from(whole.offsets[:-1], part)), part, dim)
+
+
+def _listed(offsets: Any) -> list[int]:
+    return offsets.tolist() if isinstance(offsets, Tensor) else list(offsets)
+
+
+def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: Any = None) -> Any:
+    """A dense tensor with `padding` behind the ends of the rows; see `RaggedTensor.to_padded`.
+
+    Args:
+        output_size: the shape of the result, when it is to be larger than the longest row.
+    """
+    if not isinstance(input, RaggedTensor):
+        raise TypeError(f"to_padded_tensor: expected a ragged tensor, got {type(input).__name__}.")
+    found = input.to_padded(padding)
+    if output_size is None:
+        return found
+    wanted = tuple(output_size)
+    if len(wanted) != found.ndim or any(size < have for size, have in zip(wanted, found.shape, strict=True)):
+        raise ShapeError(
+            f"to_padded_tensor: output_size {wanted} is too small for rows that need {tuple(found.shape)}."
+        )
+    sides = [side for size, have in zip(wanted[::-1], found.shape[::-1], strict=True) for side in (0, size - have)]
+    return registry["pad"].function(found, sides, "constant", padding)
+
+
+def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> RaggedTensor:
+    """From each row of a dense tensor (B, T, *) the `length[i]` elements from `start[i]` on, as a ragged tensor.
+
+    >>> dynograd.nested.narrow(tensor([[1, 2, 3], [4, 5, 6]]), 1, 0, tensor([1, 3])).tolist()
+    [[1], [4, 5, 6]]
+    """
+    if dim != 1:
+        raise ShapeError(f"nested.narrow: rows are narrowed along dim 1, got dim={dim}. Use movedim first.")
+    batch, steps = tensor.shape[0], tensor.shape[1]
+    firsts, counts = [
+        np.broadcast_to(np.asarray(arrays.to_numpy(one.array) if isinstance(one, Tensor) else one, np.int64), (batch,))
+        for one in (start, length)
+    ]
+    part = checked_lengths("nested.narrow", np.ascontiguousarray(counts))
+    wrong = (firsts < 0) | (firsts + counts > steps)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise IndexRangeError(
+            f"nested.narrow: row {row} would go from {firsts[row]} to {firsts[row] + counts[row]}, but dim 1 has {steps} elements."
+        )
+    flat = tensor.reshape(batch * steps, *tensor.shape[2:])
+    places = Partition.places_from(np.arange(batch, dtype=np.int64) * steps + firsts, part)
+    return make(flat.index_select(0, index_of(places, flat)), part)
+
+
+def masked_select(tensor: Any, mask: Any) -> RaggedTensor:
+    """From each row of `tensor` the elements where `mask` is true, (B, j).
+
+    >>> dynograd.nested.masked_select(tensor([[1, 2], [3, 4]]), tensor([[True, False], [True, True]])).tolist()
+    [[1], [3, 4]]
+    """
+    if isinstance(tensor, RaggedTensor) or isinstance(mask, RaggedTensor):
+        return registry["masked_select"].function(tensor, mask)
+    mask = mask.expand(tuple(tensor.shape))
+    counts = np.asarray(arrays.to_numpy(mask.reshape(mask.shape[0], -1).sum(1).array), np.int64)
+    return make(registry["masked_select"].function(tensor, mask), Partition(counts))

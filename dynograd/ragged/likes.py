@@ -1,0 +1,84 @@
+"""Functions that are no ops, on ragged tensors: `zeros_like` and its kin, random draws, and methods that fill in place."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dynograd import creation, randomness
+from dynograd.errors import ShapeError
+from dynograd.ragged.interception import intercept
+from dynograd.ragged.making import ragged_tensor
+from dynograd.ragged.selecting import row_of
+from dynograd.ragged.tensor import RaggedTensor
+
+__all__ = ["FILLS", "LIKES", "install"]
+
+LIKES = (
+    *[getattr(creation, name) for name in ("zeros_like", "ones_like", "empty_like", "full_like")],
+    *[getattr(randomness, name) for name in ("rand_like", "randn_like", "randint_like", "bernoulli")],
+)
+FILLS = (
+    "zero_ fill_ uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ trunc_normal_".split()
+)
+
+
+def install() -> None:
+    """Functions look for ragged tensors from now on; methods are put on RaggedTensor."""
+    for function in LIKES:
+        _alike(inspect.unwrap(function), function)
+    intercept(inspect.unwrap(randomness.multinomial), _multinomial)
+    for name in FILLS:
+        if hasattr(RaggedTensor, name):
+            setattr(RaggedTensor, name, _fill(name))
+    RaggedTensor.copy_ = _copy  # type: ignore[attr-defined]
+
+
+def _alike(own: Any, function: Any) -> None:
+    def handler(given: dict[str, Any]) -> Any:
+        x = given.pop("input")
+        if given.get("out") is not None:
+            raise ShapeError(f"{own.__name__}: out= has no form for ragged tensors. Leave it away.")
+        given.pop("out", None)
+        given.pop("memory_format", None)
+        positional = [given.pop(name) for name in ("fill_value", "low", "high") if name in given]
+        return x.with_packed(function(x.packed, *positional, **given))
+
+    intercept(own, handler)
+
+
+def _multinomial(given: dict[str, Any]) -> Any:
+    """From each row of (B, j) weights its own draws: (B, num_samples)."""
+    x = given.pop("input")
+    if x.ndim != 2 or isinstance(x.packed, RaggedTensor):
+        raise ShapeError(f"multinomial: expected ragged weights (B, j), got shape {tuple(x.shape)}.")
+    samples, replacement = given["num_samples"], given["replacement"]
+    from dynograd.ops.joins import stack
+
+    rows = [
+        randomness.multinomial(row_of(x, number), samples, replacement, generator=given["generator"])
+        for number in range(x.partition.count)
+    ]
+    return stack(rows) if rows else ragged_tensor([])
+
+
+def _fill(name: str) -> Any:
+    def method(self: RaggedTensor, *args: Any, **kwargs: Any) -> RaggedTensor:
+        getattr(self.packed, name)(*args, **kwargs)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{name}` of all real elements."
+    return method
+
+
+def _copy(self: RaggedTensor, src: Any, non_blocking: bool = False) -> RaggedTensor:
+    """Writes the elements of `src`, ragged with the same lengths, or dense and repeated for the elements of each row."""
+    if isinstance(src, RaggedTensor):
+        self.partition.check_same("copy_", src.partition, ("the", "the copied"))
+        self.packed.copy_(src.packed, non_blocking)
+    else:
+        from dynograd.ragged.elementwise import repeated
+
+        self.packed.copy_(repeated("copy_", src, self) if hasattr(src, "shape") else src)
+    return self
