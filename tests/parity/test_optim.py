@@ -171,8 +171,11 @@ SCHEDULES = [
     ("CyclicLR", dict(base_lr=1.0, max_lr=3.0, step_size_up=3, step_size_down=5)),
     ("CyclicLR", dict(base_lr=1.0, max_lr=3.0, step_size_up=4, mode="triangular2", cycle_momentum=False)),
     ("CyclicLR", dict(base_lr=1.0, max_lr=3.0, step_size_up=4, mode="exp_range", gamma=0.9)),
-    ("OneCycleLR", dict(max_lr=5.0, total_steps=31)),
-    ("OneCycleLR", dict(max_lr=5.0, epochs=6, steps_per_epoch=6, anneal_strategy="linear", three_phase=True)),
+    ("OneCycleLR", dict(max_lr=5.0, total_steps=51)),
+    ("CyclicLR", dict(base_lr=0.5, max_lr=2.0, step_size_up=7, scale_fn=lambda x: 0.9**x, scale_mode="iterations")),
+    ("MultiStepLR", dict(milestones=[30, 40])),
+    ("OneCycleLR", dict(max_lr=5.0, total_steps=51, pct_start=0.6, base_momentum=0.5, div_factor=4.0, final_div_factor=9.0)),
+    ("OneCycleLR", dict(max_lr=5.0, epochs=6, steps_per_epoch=9, anneal_strategy="linear", three_phase=True)),
 ]
 
 
@@ -194,7 +197,7 @@ def groups_of(optimizer):
 @pytest.mark.parametrize("name, options", SCHEDULES, ids=[f"{row[0]}-{number}" for number, row in enumerate(SCHEDULES)])
 def test_schedules(name, options, kind):
     both = scheduled(name, options, kind)
-    for _ in range(30):
+    for _ in range(50):
         for optimizer, schedule in both:
             optimizer.step()
             schedule.step()
@@ -255,11 +258,12 @@ def test_resuming_by_last_epoch(name, options, last_epoch):
         dict(patience=1, factor=0.5),
         dict(mode="max", patience=0, threshold_mode="abs", threshold=0.5),
         dict(patience=0, cooldown=2, min_lr=[0.1, 0.3]),
+        dict(mode="max", factor=0.2, patience=3, threshold=0.01, eps=1e-3),
     ],
 )
 def test_plateaus(options):
     both = scheduled("ReduceLROnPlateau", options)
-    for loss in np.random.default_rng(0).normal(size=30):
+    for loss in np.random.default_rng(0).normal(size=50):
         for _, schedule in both:
             schedule.step(loss)
         assert both[0][1].get_last_lr() == both[1][1].get_last_lr()
