@@ -4,8 +4,10 @@
     python examples/sentiment.py --seed 1 --epochs 3 --workers 0     see --help
     python examples/sentiment.py predict "a gorgeous, witty film"
 
+Killed at any moment and started again, it continues and comes to the same bits (`dynograd.Run`); --fresh begins anew.
+
 A word's vector is its own plus the mean of those of its first and last letters, so that a rare or new word ("wittily") lies
-near the words it looks like. Measured and kept is a running average of the weights, which overfits later than they do.
+near the words it looks like. Sentences stand behind one another in a ragged tensor: nothing is padded, packed or sorted. Measured and kept is a running average of the weights, which overfits later than they do.
 """
 
 from __future__ import annotations
@@ -27,8 +29,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
-from dynograd.data import BucketBatchSampler, DataLoader, Dataset, collate_pad
-from dynograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from dynograd.data import DataLoader, Dataset, collate_ragged
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data" / "rt-polarity.tsv.gz"
@@ -90,12 +91,12 @@ class Sentences(Dataset):
 
 
 def loader(sentences, vocabulary, batch_size, shuffle, workers):
-    """Batches of sentences of similar length: (numbers (B, T, 8), lengths (B,), labels (B,))."""
-    lengths = [len(words) for words, _ in sentences]
+    """Batches: ragged numbers (B, j, 8), one row for each sentence, and labels (B,)."""
     return DataLoader(
         Sentences(sentences, vocabulary),
-        batch_sampler=BucketBatchSampler(lengths, batch_size, shuffle=shuffle, pool=16 * batch_size),
-        collate_fn=collate_pad(PADDING),
+        batch_size,
+        shuffle,
+        collate_fn=collate_ragged(),
         num_workers=workers,
         persistent_workers=workers > 0,
     )
@@ -113,16 +114,14 @@ class Classifier(nn.Module):
             self.words.weight.mul_(0.1)
             self.pieces.weight.mul_(0.1)
 
-    def forward(self, numbers, lengths):
-        """(B, T, 8) numbers and (B,) lengths to (B,) logits."""
-        packed = pack_padded_sequence(numbers, lengths, batch_first=True, enforce_sorted=False)
-        words, pieces = packed.data[:, 0], packed.data[:, 1:]
+    def forward(self, numbers):
+        """Ragged (B, j, 8) numbers to (B,) logits."""
+        words, pieces = numbers[..., 0], numbers[..., 1:]
         if self.training:
-            words = words.masked_fill(torch.rand(len(words)) < self.word_dropout, UNKNOWN)
+            words = words.masked_fill(torch.rand_like(words, dtype=torch.float32) < self.word_dropout, UNKNOWN)
         x = F.dropout(self.words(words) + self.pieces(pieces), self.input_dropout, self.training)
-        states, _ = self.gru(packed._replace(data=x))
-        states, _ = pad_packed_sequence(states, batch_first=True, padding_value=float("-inf"))
-        strongest = states.max(dim=1).values
+        states, _ = self.gru(x)
+        strongest = states.amax(dim=1)
         return self.output(F.dropout(strongest, self.output_dropout, self.training)).squeeze(1)
 
 
@@ -139,8 +138,8 @@ def evaluate(model, batches):
     """(mean loss, accuracy)."""
     model.eval()
     loss = right = count = 0
-    for numbers, lengths, labels in batches:
-        logits = model(numbers, lengths)
+    for numbers, labels in batches:
+        logits = model(numbers)
         labels = labels.float()
         loss += F.binary_cross_entropy_with_logits(logits, labels, reduction="sum").item()
         right += ((logits > 0) == (labels > 0.5)).sum().item()
@@ -148,29 +147,32 @@ def evaluate(model, batches):
     return loss / count, right / count
 
 
-def train_epoch(model, average, optimizer, batches, title, step, last_step):
-    """Trains on each batch, at most to `last_step`. Returns (mean loss, number of the last step)."""
+def train_epoch(run, average, last_step):
+    """Trains on what is left of the epoch, at most to `last_step`. Returns the mean loss of the epoch."""
+    model, optimizer = run.parts["model"]["trained"], run.parts["optimizer"]
+    sums = run.extra.setdefault("sums", {"loss": 0.0, "batches": 0})
     model.train()
-    first, tokens, total = step, 0, 0.0
+    tokens = 0
     began = time.perf_counter()
-    bar = tqdm(batches, desc=title, unit="batch", file=sys.stdout, mininterval=0.5)
-    for numbers, lengths, labels in bar:
-        loss = F.binary_cross_entropy_with_logits(model(numbers, lengths), labels.float())
+    title = f"epoch {run.epoch + 1}"
+    bar = tqdm(total=len(run.loader), initial=run.batch, desc=title, unit="batch", file=sys.stdout, mininterval=0.5)
+    for numbers, labels in run.steps(until=last_step):
+        loss = F.binary_cross_entropy_with_logits(model(numbers), labels.float())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        step += 1
-        move_average(average, model, step)
+        move_average(average, model, run.step + 1)
 
-        total += loss.item()
-        tokens += lengths.sum().item()
+        sums["loss"] += loss.item()
+        sums["batches"] += 1
+        tokens += len(numbers.values())
         speed = tokens / (time.perf_counter() - began)
-        bar.set_postfix_str(f"loss {total / (step - first):.3f}, {speed:,.0f} tokens/s", refresh=False)
-        if step == last_step:
-            break
+        bar.set_postfix_str(f"loss {sums['loss'] / sums['batches']:.3f}, {speed:,.0f} tokens/s", refresh=False)
+        bar.update()
     bar.close()
-    return total / (step - first), step
+    del run.extra["sums"]
+    return sums["loss"] / sums["batches"]
 
 
 def main(
@@ -184,6 +186,7 @@ def main(
     checkpoint=CHECKPOINT,
     plot=None,
     sentences=None,
+    fresh=False,
 ):
     """Trains, keeps the epoch that validates best, and tests it.
 
@@ -191,6 +194,7 @@ def main(
         steps: stop after so many (None: after `epochs`).
         patience: stop after so many epochs without a better validation accuracy.
         sentences: use only about so many of each split (None: all).
+        fresh: begin anew, even where a run was interrupted that could be continued.
     Returns:
         dict of test_accuracy, test_loss, best_epoch, digest of the kept weights, history.
     """
@@ -210,29 +214,42 @@ def main(
     weights = sum(p.numel() for p in model.parameters())
     print(f"{sizes} sentences; {len(vocabulary.words)} words; {weights:,} weights; seed {seed}", flush=True)
 
-    history = []
-    best = {"accuracy": -1.0, "epoch": 0}
-    step = 0
+    checkpoint = Path(checkpoint)
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    for epoch in range(1, epochs + 1):
-        train_loss, step = train_epoch(model, average, optimizer, train, f"epoch {epoch}", step, steps)
-        loss, accuracy = evaluate(average, valid)
-        history.append({"train_loss": train_loss, "valid_loss": loss, "valid_accuracy": accuracy})
-        print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
-        if accuracy > best["accuracy"]:
-            best = {"accuracy": accuracy, "epoch": epoch}
-            Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
-            kept = {"model": average.state_dict(), "config": config, "words": vocabulary.words, "best": best}
-            torch.save(kept, checkpoint)
-        if step == steps or epoch - best["epoch"] >= patience:
-            break
+    with torch.Run(
+        checkpoint.with_name(checkpoint.stem + "-run.safetensors"),
+        model={"trained": model, "average": average},
+        optimizer=optimizer,
+        loader=train,
+        extra={"history": [], "best": {"accuracy": -1.0, "epoch": 0}},
+        config={"seed": seed, "steps": steps, "epochs": epochs, "batch size": batch_size}
+        | {"learning rate": learning_rate, "patience": patience, "sentences": sentences},
+        save_seconds=10,
+        fresh=fresh,
+    ) as run:
+        if run.resumed:
+            print(f"continuing at step {run.step}, in epoch {run.epoch + 1} (--fresh begins anew)", flush=True)
+        for epoch in run.epochs(epochs):
+            train_loss = train_epoch(run, average, steps)
+            loss, accuracy = evaluate(average, valid)
+            run.extra["history"].append({"train_loss": train_loss, "valid_loss": loss, "valid_accuracy": accuracy})
+            print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
+            if accuracy > run.extra["best"]["accuracy"]:
+                best = run.extra["best"] = {"accuracy": accuracy, "epoch": epoch + 1}
+                kept = {"model": average.state_dict(), "config": config, "words": vocabulary.words, "best": best}
+                torch.save(kept, checkpoint)
+            if run.step == steps or epoch + 1 - run.extra["best"]["epoch"] >= patience:
+                break
+        run.remove()  # it is finished: the next start begins anew
 
+    history, best = run.extra["history"], run.extra["best"]
     model, _ = restore(checkpoint)
     loss, accuracy = evaluate(model, test)
     digest = digest_of(model)
     seconds = time.perf_counter() - started
     print(f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {seconds:.0f} s, weights {digest})")
-    print(f"kept in {checkpoint}; curves: {draw(history, plot or Path(checkpoint).with_suffix('.png'))}")
+    print(f"kept in {checkpoint}; curves: {draw(history, plot or checkpoint.with_suffix('.png'))}")
     return {
         "test_accuracy": accuracy,
         "test_loss": loss,
@@ -258,7 +275,7 @@ def predict(text, checkpoint=CHECKPOINT):
     if not words:
         raise ValueError(f"predict: expected a sentence with at least one word, got {text!r}.")
     with torch.no_grad():
-        logit = model(vocabulary.encode(words)[None], torch.tensor([len(words)]))
+        logit = model(torch.ragged_tensor([vocabulary.encode(words)]))
     return logit.sigmoid().item()
 
 
@@ -303,6 +320,7 @@ def parse(arguments=None):
     parser.add_argument("--learning-rate", type=float, default=2e-3, help="of AdamW (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes that make batches (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing an interrupted run")
     parser.add_argument("--plot", type=Path, help="file of the curves (beside the checkpoint)")
     commands = parser.add_subparsers(dest="command", metavar="predict")
     asked = commands.add_parser("predict", help="the probability that a sentence is positive")
