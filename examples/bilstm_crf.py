@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import gzip
 import sys
 import time
 import zlib
@@ -24,6 +23,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import BucketBatchSampler, DataLoader, collate_pad
+from dynograd.data.datasets import CoNLLU
 from dynograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -32,17 +32,9 @@ ENDINGS, ENDS = (1, 2, 3, 4), 2000
 
 
 def read_sentences(split, folder=DATA):
-    """Lists of (word, tag), for split "train", "dev" or "test": columns 2 and 4 of a CoNLL-U file."""
-    sentences, sentence = [], []
-    with gzip.open(folder / f"atis-ud-{split}.conllu.gz", "rt", encoding="utf-8") as file:
-        for line in file:
-            columns = line.rstrip("\n").split("\t")
-            if len(columns) == 10 and columns[0].isdigit():
-                sentence.append((columns[1].lower(), columns[3]))
-            elif not line.strip() and sentence:
-                sentences.append(sentence)
-                sentence = []
-    return sentences
+    """Lists of (word, tag), for split "train", "dev" or "test"."""
+    sentences = CoNLLU(folder / f"atis-ud-{split}.conllu.gz")
+    return [list(zip(sentence["form"], sentence["upos"])) for sentence in sentences]
 
 
 class Encoder:

@@ -10,18 +10,17 @@ digits and the official test set: 0 would be the same distribution. What the rea
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import time
 from pathlib import Path
 
-import numpy
 from tqdm import tqdm
 
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
+from dynograd.data.datasets import read_idx
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "out" / "dcgan.pgm"
@@ -29,9 +28,8 @@ PICTURE = HERE / "out" / "dcgan.pgm"
 
 def read_digits(name, folder=HERE / "data"):
     """Pictures (N, 1, 28, 28) from -1 to 1, for name "train10k" or "t10k"."""
-    with gzip.open(folder / f"mnist-{name}-images-idx3-ubyte.gz") as file:
-        images = numpy.frombuffer(file.read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)
-    return torch.tensor(images) / 127.5 - 1
+    images = read_idx(folder / f"mnist-{name}-images-idx3-ubyte.gz").reshape(-1, 1, 28, 28)
+    return images / 127.5 - 1
 
 
 def generator(latent, channels):

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import argparse
 import copy
-import gzip
 import math
 import sys
 import time
 from pathlib import Path
 
-import numpy
 from tqdm import tqdm
 
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
+from dynograd.data.datasets import read_idx
 from dynograd.func import functional_call, vmap
 
 HERE = Path(__file__).resolve().parent
@@ -31,11 +30,9 @@ HERE = Path(__file__).resolve().parent
 
 def read_digits(name, folder=HERE / "data"):
     """Pictures (N, 1, 28, 28) from 0 to 1 and labels (N,), for name "train10k" or "t10k"."""
-    with gzip.open(folder / f"mnist-{name}-images-idx3-ubyte.gz") as file:
-        images = numpy.frombuffer(file.read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)
-    with gzip.open(folder / f"mnist-{name}-labels-idx1-ubyte.gz") as file:
-        labels = numpy.frombuffer(file.read(), numpy.uint8, offset=8)
-    return torch.tensor(images) / 255, torch.tensor(labels).long()
+    images = read_idx(folder / f"mnist-{name}-images-idx3-ubyte.gz").reshape(-1, 1, 28, 28)
+    labels = read_idx(folder / f"mnist-{name}-labels-idx1-ubyte.gz")
+    return images / 255, labels.long()
 
 
 def turned(pictures, angles, size=14):

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import argparse
 import copy
-import gzip
 import sys
 import time
 from pathlib import Path
 
-import numpy
 from tqdm import tqdm
 
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
+from dynograd.data.datasets import read_idx
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "out" / "vae.pgm"
@@ -29,9 +28,8 @@ PICTURE = HERE / "out" / "vae.pgm"
 
 def read_digits(name, folder=HERE / "data"):
     """Pictures (N, 784) from 0 to 1, for name "train10k" or "t10k"."""
-    with gzip.open(folder / f"mnist-{name}-images-idx3-ubyte.gz") as file:
-        images = numpy.frombuffer(file.read(), numpy.uint8, offset=16).reshape(-1, 784)
-    return torch.tensor(images) / 255
+    images = read_idx(folder / f"mnist-{name}-images-idx3-ubyte.gz").reshape(-1, 784)
+    return images / 255
 
 
 class VAE(nn.Module):

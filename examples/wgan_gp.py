@@ -11,17 +11,16 @@ estimate on test digits, which the critic has never seen, and the slope between 
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import time
 from pathlib import Path
 
-import numpy
 from tqdm import tqdm
 
 import dynograd as torch
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
+from dynograd.data.datasets import read_idx
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "out" / "wgan_gp.pgm"
@@ -29,9 +28,8 @@ PICTURE = HERE / "out" / "wgan_gp.pgm"
 
 def read_digits(name, folder=HERE / "data"):
     """Pictures (N, 1, 28, 28) from -1 to 1, for name "train10k" or "t10k"."""
-    with gzip.open(folder / f"mnist-{name}-images-idx3-ubyte.gz") as file:
-        images = numpy.frombuffer(file.read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)
-    return torch.tensor(images) / 127.5 - 1
+    images = read_idx(folder / f"mnist-{name}-images-idx3-ubyte.gz").reshape(-1, 1, 28, 28)
+    return images / 127.5 - 1
 
 
 def generator(latent, channels):
@@ -93,7 +91,7 @@ def save_picture(pictures, path, columns=8):
 
 
 def main(
-    steps=500,
+    steps=300,
     batch_size=64,
     latent=64,
     channels=32,
@@ -163,7 +161,7 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=500, help="of the generator (%(default)s)")
+    parser.add_argument("--steps", type=int, default=300, help="of the generator (%(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="(%(default)s)")
     parser.add_argument("--latent", type=int, default=64, help="numbers of noise for a picture (%(default)s)")
     parser.add_argument("--channels", type=int, default=32, help="width of both networks (%(default)s)")

@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 
 import dynograd as torch
-from examples import char_lm, mnist, sentiment
+from examples import (
+    bilstm_crf,
+    char_lm,
+    dcgan,
+    gcn,
+    hypernetwork,
+    mixed_sizes,
+    mnist,
+    reinforce,
+    sentiment,
+    seq2seq,
+    transformer_lm,
+    vae,
+    wgan_gp,
+)
 
 EXAMPLES = Path(sentiment.__file__).parent
 
@@ -141,7 +155,205 @@ def test_char_lm_wants_characters_of_the_text():
         char_lm.main(steps=1, prompt="Ωmega")
 
 
-@pytest.mark.parametrize("example", [sentiment, mnist, char_lm])
+# --- adversarial networks, autoencoders, hypernetworks ---------------------------------------------------------------------------
+
+
+def test_dcgan_draws_pictures(tmp_path):
+    picture = tmp_path / "new" / "digits.pgm"
+    result = dcgan.main(steps=2, batch_size=16, latent=8, channels=4, images=200, picture=picture)
+    assert result["distance"] > result["real_distance"] >= 0
+    assert picture.read_bytes().startswith(b"P5 224 224 255\n") and picture.stat().st_size == 15 + 224 * 224
+
+
+def test_frechet_distance_is_that_of_means_where_spreads_are_equal():
+    digits = dcgan.read_digits("t10k")[:300]
+    distance = dcgan.FrechetDistance(digits, size=10)
+    way = distance.axes[:, -1].reshape(28, 28).float()
+    assert abs(distance(digits)) < 1e-6
+    assert distance(digits + 0.5 * way) == pytest.approx(0.25, rel=1e-4)
+    assert distance(digits[:100]) > 0.1
+
+
+def test_wgan_trains_the_critic_more_often(tmp_path, monkeypatch):
+    created = []
+    plain = wgan_gp.slopes
+    monkeypatch.setattr(
+        wgan_gp, "slopes", lambda *a, create_graph=False: created.append(create_graph) or plain(*a, create_graph)
+    )
+    options = dict(steps=2, batch_size=8, latent=8, channels=4, critic_steps=3, images=40, picture=tmp_path / "a.pgm")
+    result = wgan_gp.main(**options)
+    assert created.count(True) == 6 and (tmp_path / "a.pgm").exists()
+    assert result["slope"] > 0
+
+
+def test_slopes_are_lengths_of_gradients():
+    weight = torch.randn(784)
+
+    def critic(pictures):
+        return pictures.flatten(1) @ weight
+
+    found = wgan_gp.slopes(critic, torch.rand(3, 1, 28, 28), torch.rand(3, 1, 28, 28))
+    assert found.tolist() == pytest.approx([weight.norm().item()] * 3, rel=1e-5)
+
+
+def test_vae_learns_a_bound(tmp_path):
+    result = vae.main(steps=30, images=1000, hidden=64, latent=4, picture=tmp_path / "a.pgm")
+    assert 150 < result["test_bound"] < 400, "543 is a coin for every pixel"
+    assert (tmp_path / "a.pgm").read_bytes().startswith(b"P5 224 224 255\n")
+
+
+def test_every_picture_has_weights_of_its_own():
+    torch.manual_seed(0)
+    model = hypernetwork.Classifiers(9, width=4)
+    pictures, angles = torch.rand(5, 1, 3, 3), hypernetwork.drawn_angles(5)
+    found = model(pictures, angles)
+    for picture, angle, scores in zip(pictures, angles, found):
+        weights = model.hyper(torch.stack([angle.cos(), angle.sin()]))
+        hidden = (weights["1.weight"] @ picture.flatten() + weights["1.bias"]).relu()
+        assert torch.allclose(weights["3.weight"] @ hidden + weights["3.bias"], scores, atol=1e-5)
+    assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"hyper"}
+
+
+def test_hypernetwork_turns_digits_and_learns():
+    pictures, _ = hypernetwork.read_digits("t10k")
+    quarter = hypernetwork.turned(pictures[:2], torch.full((2,), hypernetwork.math.pi / 2), size=28)
+    assert torch.allclose(quarter, pictures[:2].rot90(1, (2, 3)), atol=1e-5) or torch.allclose(
+        quarter, pictures[:2].rot90(-1, (2, 3)), atol=1e-5
+    )
+    for plain in (False, True):
+        result = hypernetwork.main(steps=12, images=300, plain=plain)
+        assert 0.05 < result["test_accuracy"] < 0.9
+
+
+# --- decisions and graphs --------------------------------------------------------------------------------------------------------
+
+
+def test_carts_that_are_always_pushed_to_one_side_drop_their_poles():
+    carts = reinforce.CartPoles(3, limit=100)
+    assert carts.reset().shape == (3, 4)
+    steps, running = 0, torch.arange(3).numpy()
+    while len(running):
+        _, runs = carts.step(running, running * 0 + 1)
+        running, steps = running[runs], steps + 1
+    assert 7 <= steps <= 12
+    assert (carts.states[:, 0] > 0).all() and (carts.states[:, 2] < 0).all(), "they moved right and the poles fell left"
+
+
+def test_returns_count_the_steps_still_lived():
+    who = torch.tensor([0, 1, 0, 1, 0]).numpy()
+    assert reinforce.returns_to_go(who, 2, 0.5).tolist() == [1.75, 1.5, 1.5, 1.0, 1.0]
+
+
+def test_reinforce_plays_and_learns():
+    result = reinforce.main(steps=12, episodes=8, limit=60)
+    assert 8 < result["first_steps"] < 40 < result["mean_steps"] <= 60
+    assert reinforce.main(steps=12, episodes=8, limit=60) == result
+
+
+def test_gcn_reads_a_symmetric_graph_and_learns():
+    words, links, labels, split = gcn.read_graph()
+    assert [len(split[name]) for name in ("train", "val", "test")] == [140, 500, 1000]
+    assert words.shape == (2708, 1433) and labels.bincount().shape == (7,)
+    x = torch.rand(2708, 1)
+    assert torch.allclose(torch.sparse.mm(links, x), torch.sparse.mm(links.transpose(0, 1), x), atol=1e-6)
+    assert torch.allclose(torch.sparse.mm(words, torch.ones(1433, 1)), torch.ones(2708, 1))
+    result = gcn.main(steps=25)
+    assert result["test_accuracy"] > 0.55 and 1 <= result["step"] <= 25
+
+
+@pytest.mark.slow
+def test_gcn_reaches_80_percent():
+    assert gcn.main()["test_accuracy"] >= 0.80
+
+
+# --- sequences and sizes ---------------------------------------------------------------------------------------------------------
+
+
+def test_bilstm_crf_reads_and_learns():
+    splits = {name: bilstm_crf.read_sentences(name) for name in ("train", "dev", "test")}
+    assert [(len(one), sum(map(len, one))) for one in splits.values()] == [(4274, 48655), (572, 6644), (586, 6580)]
+    assert splits["train"][0][:3] == [("what", "PRON"), ("is", "AUX"), ("the", "DET")]
+    result = bilstm_crf.main(steps=40, sentences=300, hidden=24, learning_rate=1e-2)
+    assert result["test_accuracy"] > 0.6
+    assert bilstm_crf.main(steps=40, sentences=300, hidden=24, learning_rate=1e-2) == result
+
+
+def test_a_tag_that_training_lacks_is_always_wrong():
+    encode = bilstm_crf.Encoder([[("fly", "VERB"), ("fly", "NOUN")]])
+    words, tags = encode([("fly", "NOUN"), ("oh", "INTJ")])
+    assert tags.tolist() == [0, 2] and encode.tags == ["NOUN", "VERB"]
+    assert words[:, 0].tolist() == [2, bilstm_crf.UNKNOWN] and words.shape == (2, 5)
+
+
+@pytest.mark.slow
+def test_bilstm_crf_reaches_96_percent():
+    assert bilstm_crf.main(epochs=6)["test_accuracy"] >= 0.96
+
+
+def test_seq2seq_splits_by_the_english_sentence_and_translates(capsys):
+    splits = seq2seq.read_splits()
+    assert sum(map(len, splits.values())) == 5000
+    english = [{" ".join(source) for source, _ in found} for found in splits.values()]
+    assert not (english[0] & english[1] or english[0] & english[2] or english[1] & english[2])
+    assert seq2seq.words_of("J'ai faim !") == ["j'", "ai", "faim", "!"]
+    result = seq2seq.main(steps=12, pairs=200, hidden=24, sentence="I won.")
+    assert 2 < result["test_loss"] < 7 and 0 <= result["test_exact"] <= 1
+    assert "i won . ->" in capsys.readouterr().out
+
+
+def test_attention_sees_no_padding():
+    torch.manual_seed(0)
+    model = seq2seq.Translator(9, 9, size=6, hidden=5).eval()
+    short, long = torch.tensor([[1, 5, 2]]), torch.tensor([[1, 5, 2, 0, 0], [1, 4, 5, 6, 2]])
+    french = torch.tensor([[1, 7, 8]])
+    alone = model(short, torch.tensor([3]), french)
+    beside = model(long, torch.tensor([3, 5]), french.expand(2, 3))
+    assert torch.allclose(alone[0], beside[0], atol=1e-6)
+
+
+def test_transformer_lm_learns_and_writes():
+    options = dict(
+        steps=12, size=32, layers=1, batch_size=16, length=24, characters=20, learning_rate=1e-2, evaluations=2
+    )
+    result = transformer_lm.main(**options)
+    assert 3 < result["test_bits"] < 5.5, "6.02 is a guess among 65 characters"
+    assert result["text"].startswith("ROMEO:") and len(result["text"]) == 26
+    with pytest.raises(ValueError, match=r"got 'Ω' with \['Ω'\]"):
+        transformer_lm.main(steps=1, prompt="Ω")
+
+
+def test_transformer_lm_sees_only_what_came_before():
+    torch.manual_seed(0)
+    model = transformer_lm.CharacterModel(9, length=6, size=8, heads=2, layers=2).eval()
+    one, other = torch.tensor([[1, 2, 3, 4, 5, 6]]), torch.tensor([[1, 2, 3, 7, 8, 0]])
+    assert torch.allclose(model(one)[:, :3], model(other)[:, :3], atol=1e-6)
+    assert not torch.allclose(model(one)[:, 3], model(other)[:, 3], atol=1e-3)
+
+
+def test_mixed_sizes_cuts_pictures_and_learns():
+    digits = mixed_sizes.read_digits("t10k", 300)
+    assert len({picture.shape for picture, _ in digits}) > 10
+    assert all(picture[:, 0].any() and picture[:, -1].any() for picture, _ in digits)
+    assert all(picture[:, :, 0].any() and picture[:, :, -1].any() for picture, _ in digits)
+    result = mixed_sizes.main(steps=12, images=300, channels=8)
+    assert 0.1 < result["test_accuracy"] <= 1 and result["sizes"] > 10
+
+
+def test_mixed_sizes_scores_each_picture_as_if_alone():
+    torch.manual_seed(0)
+    model = mixed_sizes.Classifier(channels=4).eval()
+    pictures = [torch.rand(1, 20, 3), torch.rand(1, 11, 20), torch.rand(1, 1, 1)]
+    together = model(pictures)
+    for picture, scores in zip(pictures, together):
+        assert torch.allclose(model([picture])[0], scores, atol=1e-6)
+
+
+EVERY = [
+    bilstm_crf, char_lm, dcgan, gcn, hypernetwork, mixed_sizes, mnist, reinforce, sentiment, seq2seq, transformer_lm, vae, wgan_gp,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("example", EVERY, ids=lambda example: example.__name__)
 def test_options_are_arguments_of_main(example):
     import inspect
 
