@@ -148,7 +148,7 @@ def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
     return reordered(x, ("roll", shift), places)
 
 
-@ragged_rule("topk", kind="groups")
+@ragged_rule("topk", "topk.public", kind="groups")
 def topk(call: Call) -> Any:
     """Along the ragged dim (B, k) of each row, which needs k elements; along other dims on packed elements."""
 

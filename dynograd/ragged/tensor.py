@@ -73,7 +73,7 @@ class _Example:
 
 
 class Part(Tensor):
-    """A part of a ragged tensor (`x.values`, `x.offsets`, `x.lengths`): the tensor itself to every op; called, it gives that tensor."""
+    """A part of a ragged tensor (`x.values`, `x.offsets`, `x.lengths`): to every op it is that tensor; called, it gives it."""
 
     __slots__ = ()
 
@@ -108,6 +108,25 @@ class Part(Tensor):
     def requires_grad(self, value: bool) -> None:
         self.whole.requires_grad = value
 
+    shape = property(lambda self: self.whole.shape)  # type: ignore[assignment]
+    ndim = property(lambda self: self.whole.ndim)  # type: ignore[assignment]
+    dtype = property(lambda self: self.whole.dtype)  # type: ignore[assignment]
+    device = property(lambda self: self.whole.device)  # type: ignore[assignment]
+
+    def detach(self) -> Any:
+        return self.whole.detach()
+
+    @staticmethod
+    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
+        from dynograd.ragged.calls import invoke, mapped
+
+        return invoke(op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()})
+
+    @staticmethod
+    def __dynograd_write__(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
+        write(getattr(target, "whole", target), getattr(value, "whole", value), who)
+        return target
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.whole.__reduce_ex__(protocol)
 
@@ -115,29 +134,10 @@ class Part(Tensor):
         return self.whole.__deepcopy__(memo)
 
 
-class _MovingPart(Part):
-    """A part that is itself of a type that takes over ops (inside jvp or vmap): ops get that."""
-
-    __slots__ = ()
-
-    shape = property(lambda self: self.whole.shape)  # type: ignore[assignment]
-    ndim = property(lambda self: self.whole.ndim)  # type: ignore[assignment]
-    dtype = property(lambda self: self.whole.dtype)  # type: ignore[assignment]
-    device = property(lambda self: self.whole.device)  # type: ignore[assignment]
-
-    @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
-        from dynograd.ragged.calls import invoke, mapped
-
-        return invoke(
-            op.function, op, {name: mapped(value, lambda one: one.whole, _MovingPart) for name, value in given.items()}
-        )
-
-
 def _part(whole: Any) -> Any:
     if isinstance(whole, RaggedTensor):
         return whole
-    made: Any = object.__new__(_MovingPart if hasattr(type(whole), "__dynograd_op__") else Part)
+    made: Any = object.__new__(Part)
     made.whole = whole
     return made
 

@@ -1,0 +1,284 @@
+"""Ragged tensors: indexing, joins along the rows, what has no loop to compare with, and several levels of rows."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import RaggedTensor, ragged_tensor, tensor
+from dynograd.ops.op import registry
+from tests.ragged.samples import Sample, items
+
+ROWS = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]
+
+
+def words():
+    return ragged_tensor(ROWS)
+
+
+def tables():
+    """(3, j, 2): each number and its tenfold."""
+    return ragged_tensor([tensor([[one, 10 * one] for one in row]) for row in ROWS])
+
+
+def ragged(*rows):
+    return ragged_tensor(list(rows))
+
+
+# an expression of x (3, j), t (3, j, 2), and what it gives
+INDEXED = {
+    "x[0]": [1, 2, 3],
+    "x[-1]": [5, 6],
+    "x[tensor(1)]": [4],
+    "x[1:]": [[4], [5, 6]],
+    "x[::2]": [[1, 2, 3], [5, 6]],
+    "x[[2, 0]]": [[5, 6], [1, 2, 3]],
+    "x[tensor([1, 1])]": [[4], [4]],
+    "x[tensor([True, False, True])]": [[1, 2, 3], [5, 6]],
+    "x[x.lengths() > 1]": [[1, 2, 3], [5, 6]],
+    "x[:, 0]": [1, 4, 5],
+    "x[:, -1]": [3, 4, 6],
+    "x[:, :2]": [[1, 2], [4], [5, 6]],
+    "x[:, 1:]": [[2, 3], [], [6]],
+    "x[:, -2:]": [[2, 3], [4], [5, 6]],
+    "x[:, ::2]": [[1, 3], [4], [5]],
+    "x[:, 1:tensor([2, 1, 2])]": [[2], [], [6]],
+    "x[:, [0, -1]]": [[1, 3], [4, 4], [5, 6]],
+    "x[1:, :1]": [[4], [5]],
+    "x[..., 0]": [1, 4, 5],
+    "x[...]": ROWS,
+    "x[None][0]": ROWS,
+    "x[:, None][:, 0]": ROWS,
+    "x[..., None][..., 0]": ROWS,
+    "x[0, 1]": 2,
+    "x[x > 2]": [[3], [4], [5, 6]],
+    "x[:, ragged([2, 0], [0], [])]": [[3, 1], [4], []],
+    "x[ragged([2], [0, 1])]": [[[5, 6]], [[1, 2, 3], [4]]],
+    "tensor([7.0, 8.0, 9.0])[ragged([0, 2], [1])]": [[7, 9], [8]],
+    "t[:, -1, 1]": [30, 40, 60],
+    "t[..., 1]": [[10, 20, 30], [40], [50, 60]],
+    "t[:, 0]": [[1, 10], [4, 40], [5, 50]],
+    "t[:, :, [1, 0]][0, 0]": [10, 1],
+    "t[x > 4]": [[], [], [[5, 50], [6, 60]]],
+    "t[t > 30]": [[], [40], [50, 60]],
+    "t.transpose(1, 2)[:, 1, -1]": [30, 40, 60],
+    "t.transpose(1, 2)[..., :1][0]": [[1], [10]],
+    "x.select(1, 0)": [1, 4, 5],
+    "x.narrow(0, 1, 2)": [[4], [5, 6]],
+    "x.index_select(0, tensor([2, 2]))": [[5, 6], [5, 6]],
+    "x.split(2)[1]": [[5, 6]],
+    "x.split([1, 2])[1]": [[4], [5, 6]],
+    "x.split(2, 1)[1]": [[3], [], []],
+    "x.chunk(2, 1)[0]": [[1, 2], [4], [5]],
+    "x.chunk(2)[0]": [[1, 2, 3], [4]],
+    "x.tensor_split(2, 1)[1]": [[3], [], [6]],
+    "x.tensor_split(2)[1]": [[5, 6]],
+    "torch.vsplit(x, [1])[0]": [[1, 2, 3]],
+    "x.unbind()[2]": [5, 6],
+    "torch.cat([x, x[1:2]])": [*ROWS, [4]],
+    "torch.cat([x, torch.zeros(1, 2)])": [*ROWS, [0, 0]],
+    "torch.vstack([x, x[:1]])": [*ROWS, ROWS[0]],
+    "torch.cat([x, x[:, :1]], 1)": [[1, 2, 3, 1], [4, 4], [5, 6, 5]],
+    "torch.cat([torch.zeros(3, 1), x], 1)": [[0, 1, 2, 3], [0, 4], [0, 5, 6]],
+    "torch.cat([torch.zeros(3, 1, 2), t], 1)[:, 0]": [[0, 0]] * 3,
+    "torch.stack([x, x])[1]": ROWS,
+    "torch.stack([x, x], 1)[:, 1]": ROWS,
+    "x.flip(0)": ROWS[::-1],
+    "x.flip(1)": [row[::-1] for row in ROWS],
+    "x.flipud()": ROWS[::-1],
+    "x.roll(1, 0)": [ROWS[2], ROWS[0], ROWS[1]],
+    "x.roll(1, 1)": [[3, 1, 2], [4], [6, 5]],
+    "x.repeat(2, 1)": ROWS + ROWS,
+    "x.repeat(1, 2)": [row + row for row in ROWS],
+    "x.repeat_interleave(2, 0)": [row for row in ROWS for _ in range(2)],
+    "x.repeat_interleave(ragged([2, 0, 1], [1], [0, 3]), 1)": [[1, 1, 3], [4], [6, 6, 6]],
+    "x.repeat_interleave(tensor([0, 2, 0]), 0)": [[4], [4]],
+    "F.pad(x, (1, 0))": [[0, *row] for row in ROWS],
+    "F.pad(x, (-1, 1), value=9.0)": [[2, 3, 9], [9], [6, 9]],
+    "x.unsqueeze(0)[0]": ROWS,
+    "x.flatten()": [1, 2, 3, 4, 5, 6],
+    "x.view(-1)": [1, 2, 3, 4, 5, 6],
+    "t.flatten(1)": [[1, 10, 2, 20, 3, 30], [4, 40], [5, 50, 6, 60]],
+    "t.reshape(3, -1)": [[1, 10, 2, 20, 3, 30], [4, 40], [5, 50, 6, 60]],
+    "(x > 2).nonzero()": [[0, 2], [1, 0], [2, 0], [2, 1]],
+    "torch.argwhere(x > 5)": [[2, 1]],
+    "torch.where(x > 5)[1]": [1],
+    "torch.nonzero_static(x > 5, size=2)": [[2, 1], [-1, -1]],
+    "x + tensor([[1.0], [2.0], [3.0]])": [[2, 3, 4], [6], [8, 9]],
+    "x + tensor([1.0, 2.0, 3.0])": [[2, 3, 4], [6], [8, 9]],
+    "tensor([[1.0], [2.0], [3.0]]) - x": [[0, -1, -2], [-2], [-2, -3]],
+    "t * tensor([1.0, 0.0])": [[[1, 0], [2, 0], [3, 0]], [[4, 0]], [[5, 0], [6, 0]]],
+    "t + tensor([[[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]]])": [
+        [[2, 10], [3, 20], [4, 30]],
+        [[6, 40]],
+        [[8, 50], [9, 60]],
+    ],
+    "x == x.clone()": [[True] * 3, [True], [True] * 2],
+    "x.sum()": 21,
+    "x.mean((0, 1))": 3.5,
+    "t.sum((0, 1))": [21, 210],
+    "t.mean(dim=(0, 1), keepdim=True)": [[[3.5, 35.0]]],
+    "x.max(1).indices": [2, 0, 1],
+    "x.argmax(1, keepdim=True)": [[2], [0], [1]],
+    "x.argmax()": 5,
+    "x.median()": 3,
+    "x.unique()": [1, 2, 3, 4, 5, 6],
+    "x.unique(return_inverse=True)[1]": [[0, 1, 2], [3], [4, 5]],
+    "torch.unique(x)": [1, 2, 3, 4, 5, 6],
+    "x.where(x > 2, tensor(0.0))": [[0, 0, 3], [4], [5, 6]],
+    "torch.addbmm(torch.zeros(2, 2), t.transpose(1, 2), t)": [[91, 910], [910, 9100]],
+    "torch.einsum('bj,bj->b', x, x)": [14, 16, 61],
+    "torch.einsum('bjd,bd->bj', t, torch.ones(3, 2))": [[11, 22, 33], [44], [55, 66]],
+    "torch.einsum('bjd,bkd->bjk', t, t)[1]": [[1616]],
+    "torch.einsum('bjd->d', t)": [21, 210],
+    "torch.equal(x, x * 1)": True,
+    "torch.allclose(x, x + 1e-9)": True,
+    "4.0 in x": True,
+    "x.tolist()": ROWS,
+    "sorted(len(row) for row in x)": [1, 2, 3],
+}
+
+
+def plain(found):
+    return found.tolist() if isinstance(found, dynograd.Tensor) else found
+
+
+@pytest.mark.parametrize("text", INDEXED)
+def test_expression(text):
+    space = {
+        "x": words(),
+        "t": tables(),
+        "tensor": tensor,
+        "torch": dynograd,
+        "F": dynograd.nn.functional,
+        "ragged": ragged,
+    }
+    assert plain(eval(text, space)) == INDEXED[text]
+
+
+# --- several levels ------------------------------------------------------------------------------------------------------------
+
+
+def documents(wants=False):
+    """(3, j, j, 4): three documents, of 2, 0 and 1 sentences."""
+    rng = numpy.random.default_rng(0)
+    rows = [[rng.uniform(0.1, 0.9, (n, 4)) for n in lengths] for lengths in ((3, 1), (), (2,))]
+    made = ragged_tensor([[dynograd.from_numpy(one) for one in row] for row in rows])
+    return (made.requires_grad_() if wants else made), rows
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        one
+        for one in items()
+        if registry.get(one.name) is not None and registry[one.name].kind == "elementwise" and one.mode == "rows" and "op(m)" not in one.text and one.name != "prelu"
+    ],
+    ids=repr,
+)
+def test_levels_elementwise(item):
+    x, _ = documents()
+    made = Sample([1], 0).row(0)
+    values = {
+        **made,
+        "x": x,
+        "y": x * 0.7,
+        "z": dynograd.complex(x, x),
+        "v": x[..., 0],
+        "u": x[..., 1],
+        "b": x[..., 0] > 0.5,
+        "i": (x[..., 0] * 4).long(),
+        "r": tensor([[[[0.5, 0.2, 0.7, 0.3]]]], dtype=dynograd.float64),
+    }
+    found = item.run(values)
+    flat = {name: one.values().values() if isinstance(one, RaggedTensor) else one for name, one in values.items()}
+    flat["r"] = flat["r"][0, 0]
+    wanted = item.run({name: one if one is not None else None for name, one in flat.items()})
+    for one, other in zip(
+        found if isinstance(found, tuple) else (found,), wanted if isinstance(wanted, tuple) else (wanted,), strict=True
+    ):
+        numpy.testing.assert_allclose(one.values().values().numpy(), other.numpy(), rtol=1e-12)
+
+
+LEVELS = {
+    "x.sum(2)": lambda row: row.sum(0),
+    "x.softmax(2)": lambda row: dynograd.from_numpy(row).softmax(0).numpy(),
+    "x.amax(2)": lambda row: row.max(0),
+    "x.cumsum(2)": lambda row: row.cumsum(0),
+    "x.sort(2).values": lambda row: numpy.sort(row, 0),
+    "x.flip(2)": lambda row: row[::-1],
+    "x[:, :, -1]": lambda row: row[-1],
+    "x[:, :, :1]": lambda row: row[:1],
+    "x.sum(3)": lambda row: row.sum(1),
+    "x @ torch.ones(4, 2).double()": lambda row: row @ numpy.ones((4, 2)),
+    "F.layer_norm(x, (4,))": lambda row: dynograd.nn.functional.layer_norm(dynograd.from_numpy(row), (4,)).numpy(),
+    "x.transpose(2, 3)": lambda row: row.T,
+    "torch.cat([x, x], 3)": lambda row: numpy.concatenate([row, row], 1),
+    "torch.cat([x, x], 2)": lambda row: numpy.concatenate([row, row], 0),
+    "x.view(x.shape[0], x.shape[1], x.shape[2], 2, 2).flatten(3)": lambda row: row,
+    "x + torch.arange(3.0).reshape(3, 1, 1, 1)": None,
+}
+
+
+@pytest.mark.parametrize("text", LEVELS)
+def test_levels(text):
+    x, rows = documents()
+    found = eval(text, {"x": x, "torch": dynograd, "F": dynograd.nn.functional})
+    for number, row in enumerate(rows):
+        for place, sentence in enumerate(row):
+            wanted = sentence + number if LEVELS[text] is None else LEVELS[text](sentence)
+            numpy.testing.assert_allclose(found[number][place].numpy(), wanted, rtol=1e-9)
+
+
+def test_levels_as_one():
+    x, rows = documents(wants=True)
+    assert repr(x.shape) == "dynograd.Size([3, j1, j2, 4])" and x.lengths.tolist() == [2, 0, 1]
+    assert x.flatten(1, 2).lengths.tolist() == [4, 0, 2]
+    by_document = x.sum((1, 2))
+    for number, row in enumerate(rows):
+        numpy.testing.assert_allclose(
+            by_document[number].detach().numpy(), sum((one.sum(0) for one in row), numpy.zeros(4))
+        )
+    assert x.mean((1, 2), keepdim=True).shape == (3, 1, 1, 4)
+    (x.softmax(2) ** 2).sum().backward()
+    assert x.grad.shape == x.shape and x[[2, 0]].lengths.tolist() == [1, 2] and x[0].lengths.tolist() == [3, 1]
+    assert [one.shape[0] for one in x[0]] == [3, 1]
+
+
+def test_deep_levels():
+    x = ragged_tensor([[[[1.0, 2.0], [3.0]], [[4.0]]], [[[5.0, 6.0, 7.0]]]])
+    assert repr(x.shape) == "dynograd.Size([2, j1, j2, j3])"
+    assert x.sum(3).tolist() == [[[3, 3], [4]], [[18]]] and (x * 2).sum().item() == 56
+    assert x.sum((1, 2, 3)).tolist() == [10, 18]
+
+
+# --- partitions through kernels --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_no_offsets_lead_out_of_bounds(monkeypatch):
+    """Any offsets are refused, or stay inside: kernels are run as Python, where a read outside raises."""
+    rng = numpy.random.default_rng(1)
+    refused = passed = 0
+    for _ in range(400):
+        offsets = numpy.cumsum(rng.integers(-1, 4, rng.integers(1, 6))) - rng.integers(0, 2)
+        values = dynograd.from_numpy(rng.normal(size=(int(rng.integers(0, 12)), 3)))
+        try:
+            x = RaggedTensor(values, offsets=offsets.tolist())
+        except (IndexError, ValueError, RuntimeError) as error:
+            assert "offsets" in str(error)
+            refused += 1
+            continue
+        passed += 1
+        for op in (
+            lambda x: x.sum(1),
+            lambda x: x.softmax(1),
+            lambda x: x.cumsum(1),
+            lambda x: x.flip(1),
+            lambda x: x[:, :2],
+            lambda x: x.sort(1).values,
+        ):
+            found = op(x)
+            rows = [op(row.unsqueeze(0))[0] for row in x.unbind()]
+            for one, other in zip(found, rows, strict=True):
+                numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)
+    assert refused > 20 and passed > 20
