@@ -12,6 +12,7 @@ from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
 from dynograd.transforms.autobatch.rows import gathered, row_of, slab_of
+from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 
 __all__ = ["row_tensor", "run_group"]
@@ -34,7 +35,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     group = Group(recorder, form, first.shared, columns, by_row, size)
     found = group.run()
     outputs = [found] if form.single else list(found)
-    several = size > 1
+    several = size > 1 or type(form) is RunningSum
     nodes = [slab_of(one) if several else None for one in outputs]
     start = 0
     for bucket, count in zip(buckets, counts, strict=True):
@@ -65,6 +66,12 @@ class Group:
         form, size = self.form, self.size
         if self.recorder.failed:
             self._inherit()
+        if type(form) is RunningSum:
+            return self._running_sum()
+        if size == 1 and form.op.name == "stack" and len(self.columns) > 3 and not self.errors:
+            rows = self._stacked_rows()
+            if rows is not None:
+                return rows
         if size == 1 or self.by_row is not None:
             return self._one_by_one("each has a place of its own in the random stream")
         operands = [operand(self.recorder, column, size) for column in self.columns]
@@ -110,6 +117,25 @@ class Group:
         if form.single:
             return stack(results, 0)
         return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
+
+    def _stacked_rows(self) -> Any:
+        """A single `stack` along dim 0 of many rows: what gathering them gives already."""
+        if self.form.statics.get("dim") != 0 or len(self.columns) != len(self.shared):
+            return None
+        kinds = {self.recorder.ports[column[0] >> 32].kind for column in self.columns}
+        if len(kinds) > 1:
+            return None
+        found, stacked = operand(self.recorder, [column[0] for column in self.columns], len(self.columns))
+        return found if stacked else None
+
+    def _running_sum(self) -> Any:
+        column = self.columns[0]
+        terms, stacked = operand(self.recorder, column, len(column))
+        first = min(self.errors, default=0)
+        if self.errors:  # so are the sums from there on
+            error = self.errors[first]
+            self.errors = dict.fromkeys(range(max(0, first - 1), self.size), error)
+        return self.form.prefix_sums(terms if stacked else _repeat(terms, len(column)))
 
     def _inherit(self) -> None:
         """Calls with an operand that failed have failed too."""

@@ -68,7 +68,7 @@ class Form:
         """The op on arguments by name, perhaps on Batcheds."""
         for name in self.op.array_names:
             value = given[name]
-            if type(value) is list and any([type(one) is Batched for one in value]) or type(value) is Batched:
+            if (type(value) is list and any([type(one) is Batched for one in value])) or type(value) is Batched:
                 return run_op(self.op, given)
         return self.op.function(**given)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd import arrays, devices, dtypes
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import Hooks
+from dynograd.inplace import write_result
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.shapes import Size
@@ -96,7 +96,6 @@ class Row(Tensor):
 
 
 TENSORS.add(Row)
-assert Hooks is not None
 
 
 def _weak(tensor: Any) -> Any:
@@ -296,6 +295,30 @@ def install_methods() -> None:
         settles = name in _SETTLING or (name.endswith("_") and not name.startswith("_") and name not in _LAZY_WRITES)
         if settles and callable(getattr(Tensor, name)) and name not in Lazy.__dict__:
             setattr(Lazy, name, _settling(name))
+    for name in _LAZY_WRITES:
+        setattr(Lazy, name, _standing(name))
+    for operator in ("add", "sub", "mul", "truediv"):
+        setattr(Lazy, f"__i{operator}__", Lazy.__dict__[{"truediv": "div"}.get(operator, operator) + "_"])
+
+
+def _standing(name: str) -> Any:
+    """An in-place method: a Lazy that shares memory with no other just stands for the result from then on."""
+    function = getattr(Tensor, name.rstrip("_"))
+    at_once = getattr(Tensor, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if MODES.recorder is None or not _alone(self):
+            return at_once(settle(self), *args, **kwargs)
+        return _slots.write(self, function(self, *args, **kwargs), name, write_result)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _alone(lazy: Any) -> bool:
+    if getattr(lazy, "origin", None) is not None:
+        return False
+    return not [one for one in getattr(lazy, "views", None) or () if one() is not None]
 
 
 # Written without settling, by standing for another call from then on.

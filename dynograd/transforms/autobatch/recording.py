@@ -21,10 +21,11 @@ from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.executing import row_tensor, run_group
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
-from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots, note_view, settle, settled
+from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _alone, _slots, note_view, settle, settled
 from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
+from dynograd.transforms.autobatch.sums import RunningSum, chained
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = ["Bucket", "Port", "Recorder", "outside", "record"]
@@ -78,7 +79,7 @@ class Bucket:
     """Calls of one form, with the same shared operands, at one depth."""
 
     __slots__ = (
-        "by_row", "columns", "depth", "done", "errors", "form", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
+        "by_row", "columns", "depth", "done", "errors", "form", "links", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
     )  # fmt: skip
 
     def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
@@ -92,6 +93,7 @@ class Bucket:
         counter = itertools.count()
         self.next_row = counter.__next__
         self.rows = counter
+        self.links = 0  # how many additions of numbers it follows, one after the other
         self.ports: tuple[Port, ...] = ()
 
     def count(self) -> int:
@@ -130,7 +132,9 @@ class Recorder:
     # --- operands -------------------------------------------------------------------------------------------------------------
 
     def base_of(self, port: Port) -> int:
-        """The port's number in this record, shifted."""
+        """The port's number in this record, shifted; for those who use it as an operand."""
+        if type(port.bucket.form) is RunningSum:
+            port.bucket.form.open = False
         if (
             port.base < 0
             or port.base >> PORT_SHIFT >= len(self.ports)
@@ -305,6 +309,10 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
     parts: list[Any] = [op, MODES.grad]
     rows: list[Any] = []
+    if op.name == "add":
+        made = chained(recorder, op, args, MODES.grad)
+        if made is not None:
+            return made
     if op.view and not any([type(one) is Lazy for one in args]):  # no work, and it must share the memory
         return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
     try:
@@ -429,6 +437,8 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
     bucket, _ = recorder.note(form, entries)
+    if op.name == "add" and not form.kinds[0].shape:
+        bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
     if by_row is not None:
         if bucket.by_row is None:
@@ -524,8 +534,8 @@ def _write(target: Any, value: Any, who: str, write: Any) -> Any:
         and type(value) is Lazy
         and target.pending.kind.shape == value.pending.kind.shape
         and target.pending.kind.dtype == value.pending.kind.dtype
-        and getattr(target, "origin", None) is None
-        and not [one for one in getattr(target, "views", None) or () if one() is not None]
+        and _alone(target)
+        and _alone(value)
     ):
         target.pending, target.row = value.pending, value.row
         return target

@@ -129,7 +129,9 @@ def _run(function: Any, examples: list[Any], concurrent: int) -> list[Task]:
     return tasks
 
 
-def _work(task: Task, function: Any, example: Any, recorder: Any, tasks: dict[int, Task], modes: dict[str, Any]) -> None:
+def _work(
+    task: Task, function: Any, example: Any, recorder: Any, tasks: dict[int, Task], modes: dict[str, Any]
+) -> None:
     task.turn.acquire()
     for name, value in modes.items():
         setattr(MODES, name, value)

@@ -397,3 +397,41 @@ def test_as_a_decorator_and_report():
     assert float(total(inputs(4))) == pytest.approx(float(sum(net(x).sum() for x in inputs(4))), rel=1e-5)
     text = str(dynograd.autobatch.report())
     assert "calls in" in text and "linear" in text
+
+
+def test_sums_over_many_examples_are_one_group():
+    def run(scope, way):
+        net = layer(seed=2)
+
+        def body():
+            losses = [(net(x) ** 2).sum() for x in inputs(30)]
+            if way == "sum":
+                return sum(losses), losses
+            if way == "stack":
+                return dynograd.stack(losses).sum(), losses
+            total, partial = dynograd.zeros(()), []
+            for k, one in enumerate(losses):
+                if way == "add":
+                    total = total + one
+                else:
+                    total = total * 1
+                    total += one
+                    for other in losses[k + 1 : k + 1 + 10 * (k == 3)]:
+                        total += other
+                    partial.append(total * 0.5)
+            return total + sum(partial), losses
+
+        if scope:
+            with dynograd.autobatch() as report:
+                total, losses = body()
+                again = total * total
+            assert way == "+=" or report.launches < 20
+        else:
+            total, losses = body()
+            again = total * total
+        again.backward()
+        return float(total), float(again), net.weight.grad.tolist()
+
+    for way in ("sum", "stack", "add", "+="):
+        for one, other in zip(run(True, way), run(False, way)):
+            numpy.testing.assert_allclose(one, other, rtol=2e-5)
