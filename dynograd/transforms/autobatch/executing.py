@@ -28,11 +28,12 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     size = sum(counts)
     MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
     if len(buckets) == 1:
-        columns, by_row = first.columns, first.by_row
+        columns, by_row, numbers = first.columns, first.by_row, first.numbers
     else:
         columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
         by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
-    group = Group(recorder, form, first.shared, columns, by_row, size)
+        numbers = None if first.numbers is None else [one for bucket in buckets for one in bucket.numbers]
+    group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
     found = group.run()
     outputs = [found] if form.single else list(found)
     several = size > 1 or type(form) is RunningSum
@@ -46,7 +47,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
                 row - start: error for row, error in group.errors.items() if start <= row < start + count
             } or None
         bucket.done = True
-        bucket.columns, bucket.sources, bucket.by_row = [], set(), None
+        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
         start += count
     recorder.report.note_group(form, size)
 
@@ -54,11 +55,13 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
 class Group:
     """Calls of one form with the same shared operands, about to run together."""
 
-    __slots__ = ("by_row", "columns", "errors", "form", "recorder", "shared", "size")
+    __slots__ = ("by_row", "columns", "errors", "form", "numbers", "recorder", "shared", "size")
 
-    def __init__(self, recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, size: int) -> None:
+    def __init__(
+        self, recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, numbers: Any, size: int
+    ) -> None:
         self.recorder, self.form, self.shared, self.columns = recorder, form, shared, columns
-        self.by_row, self.size = by_row, size
+        self.by_row, self.numbers, self.size = by_row, numbers, size
         self.errors: dict[int, Exception] = {}
 
     def run(self) -> Any:
@@ -75,14 +78,27 @@ class Group:
         if size == 1 or self.by_row is not None:
             return self._one_by_one("each has a place of its own in the random stream")
         operands = [operand(self.recorder, column, size) for column in self.columns]
-        together = any([stacked for _, stacked in operands])
+        numbers = None
+        if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
+            like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
+            values = numpy.array(self.numbers, like.dtype)
+            numbers = wrap(arrays.to_device(values, arrays.device_of(like)))
+        together = numbers is not None or any([stacked for _, stacked in operands])
         try:
             if not together:  # the same call again and again
-                found = form.call(self._given(iter([value for value, _ in operands])))
+                given = self._given(iter([value for value, _ in operands]))
+                if self.numbers is not None:
+                    given[form.number] = self.numbers[0]
+                found = form.call(given)
             else:
                 with Level(size, "error") as level:
                     values = [make_batched(level, value) if stacked else value for value, stacked in operands]
-                    found = form.call(self._given(iter(values)))
+                    given = self._given(iter(values))
+                    if numbers is not None:
+                        given[form.number] = make_batched(level, numbers)
+                    elif self.numbers is not None:
+                        given[form.number] = self.numbers[0]
+                    found = form.call(given)
                     if isinstance(found, tuple):
                         return tuple([_lowered(one, size) for one in found])
                     return _lowered(found, size)
@@ -101,6 +117,8 @@ class Group:
                 if row in self.errors:
                     raise self.errors[row]
                 given = self._given(iter([_single(self.recorder, column[row]) for column in self.columns]))
+                if self.numbers is not None:
+                    given[form.number] = self.numbers[row]
                 if self.by_row is not None:
                     given[BY_ROW[form.op.name]] = self.by_row[row]
                 results.append(form.call(given))

@@ -46,7 +46,7 @@ _LARGEST_STAND_IN = 1 << 24
 class Form:
     """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
 
-    __slots__ = ("grad", "kinds", "label", "op", "pack", "places", "refused", "single", "statics")
+    __slots__ = ("grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
 
     op: Any
     statics: dict[str, Any]
@@ -60,6 +60,7 @@ class Form:
         self.op, self.statics, self.grad, self.refused = op, statics, grad, None
         self.kinds, self.single, self.pack = (), True, None
         self.label = op.name
+        self.number: str | None = None  # the operand that is a number, perhaps another one in each call
         self.places: list[
             tuple[str, Any]
         ] = []  # array arguments: how many tensors of a list, None for one, (value,) for none

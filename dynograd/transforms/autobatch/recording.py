@@ -11,7 +11,7 @@ import itertools
 import threading
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text, next_seq
 from dynograd.autograd.writes import last_write, written_since
@@ -79,7 +79,7 @@ class Bucket:
     """Calls of one form, with the same shared operands, at one depth."""
 
     __slots__ = (
-        "by_row", "columns", "depth", "done", "errors", "form", "links", "next_row", "ports", "recorder", "rows", "shared", "sources", "tensors",
+        "by_row", "columns", "depth", "done", "errors", "form", "links", "next_row", "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
     )  # fmt: skip
 
     def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
@@ -88,6 +88,7 @@ class Bucket:
         self.errors: dict[int, Exception] | None = None  # of rows that failed
         self.columns: list[list[int]] = []
         self.by_row: list[Any] | None = None
+        self.numbers: list[Any] | None = None  # for each call, where an operand is a number
         self.tensors: list[Any] | None = None  # of a source: the tensors themselves
         self.sources: set[Bucket] = set()
         counter = itertools.count()
@@ -418,6 +419,7 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
             operands[name] = value
     statics = {name: given[name] for name in op.static_names}
     by_row = BY_ROW.get(op.name)
+    number = _number_of(op, operands)
     try:
         form_key = (
             op.name,
@@ -425,8 +427,14 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
             tuple([frozen(value) for name, value in statics.items() if name != by_row]),
             tuple(
                 [
-                    tuple(one) if type(one) is list else one if isinstance(one, Kind) else frozen(one)
-                    for one in operands.values()
+                    tuple(one)
+                    if type(one) is list
+                    else one
+                    if isinstance(one, Kind)
+                    else _NUMBER
+                    if name == number
+                    else frozen(one)
+                    for name, one in operands.items()
                 ]
             ),
         )
@@ -434,9 +442,13 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
         return _plain(recorder, op, given, "its static arguments cannot be compared")
     with outside():
         form = form_of(op, form_key, statics, operands)
+        form.number = number
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
     bucket, _ = recorder.note(form, entries)
+    next_row = bucket.next_row
+    if number is not None:
+        next_row = _numbered(bucket, given[number])
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
@@ -445,8 +457,38 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
             bucket.by_row = []
         bucket.by_row.append(given[by_row])
     elif key is not None:
-        recorder.table[key] = (*_slots_of(recorder, op, given, bucket, entries), bucket.next_row, out)
-    return _given_back(op, args, out, bucket.next_row())
+        recorder.table[key] = (*_slots_of(recorder, op, given, bucket, entries), next_row, out)
+    return _given_back(op, args, out, next_row())
+
+
+_NUMBER = object()
+
+
+def _number_of(op: Op, operands: dict[str, Any]) -> str | None:
+    """The operand of an elementwise op that is a number, where each call of a group may have another."""
+    if op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
+        return None
+    numbers = [name for name, one in operands.items() if type(one) is int or type(one) is float]
+    kinds = {one.dtype.num for one in operands.values() if isinstance(one, Kind)}
+    if len(numbers) != 1 or len(operands) != 2 or not kinds <= _REALS:
+        return None
+    return numbers[0]
+
+
+_REALS = {dtypes.float32.num, dtypes.float64.num}
+
+
+def _numbered(bucket: Bucket, value: Any) -> Any:
+    """`next_row` of calls that have this number as an operand."""
+    if bucket.numbers is None:
+        bucket.numbers = []
+    add, next_row = bucket.numbers.append, bucket.next_row
+
+    def note() -> int:
+        add(value)
+        return next_row()
+
+    return note
 
 
 def _slots_of(recorder: Recorder, op: Op, given: dict[str, Any], bucket: Bucket, entries: list[Any]) -> list[Any]:

@@ -435,3 +435,19 @@ def test_sums_over_many_examples_are_one_group():
     for way in ("sum", "stack", "add", "+="):
         for one, other in zip(run(True, way), run(False, way)):
             numpy.testing.assert_allclose(one, other, rtol=2e-5)
+
+
+def test_numbers_that_differ_from_example_to_example():
+    xs = inputs(6)
+    weight = dynograd.ones(3, requires_grad=True)
+    with dynograd.autobatch() as report:
+        found = [2 - (weight * x) * (k + 1) / 3.0 for k, x in enumerate(xs)]
+        kinds = [(x > k, x.long() + k) for k, x in enumerate(xs)]
+    assert len(report.groups["mul -> float32[3]"]) == 2 and max(report.groups["mul -> float32[3]"]) == 6
+    for k, (one, x) in enumerate(zip(found, xs)):
+        numpy.testing.assert_allclose(one.detach().numpy(), 2 - x.numpy() * (k + 1) / 3, rtol=1e-6)
+        assert kinds[k][0].tolist() == (x > k).tolist() and kinds[k][1].tolist() == (x.long() + k).tolist()
+        assert one.dtype is dynograd.float32 and kinds[k][1].dtype is dynograd.int64
+    sum(one.sum() for one in found).backward()
+    expected = -sum(x.numpy() * (k + 1) / 3 for k, x in enumerate(xs))
+    numpy.testing.assert_allclose(weight.grad.numpy(), expected, rtol=1e-5)
