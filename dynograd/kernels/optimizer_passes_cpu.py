@@ -1,4 +1,4 @@
-"""One step of RAdam, Adamax, Adagrad, Adadelta, RMSprop and Rprop for all parameters of a table: see `optimizers_cpu.step_table`.
+"""One step of NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop and ASGD for all parameters of a table: see `step_table`.
 
 Formulas are PyTorch's. Like the steps of `optimizers_cpu`, each returns -1, or the number of a gradient that does not fit its parameter;
 then nothing has been done.
@@ -14,13 +14,45 @@ __all__ = [
     "adadelta_table_step",
     "adagrad_table_step",
     "adamax_table_step",
+    "asgd_table_step",
+    "nadam_table_step",
     "radam_table_step",
     "rmsprop_table_step",
     "rprop_table_step",
 ]
 
 # An element costs as much as so many additions: roots and divisions count for two or three.
-_WORK = {"radam": 6, "adamax": 5, "adagrad": 5, "adadelta": 9, "rmsprop": 5, "rprop": 6}
+_WORK = {"nadam": 6, "asgd": 3, "radam": 6, "adamax": 5, "adagrad": 5, "adadelta": 9, "rmsprop": 5, "rprop": 6}
+
+
+def nadam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled, maximize):
+    """The table counts the products of the momenta so far."""
+    shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+    options = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2
+
+    def rates(steps):
+        now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (count * momentum_decay)) for count in (steps, steps + 1))
+        (products,), stepped = table.counters, table.stepped()
+        products[stepped] *= now[stepped].astype(products.dtype)  # in its dtype, as PyTorch
+        product = products.astype(np.float64)
+        scale = np.sqrt(1 - beta2**steps)
+        table.rates[:, 0] = lr * scale * (1 - now) / (1 - product)
+        table.rates[:, 1] = lr * scale * ahead / (1 - product * ahead)
+        table.rates[:, 2] = eps * scale
+
+    return _step("nadam", table, gradients, options, rates)
+
+
+def asgd_table_step(table, gradients, lr, lambd, alpha, t0, weight_decay, maximize):
+    """The table counts eta and mu, which this step uses and sets for the next one."""
+
+    def rates(steps):
+        (eta, mu), stepped = table.counters, table.stepped()
+        table.rates[:, 0], table.rates[:, 1], table.rates[:, 2] = eta, 1 - lambd * eta.astype(np.float64), mu
+        eta[stepped] = (lr / (1 + lambd * lr * steps) ** alpha)[stepped]
+        mu[stepped] = (1 / np.maximum(1, steps - t0))[stepped]
+
+    return _step("asgd", table, gradients, (_sign(maximize), weight_decay), rates)
 
 
 def radam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):

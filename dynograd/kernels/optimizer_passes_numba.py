@@ -1,6 +1,7 @@
-"""Steps of the elementwise optimizers for all parameters of a table in one pass: RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop.
+"""Steps of the elementwise optimizers for all parameters of a table in one pass: NAdam, RAdam, Adamax, Adagrad, Adadelta,
+RMSprop, Rprop, ASGD.
 
-A pass gets flat arrays that do not overlap, the options of the table in their dtype, and the row's two rates.
+A pass gets flat arrays that do not overlap, and in their dtype the options of the table and the row's three rates.
 """
 
 import numpy as np
@@ -24,7 +25,9 @@ __all__ = [
     "adadelta_blocks",
     "adagrad_blocks",
     "adamax_blocks",
+    "asgd_blocks",
     "begin_counted",
+    "nadam_blocks",
     "radam_blocks",
     "rmsprop_blocks",
     "rprop_blocks",
@@ -54,8 +57,36 @@ def begin_counted(listed, fields, dtype, rows, ranges, steps, like):
 
 
 @compiled(noalias=True)
-def _radam_pass(parameter, gradient, mean, square, options, rate, adapted):
-    """`adapted` is 0 as long as the mean of squares stands for too few of them."""
+def _nadam_pass(parameter, gradient, mean, square, options, rates):
+    """Rates: of the gradient, of the mean, and what is added to the root."""
+    sign, shrink, decay, one_less_1 = options[0], options[1], options[2], options[3]
+    beta2, one_less_2 = options[4], options[5]
+    for_gradient, for_mean, least = rates[0], rates[1], rates[2]
+    for i in range(parameter.size):
+        old = parameter[i] * shrink
+        g = sign * gradient[i] + decay * old
+        mean[i] += one_less_1 * (g - mean[i])
+        square[i] = beta2 * square[i] + one_less_2 * g * g
+        parameter[i] = old - (for_gradient * g + for_mean * mean[i]) / (np.sqrt(square[i]) + least)
+
+
+@compiled(noalias=True)
+def _asgd_pass(parameter, gradient, average, options, rates):
+    """Rates: eta, how much of the parameter is kept, and mu."""
+    sign, decay = options[0], options[1]
+    eta, kept, mu = rates[0], rates[1], rates[2]
+    zero = options.dtype.type(0)
+    for i in range(parameter.size):
+        g = sign * gradient[i] + (decay * parameter[i] if decay != 0 else zero)  # infinite ones stay so
+        value = kept * parameter[i] - eta * g
+        parameter[i] = value
+        average[i] = value if mu == 1 else average[i] + mu * (value - average[i])
+
+
+@compiled(noalias=True)
+def _radam_pass(parameter, gradient, mean, square, options, rates):
+    """The second rate is 0 as long as the mean of squares stands for too few of them."""
+    rate, adapted = rates[0], rates[1]
     sign, shrink, decay, one_less_1 = options[0], options[1], options[2], options[3]
     beta2, one_less_2, eps = options[4], options[5], options[6]
     for i in range(parameter.size):
@@ -68,7 +99,8 @@ def _radam_pass(parameter, gradient, mean, square, options, rate, adapted):
 
 
 @compiled(noalias=True)
-def _adamax_pass(parameter, gradient, mean, largest, options, rate, unused):
+def _adamax_pass(parameter, gradient, mean, largest, options, rates):
+    rate = rates[0]
     sign, decay, one_less_1, beta2, eps = options[0], options[1], options[2], options[3], options[4]
     for i in range(parameter.size):
         g = sign * gradient[i] + decay * parameter[i]
@@ -79,7 +111,8 @@ def _adamax_pass(parameter, gradient, mean, largest, options, rate, unused):
 
 
 @compiled(noalias=True)
-def _adagrad_pass(parameter, gradient, total, options, rate, unused):
+def _adagrad_pass(parameter, gradient, total, options, rates):
+    rate = rates[0]
     sign, decay, eps = options[0], options[1], options[2]
     for i in range(parameter.size):
         g = sign * gradient[i] + decay * parameter[i]
@@ -88,7 +121,7 @@ def _adagrad_pass(parameter, gradient, total, options, rate, unused):
 
 
 @compiled(noalias=True)
-def _adadelta_pass(parameter, gradient, squares, steps, options, unused, unused_too):
+def _adadelta_pass(parameter, gradient, squares, steps, options, rates):
     sign, decay, rho, one_less, eps, lr = options[0], options[1], options[2], options[3], options[4], options[5]
     for i in range(parameter.size):
         g = sign * gradient[i] + decay * parameter[i]
@@ -99,7 +132,7 @@ def _adadelta_pass(parameter, gradient, squares, steps, options, unused, unused_
 
 
 @compiled(noalias=True)
-def _rmsprop_pass(parameter, gradient, square, second, third, options, unused, unused_too):
+def _rmsprop_pass(parameter, gradient, square, second, third, options, rates):
     """The second state is the buffer with momentum; the next one the mean when centered."""
     sign, decay, alpha, one_less = options[0], options[1], options[2], options[3]
     eps, momentum, lr, centered = options[4], options[5], options[6], options[7]
@@ -130,7 +163,7 @@ def _rmsprop_pass(parameter, gradient, square, second, third, options, unused, u
 
 
 @compiled(noalias=True)
-def _rprop_pass(parameter, gradient, previous, sizes, options, unused, unused_too):
+def _rprop_pass(parameter, gradient, previous, sizes, options, rates):
     sign, shrink, grow, least, most = options[0], options[1], options[2], options[3], options[4]
     one, zero = options.dtype.type(1), options.dtype.type(0)
     for i in range(parameter.size):
@@ -153,7 +186,7 @@ def {name}_blocks(rows, rates, options, start, stop):
     while block < stop:
         first, end, last = blocks_of(rows, row, block, stop)
         if end > first and rows[row, GRADIENT]:
-            {name}_pass({arrays}, options, rates[row, 0], rates[row, 1])
+            {name}_pass({arrays}, options, rates[row])
         block, row = last, row + 1
 """
 _COLUMNS = {"GRADIENT": GRADIENT, "PARAMETER": PARAMETER, "STATE": STATE, "OTHER_STATE": OTHER_STATE}
@@ -168,6 +201,8 @@ def _over_blocks(name, one_pass, columns):
 
 
 _TWO = ("PARAMETER", "GRADIENT", "STATE", "OTHER_STATE")
+nadam_blocks = _over_blocks("nadam", _nadam_pass, _TWO)
+asgd_blocks = _over_blocks("asgd", _asgd_pass, _TWO[:3])
 radam_blocks = _over_blocks("radam", _radam_pass, _TWO)
 adamax_blocks = _over_blocks("adamax", _adamax_pass, _TWO)
 adagrad_blocks = _over_blocks("adagrad", _adagrad_pass, _TWO[:3])

@@ -15,6 +15,8 @@ from dynograd.kernels.optimizer_passes_cpu import (
     adadelta_table_step,
     adagrad_table_step,
     adamax_table_step,
+    asgd_table_step,
+    nadam_table_step,
     radam_table_step,
     rmsprop_table_step,
     rprop_table_step,
@@ -22,7 +24,7 @@ from dynograd.kernels.optimizer_passes_cpu import (
 from dynograd.kernels.tables_cpu import StepTable
 
 __all__ = ["adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
-__all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step"]
+__all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step", "asgd_table_step", "nadam_table_step"]
 __all__ += ["radam_table_step", "rmsprop_table_step", "rprop_table_step"]
 
 # Below this many elements a NumPy step costs 10 to 15 us, not worth loading Numba for.

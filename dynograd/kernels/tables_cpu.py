@@ -35,6 +35,7 @@ class StepTable:
         "any_new",
         "blocks",
         "compiled",
+        "counters",
         "dtype",
         "held",
         "options",
@@ -74,13 +75,20 @@ class StepTable:
         written = sorted((_address(array), array.nbytes) for array in self.held if array.size)
         self.ranges = np.array([(start, start + nbytes) for start, nbytes in written], np.int64).reshape(-1, 2)
         self.any_new = any(new)
-        self.rates = np.zeros((count, 2), kind)
+        self.rates = np.zeros((count, 3), kind)
+        self.counters: list[Any] = []  # other numbers that are counted, a vector of all parameters' each
         self.options = np.zeros(8, kind)
         self.values: Any = None  # the numbers that `options` were made of
 
     def overlaps(self) -> bool:
         """Whether two of the arrays share memory: they then have to be updated one after the other."""
         return bool((self.ranges[1:, 0] < self.ranges[:-1, 1]).any())
+
+    def stepped(self) -> Any:
+        """Which parameters have a gradient, once a step has begun."""
+        from dynograd.kernels.tables_numba import GRADIENT
+
+        return self.rows[:-1, GRADIENT] != 0
 
     def forget_new(self) -> None:
         """All states have been written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, real
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import scalar
@@ -41,6 +41,7 @@ class ASGD(Elementwise):
     """
 
     counters = ("step", "eta", "mu")
+    table_step = "asgd_table_step"
 
     def __init__(
         self,
@@ -71,6 +72,13 @@ class ASGD(Elementwise):
             },
         )
 
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("ax",)
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        numbers = group["lambd"], group["alpha"], group["t0"], group["weight_decay"]
+        return float(group["lr"]), *numbers, group["maximize"]
+
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         made = {name: new_step(group, p) for name in self.counters}
         arrays.write(made["eta"].array, float(group["lr"]))
@@ -87,6 +95,5 @@ class ASGD(Elementwise):
             average.copy_(p)
         else:
             average.add_(p - average, alpha=mu)
-        rates = {"eta": lr / (1 + lambd * lr * step) ** group["alpha"], "mu": 1 / max(1, step - group["t0"])}
-        for name, value in rates.items():  # rounded to the default dtype whatever the counter's own is, as in PyTorch
-            arrays.write(state[name].array, arrays.from_python(value, dtypes.get_default_dtype()))
+        arrays.write(state["eta"].array, lr / (1 + lambd * lr * step) ** group["alpha"])
+        arrays.write(state["mu"].array, 1 / max(1, step - group["t0"]))

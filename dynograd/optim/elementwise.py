@@ -72,7 +72,7 @@ class Elementwise(Optimizer):
     def rule(self, group: dict[str, Any]) -> Rule | None:
         if self.table_step is None or any([type(p.array) is arrays.CudaArray for p in group["params"]]):
             return None
-        return Rule(self.table_step, ("step", *self.names(group)), self.numbers(group))
+        return Rule(self.table_step, (*self.counters, *self.names(group)), self.numbers(group))
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if p.is_complex():

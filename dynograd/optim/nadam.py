@@ -42,6 +42,7 @@ class NAdam(Elementwise):
     """
 
     counters = ("step", "mu_product")
+    table_step = "nadam_table_step"
 
     def __init__(
         self,
@@ -78,6 +79,10 @@ class NAdam(Elementwise):
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
+
+    def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        (beta1, beta2), numbers = group["betas"], (group["eps"], group["weight_decay"], group["momentum_decay"])
+        return float(group["lr"]), beta1, beta2, *numbers, group["decoupled_weight_decay"], group["maximize"]
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         made = super().init_state(p, group)

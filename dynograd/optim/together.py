@@ -86,7 +86,7 @@ class Plan:
             if p._grad is not None:
                 check_shapes(optimizer, p, state or {}, rule.names)
             made = bool(rule.names) and optimizer.complete_state(p, optimizer.state[p], self.group)
-            if rule.names and not _states_fit(p, optimizer.state[p], rule.names):
+            if rule.names and not _states_fit(p, optimizer.state[p], rule.names, optimizer.counters):
                 self.others.append(p)
                 continue
             members.append(p)
@@ -122,13 +122,19 @@ class Batch:
         self.in_order = all([tuple(optimizer.state[p]) == rule.names for p in members]) if rule.names else True
         if "step" in rule.names and type(self.arrays[0]) is arrays.CudaArray:
             _side_by_side([optimizer.state[p]["step"] for p in members])
+        counted = [name for name in rule.names if name != "step" and name in optimizer.counters]
+        counters = [_side_by_side([optimizer.state[p][name] for p in members]) for name in counted]
         self.states = self._states_of(optimizer)
         columns = [[optimizer.state[p][name].array for p in members] for name in rule.names]
-        named = dict(zip(rule.names, columns, strict=True))
+        named = {name: column for name, column in zip(rule.names, columns, strict=True) if name not in counted}
         steps = named.pop("step", None)
         make = kernel("optimizers", "step_table", self.arrays[0])
         # (a tuple: lists of a GPU's kernel hold arrays of one device, and steps may be counted by the host)
         self.table = make(self.arrays, list(named.values()), None if steps is None else tuple(steps), new)
+        if counted and self.table is not None:
+            self.table = None if any([one is None for one in counters]) else self.table
+            if self.table is not None:
+                self.table.counters = counters
         self.marks = marks(self.arrays)
 
     def _states_of(self, optimizer: Any) -> list[Any]:
@@ -215,16 +221,17 @@ def shape_error(optimizer: Any, name: str, found: Any, parameter: Any) -> ShapeE
     )
 
 
-def _side_by_side(counters: list[Tensor]) -> None:
-    """Lays step counters of the host into one array: a kernel's host function then counts all at once."""
+def _side_by_side(counters: list[Tensor]) -> Any:
+    """Lays counters of the host into one array, which it gives, so that all are counted at once; None if they differ in kind."""
     kind = counters[0].array.dtype
     if any([type(c.array) is not arrays.ndarray or c.array.dtype != kind or c.array.shape for c in counters]):
-        return
+        return None
     whole = arrays.zeros((len(counters),), dtypes.BY_NUM[kind.num])
     for place, counter in enumerate(counters):
         part = whole[place : place + 1].reshape(())
         arrays.write(part, counter.array)
         counter.array = part
+    return whole
 
 
 def _is_plain(array: Any) -> bool:
@@ -238,12 +245,12 @@ def _kind_of(array: Any) -> tuple[Any, ...]:
     return (array.dtype, array.device_index) if type(array) is arrays.CudaArray else (array.dtype,)
 
 
-def _states_fit(p: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> bool:
+def _states_fit(p: Tensor, state: dict[str, Any], names: tuple[str, ...], counters: tuple[str, ...]) -> bool:
     for name in names:
         value = state.get(name)
         if not isinstance(value, Tensor) or not _is_plain(value.array):
             return False
-        if name == "step":
+        if name in counters:
             if value.array.size != 1:
                 return False
         elif _kind_of(value.array) != _kind_of(p.array) or value.array.shape != p.array.shape:

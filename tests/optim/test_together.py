@@ -24,6 +24,8 @@ MAKERS = {
     "centered RMSprop": lambda p: optim.RMSprop(p, lr=0.1, alpha=0.5, centered=True),
     "centered RMSprop with momentum": lambda p: optim.RMSprop(p, lr=0.1, alpha=0.5, centered=True, momentum=0.9),
     "Rprop": lambda p: optim.Rprop(p, lr=0.1, maximize=True),
+    "NAdam": lambda p: optim.NAdam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    "ASGD": lambda p: optim.ASGD(p, lr=0.1, lambd=0.1, t0=2, weight_decay=0.1),
 }
 SHAPES = [(30, 40), (40,), (), (5, 4, 3), (0,), (7000,)]
 
