@@ -46,8 +46,8 @@ def attends_in_tiles(query: Any, key: Any, value: Any) -> bool:
     return batch_invariant() or query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]) >= _LEAST
 
 
-def attends_ragged(query: Any) -> bool:
-    """Whether the kernels here take sequences of this dtype."""
+def attends_ragged(query: Any, values: int, window: tuple[int, int], ends: bool) -> bool:
+    """Whether the kernels here take sequences of this dtype, these widths and this window."""
     return query.dtype in _FLOATS or _half(query)
 
 
@@ -112,6 +112,7 @@ def ragged_attention_forward(
     scale: float,
     p: float,
     place: tuple[int, int],
+    longest: tuple[int, int],
 ) -> tuple[Any, Any]:
     """The result (Tq, H, V), laid out in memory like `query`, and the logarithm of each row's sum of exp(scores).
 
@@ -122,6 +123,7 @@ def ragged_attention_forward(
         window: how many keys to the left of its own place a query sees, and to the right; -1 for all.
         ends: the places of a sequence's last query and last key are the same, not those of the first.
         p, place: weights are dropped as `random_cpu.dropout_mask` says for the weights of all heads of all sequences behind one another.
+        longest: for the GPU.
     """
     q, k, v = (_in_rows(_computed(one).transpose(1, 0, 2)[None]) for one in (query, key, value))
     out = _laid_out_like(q, v.shape[-1])
@@ -150,6 +152,7 @@ def ragged_attention_backward(
     scale: float,
     p: float,
     place: tuple[int, int],
+    longest: tuple[int, int],
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
     given = (g, query, key, value, out)

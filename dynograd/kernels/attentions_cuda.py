@@ -10,12 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout, operations
+from dynograd.arrays.cuda_arrays import (
+    CudaArray,
+    contiguous_strides,
+    empty,
+    from_numpy,
+    layout_of,
+    of_layout,
+    operations,
+)
 from dynograd.cuda import driver
 from dynograd.kernels import attentions_triton as device
 from dynograd.kernels import precision
 
-__all__ = ["attention_backward", "attention_forward", "attends_in_tiles"]
+__all__ = [
+    "attention_backward",
+    "attention_forward",
+    "attends_in_tiles",
+    "attends_ragged",
+    "ragged_attention_backward",
+    "ragged_attention_forward",
+]
 
 _KINDS = ("float32", "float16", "bfloat16")
 _WIDEST = 256
@@ -70,6 +85,13 @@ def attends_in_tiles(query: Any, key: Any, value: Any) -> bool:
     return 0 not in sizes and max(query.shape[-1], value.shape[-1]) <= _WIDEST
 
 
+def attends_ragged(query: Any, values: int, window: tuple[int, int], ends: bool) -> bool:
+    """Whether the kernels here take sequences behind one another of this dtype, these widths and this window."""
+    if query.dtype.name not in _KINDS or max(query.shape[-1], values) > _WIDEST:
+        return False
+    return window == (-1, -1) or (window == (-1, 0) and not ends)
+
+
 def attention_forward(
     query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float, p: float, place: tuple[int, int]
 ) -> tuple[Any, Any]:
@@ -84,7 +106,7 @@ def attention_forward(
     plan = _planned(_forward_plan, mask, causal, p, q, k, v)
     out, logarithms = (of_layout(one) for one in plan.made)
     plan.launches[0](
-        q, k, v, out, logarithms, q if mask is None else mask, float(scale), numbers=_stream(p, place)
+        q, k, v, out, logarithms, q if mask is None else mask, float(scale), numbers=(q, q, q, *_stream(p, place))
     )  # fmt: skip
     return out.reshape(*query.shape[:-1], v.shape[-1]), logarithms
 
@@ -110,10 +132,118 @@ def attention_backward(
     to_rows, to_keys, to_queries = plan.launches
     to_rows(g, out, delta)
     given = (q, k, v, g, logarithms, delta, q if mask is None else mask)
-    numbers = _stream(p, place)
+    numbers = (q, q, q, *_stream(p, place))
     to_keys(*given, g_k, g_v, float(scale), numbers=numbers)
     to_queries(*given, g_q, float(scale), numbers=numbers)
     return g_q.reshape(query.shape), g_k.reshape(key.shape), g_v.reshape(value.shape)
+
+
+def ragged_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    offsets_q: Any,
+    offsets_k: Any,
+    mask: Any,
+    window: tuple[int, int],
+    ends: bool,
+    scale: float,
+    p: float,
+    place: tuple[int, int],
+    longest: tuple[int, int],
+) -> tuple[Any, Any]:
+    """The result (Tq, H, V), laid out in memory like `query`, and the logarithm of each row's sum of exp(scores), (H, Tq).
+
+    `longest`: sequence of queries and of keys. The other arguments as in `attentions_cpu`.
+    """
+    q, k, v = (_heads_first(one) for one in (query, key, value))
+    on = q.device_index
+    out, logarithms = of_layout(_laid_out_like(q, v.shape[-1]).layout), empty(q.shape[1:3], _float32, on)
+    launch, firsts = _ragged(_FORWARD, offsets_q, offsets_k, mask, window, p, longest, q, k, v, (q, k, v, out))
+    if q.size and longest[0]:
+        launch(
+            device.attention, 0, (q, k, v, out, logarithms), (), float(scale), (q, k, v, out), (*firsts, *_stream(p, place))
+        )  # fmt: skip
+    return out[0].transpose(1, 0, 2), logarithms
+
+
+def ragged_attention_backward(
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    logarithms: Any,
+    offsets_q: Any,
+    offsets_k: Any,
+    mask: Any,
+    window: tuple[int, int],
+    ends: bool,
+    scale: float,
+    p: float,
+    place: tuple[int, int],
+    longest: tuple[int, int],
+) -> tuple[Any, Any, Any]:
+    """Gradients of query, key and value, laid out in memory like them."""
+    g, q, k, v, out = (_heads_first(one) for one in (g, query, key, value, out))
+    g_q, g_k, g_v = (of_layout(_laid_out_like(one, one.shape[-1]).layout) for one in (q, k, v))
+    heads, tokens = q.shape[1:3]
+    delta = empty((heads, tokens), _float32, q.device_index)
+    width = _power(v.shape[3])
+    high = max(1, 4096 // width)
+    if tokens:
+        device.row_products(
+            (heads, -(-tokens // high)), g, out, delta, heads, tokens, v.shape[3], *_steps(g, out), BM=high, BV=width, num_warps=4
+        )  # fmt: skip
+    numbers = _stream(p, place)
+    given = (q, k, v, g, logarithms, delta)
+    for table, kernel, which, made in (
+        (_TO_KEYS, device.attention_to_keys, 1, (g_k, g_v)),
+        (_TO_QUERIES, device.attention_to_queries, 0, (g_q,)),
+    ):
+        stepped = (q, k, v, g, *made)
+        launch, firsts = _ragged(table, offsets_q, offsets_k, mask, window, p, longest, q, k, v, stepped)
+        if made[0].size and longest[which]:
+            launch(kernel, which, given, made, float(scale), stepped, (*firsts, *numbers))
+    return tuple([one[0].transpose(1, 0, 2) for one in (g_q, g_k, g_v)])  # type: ignore[return-value]
+
+
+def _heads_first(array: Any) -> Any:
+    """(tokens, H, E) as (1, H, tokens, E)."""
+    return _in_rows(array.transpose(1, 0, 2)[None])
+
+
+def _ragged(
+    table: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: Any, p: float, longest: Any, q: Any, k: Any, v: Any, stepped: Any
+) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
+    """How to launch a kernel over sequences behind one another, and where they and their weights begin."""
+    kind = 0 if mask is None else 3 if mask.dtype.kind == "b" else 4
+    blocks, constants = _blocks(table, q, k, v, [kind, 1], window[1] == 0, p, stepped)
+    constants |= {"QUADS": False, "VARLEN": True}
+    firsts = [_int64(offsets_q), _int64(offsets_k)]
+    firsts.append(_weights_before(*firsts) if p else firsts[0])
+    batch = offsets_q.shape[0] - 1
+    seen = q if mask is None else (mask if mask.is_contiguous else mask.copy())
+    seen = seen.view(numpy.uint8) if kind == 3 else seen
+
+    def launch(kernel: Any, of_keys: int, given: Any, made: Any, scale: float, arrays: Any, numbers: Any) -> None:
+        many, high = (k.shape[1], blocks.keys) if of_keys else (q.shape[1], blocks.queries)
+        steps = [step for one in arrays for step in (0, *_steps(one)[1:])]
+        grid = (batch * many, -(-longest[of_keys] // high))
+        kernel(grid, *given, seen, *made, scale, *_sizes(q, k, v), *steps, 0, 0, 0, *numbers, **constants)
+
+    return launch, tuple(firsts)
+
+
+def _int64(offsets: Any) -> Any:
+    offsets = offsets if offsets.is_contiguous else offsets.copy()
+    return offsets if offsets.dtype == numpy.int64 else offsets.astype(numpy.dtype(numpy.int64))
+
+
+def _weights_before(offsets_q: Any, offsets_k: Any) -> Any:
+    """(B,) how many weights of one head the sequences before have. Waits for the device; drawing weights is rare."""
+    pairs = numpy.diff(offsets_q.numpy()) * numpy.diff(offsets_k.numpy())
+    return from_numpy(numpy.cumsum(pairs) - pairs, offsets_q.device_index)
 
 
 # --- plans: what is decided once for all arrays of the same layouts -------------------------------------------------------------
@@ -203,7 +333,7 @@ def _blocks(
         "BM": blocks.queries, "BN": blocks.keys, "BE": width, "BV": values, "UNIT": unit, "MASK": mask[0], "MASK_UNIT": mask[1],
         "CAUSAL": bool(causal),
         "FULL": width == q.shape[3] and values == v.shape[3], "DROPOUT": p > 0, "QUADS": k.shape[2] % 4 == 0,
-        "PRECISION": "tf32" if tf32 else "ieee", "num_warps": blocks.warps, "num_stages": blocks.stages,
+        "PRECISION": "tf32" if tf32 else "ieee", "num_warps": blocks.warps, "num_stages": blocks.stages, "VARLEN": False,
     }  # fmt: skip
     return blocks, constants
 

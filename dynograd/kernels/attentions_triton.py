@@ -4,6 +4,9 @@ Forward keeps, beside the result, the logarithm of each row's sum of exp(scores)
 gradient of the queries and once for those of keys and values, each program with sums of its own: no atomics, the same bits every time.
 Scores are kept in powers of two inside: exp2 is what the hardware has.
 
+With VARLEN, sequences lie behind one another along the rows of q and of k and v: those of batch b begin at row `first_q[b]` and `first_k[b]`,
+and `first_w[b]` weights of a head come before. L and S are then the rows of all sequences, strides of batches 0, lse and delta (H, L).
+
 Sources: Dao, FlashAttention-2, 2023 (arXiv:2307.08691), algorithms 1 and 2.
 """
 
@@ -102,7 +105,7 @@ def _keeps(
 
 @triton.jit
 def _forward_keys(
-    acc, top, total, x, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+    acc, top, total, x, k, v, mask, start, stop, rows, drawn, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
     threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr,
     MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -121,7 +124,7 @@ def _forward_keys(
         weights = tl.exp2(scores - base[:, None])
         total = total * shrink + tl.sum(weights, 1)
         if DROPOUT:
-            number = (which.to(tl.int64) * L + tl.min(rows, 0)) * S + first
+            number = drawn + tl.min(rows, 0).to(tl.int64) * S + first
             weights *= _keeps(seed, offset, number, S, threshold, factor, BM, BN, QUADS, False)
         z = _tile(v, columns, v_row, S, tl.arange(0, BV), V, FULL)
         acc = tl.dot(weights.to(z.dtype), z, acc * shrink[:, None], input_precision=PRECISION)
@@ -132,7 +135,7 @@ def _forward_keys(
 _NUMBERS: dict[str, Any] = dict(
     scale="fp32", heads="i32", group="i32", L="i32", S="i32", E="i32", V="i32",
     **{f"{name}_{dim}": "i32" for name in ("q", "k", "v", "o", "mask") for dim in ("batch", "head", "row")},
-    seed="i64", offset="i64", threshold="i64", factor="fp32",
+    seed="i64", offset="i64", threshold="i64", factor="fp32", first_q="*i64", first_k="*i64", first_w="*i64", VARLEN=False,
     FULL=True, MASK=0, MASK_UNIT=1, CAUSAL=True, DROPOUT=False, QUADS=True, PRECISION="ieee", UNIT=8,
 )  # fmt: skip
 _HALF = dict(_NUMBERS, q="*bf16", k="*bf16", v="*bf16", mask="*bf16", lse="*fp32")
@@ -157,13 +160,18 @@ _DROPOUT: dict[str, Any] = dict(_TRUTHS, CAUSAL=False, DROPOUT=True, num_warps=8
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=32, BN=16, BE=128, BV=128, num_warps=8, num_stages=2),
         dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
+        dict(_FORWARD_64, VARLEN=True, QUADS=False),
+        {**_FORWARD_64, **_DROPOUT, "BM": 64, "MASK": 3, "MASK_UNIT": 1, "VARLEN": True, "QUADS": False, "spills": 64},
+        dict(_SINGLE, out="*fp32", BM=64, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, VARLEN=True, QUADS=False),
     ]
 )
 def attention(
     q, k, v, out, lse, mask, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
-    o_batch, o_head, o_row, mask_batch, mask_head, mask_row, seed, offset, threshold, factor,
+    o_batch, o_head, o_row, mask_batch, mask_head, mask_row, first_q, first_k,
+    first_w, seed, offset, threshold, factor,
     BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr, MASK: tl.constexpr,
     MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
+    VARLEN: tl.constexpr,
 ):  # fmt: skip
     """out = softmax(q @ k.T * scale + mask) @ v, and lse (B, H, L). Grid: (B * H, blocks of queries).
 
@@ -183,6 +191,20 @@ def attention(
     mask_row = multiple(mask_row, MASK_UNIT)
     k_row, v_row, o_row = k_row // UNIT * UNIT, v_row // UNIT * UNIT, o_row // UNIT * UNIT
     rows = block * BM + tl.arange(0, BM)
+    sums_at = which.to(tl.int64) * L
+    drawn = sums_at * S
+    if VARLEN:
+        begin_q, begin_k = tl.load(first_q + batch), tl.load(first_k + batch)
+        sums_at = head * L + begin_q
+        L = (tl.load(first_q + batch + 1) - begin_q).to(tl.int32)
+        S = (tl.load(first_k + batch + 1) - begin_k).to(tl.int32)
+        if DROPOUT:
+            drawn = tl.load(first_w + batch) * heads + head * L * S
+        q += begin_q * (q_row // UNIT * UNIT)
+        k += begin_k * k_row
+        v += begin_k * v_row
+        out += begin_q * o_row
+        mask += begin_k
     x = _tile(q, rows, q_row // UNIT * UNIT, L, tl.arange(0, BE), E, FULL)
     top = tl.zeros((BM,), tl.float32) - float("inf")
     total = tl.zeros((BM,), tl.float32)
@@ -192,13 +214,16 @@ def attention(
     if CAUSAL:
         stop = tl.minimum(S, (block + 1) * BM)
         whole = tl.minimum(whole, block * BM // BN * BN)
+    if VARLEN:  # nothing to do behind the end of a sequence
+        stop = tl.where(block * BM < L, stop, 0)
+        whole = tl.minimum(whole, stop)
     scale = scale * _LOG2_E
     acc, top, total = _forward_keys(
-        acc, top, total, x, k, v, mask, 0, whole, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        acc, top, total, x, k, v, mask, 0, whole, rows, drawn, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
         threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, False, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     acc, top, total = _forward_keys(
-        acc, top, total, x, k, v, mask, whole, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        acc, top, total, x, k, v, mask, whole, stop, rows, drawn, scale, L, S, E, V, k_row, v_row, mask_row, seed, offset,
         threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, True, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     nothing = total == 0
@@ -207,7 +232,7 @@ def attention(
     place = out + rows.to(tl.int64)[:, None] * o_row + columns[None, :]
     tl.store(place, acc.to(out.dtype.element_ty), mask=(rows[:, None] < L) & (columns[None, :] < V))
     logarithms = tl.where(nothing, -float("inf"), (top + tl.log2(tl.where(nothing, 1.0, total))) * _LN_2)
-    tl.store(lse + which.to(tl.int64) * L + rows, logarithms, mask=rows < L)
+    tl.store(lse + sums_at + rows, logarithms, mask=rows < L)
 
 
 @triton_kernel(
@@ -245,7 +270,7 @@ _SINGLE_BACK = {
 
 @triton.jit
 def _queries_keys(
-    acc, x, gx, sums, means, k, v, mask, start, stop, rows, which, scale, L, S, E, V, k_row, v_row, mask_row, seed,
+    acc, x, gx, sums, means, k, v, mask, start, stop, rows, drawn, scale, L, S, E, V, k_row, v_row, mask_row, seed,
     offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr,
     MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -262,7 +287,7 @@ def _queries_keys(
         weights = tl.exp2(scores - sums[:, None])
         g_weights = tl.dot(gx, tl.trans(z), input_precision=PRECISION)
         if DROPOUT:
-            number = (which.to(tl.int64) * L + tl.min(rows, 0)) * S + first
+            number = drawn + tl.min(rows, 0).to(tl.int64) * S + first
             g_weights *= _keeps(seed, offset, number, S, threshold, factor, BM, BN, QUADS, False)
         g_scores = weights * (g_weights - means[:, None])
         acc = tl.dot(g_scores.to(y.dtype), y, acc, input_precision=PRECISION)
@@ -284,13 +309,16 @@ _GQ_128 = dict(_GQ_64, BM=128, BN=64, BE=128, BV=128, num_warps=8, num_stages=2)
         dict(_GQ_128, BN=32, BE=256, BV=256, capability=(9, 0)),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2),
         dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, PRECISION="tf32"),
+        dict(_GQ_64, VARLEN=True, QUADS=False),
+        dict(_SINGLE_BACK, **_QUERIES, BM=32, BN=32, BE=64, BV=64, num_warps=4, num_stages=2, VARLEN=True, QUADS=False),
     ]
 )
 def attention_to_queries(
     q, k, v, g, lse, delta, mask, g_q, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head,
-    v_row, g_batch, g_head, g_row, gq_batch, gq_head, gq_row, mask_batch, mask_head, mask_row, seed, offset, threshold,
-    factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr, MASK: tl.constexpr,
-    MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr,
+    v_row, g_batch, g_head, g_row, gq_batch, gq_head, gq_row, mask_batch, mask_head, mask_row, first_q, first_k, first_w, seed,
+    offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr, FULL: tl.constexpr, MASK: tl.constexpr,
+    MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, VARLEN: tl.constexpr,
 ):  # fmt: skip
     """g_q, the gradient of the queries. Grid: (B * H, blocks of queries)."""
     which = tl.program_id(0)
@@ -307,24 +335,42 @@ def attention_to_queries(
     mask_row = multiple(mask_row, MASK_UNIT)
     k_row, v_row = k_row // UNIT * UNIT, v_row // UNIT * UNIT
     rows, columns = block * BM + tl.arange(0, BM), tl.arange(0, BE)
+    sums_at = which.to(tl.int64) * L
+    drawn = sums_at * S
+    if VARLEN:
+        begin_q, begin_k = tl.load(first_q + batch), tl.load(first_k + batch)
+        sums_at = head * L + begin_q
+        L = (tl.load(first_q + batch + 1) - begin_q).to(tl.int32)
+        S = (tl.load(first_k + batch + 1) - begin_k).to(tl.int32)
+        if DROPOUT:
+            drawn = tl.load(first_w + batch) * heads + head * L * S
+        q += begin_q * (q_row // UNIT * UNIT)
+        g += begin_q * (g_row // UNIT * UNIT)
+        g_q += begin_q * (gq_row // UNIT * UNIT)
+        k += begin_k * k_row
+        v += begin_k * v_row
+        mask += begin_k
     x = _tile(q, rows, q_row // UNIT * UNIT, L, columns, E, FULL)
     gx = _tile(g, rows, g_row // UNIT * UNIT, L, tl.arange(0, BV), V, FULL)
-    sums = tl.load(lse + which.to(tl.int64) * L + rows, mask=rows < L, other=-float("inf"))
+    sums = tl.load(lse + sums_at + rows, mask=rows < L, other=-float("inf"))
     sums = tl.where(sums == -float("inf"), float("inf"), sums * _LOG2_E)  # a row that saw nothing has weights of 0
-    means = tl.load(delta + which.to(tl.int64) * L + rows, mask=rows < L, other=0.0)
+    means = tl.load(delta + sums_at + rows, mask=rows < L, other=0.0)
     acc = tl.zeros((BM, BE), tl.float32)
     whole = S // BN * BN
     stop = S
     if CAUSAL:
         stop = tl.minimum(S, (block + 1) * BM)
         whole = tl.minimum(whole, block * BM // BN * BN)
+    if VARLEN:
+        stop = tl.where(block * BM < L, stop, 0)
+        whole = tl.minimum(whole, stop)
     steep = scale * _LOG2_E
     acc = _queries_keys(
-        acc, x, gx, sums, means, k, v, mask, 0, whole, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, seed, offset,
+        acc, x, gx, sums, means, k, v, mask, 0, whole, rows, drawn, steep, L, S, E, V, k_row, v_row, mask_row, seed, offset,
         threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, False, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     acc = _queries_keys(
-        acc, x, gx, sums, means, k, v, mask, whole, stop, rows, which, steep, L, S, E, V, k_row, v_row, mask_row, seed,
+        acc, x, gx, sums, means, k, v, mask, whole, stop, rows, drawn, steep, L, S, E, V, k_row, v_row, mask_row, seed,
         offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, True, DROPOUT, QUADS, PRECISION,
     )  # fmt: skip
     place = g_q + rows.to(tl.int64)[:, None] * (gq_row // UNIT * UNIT) + columns[None, :]
@@ -333,7 +379,7 @@ def attention_to_queries(
 
 @triton.jit
 def _keys_queries(
-    g_keys, g_values, y, z, q, g, lse, delta, mask, start, stop, columns, which, scale, L, S, E, V, q_row, g_row, mask_row, seed,
+    g_keys, g_values, y, z, q, g, lse, delta, mask, start, stop, columns, drawn, scale, L, S, E, V, q_row, g_row, mask_row, seed,
     offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
     FULL: tl.constexpr, MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, DROPOUT: tl.constexpr,
     QUADS: tl.constexpr, PRECISION: tl.constexpr,
@@ -353,7 +399,7 @@ def _keys_queries(
         weights = tl.exp2(scores - sums[None, :])
         g_weights = tl.dot(z, tl.trans(gx), input_precision=PRECISION)
         if DROPOUT:
-            number = (which.to(tl.int64) * L + first) * S + tl.min(columns, 0)
+            number = drawn + tl.min(rows, 0).to(tl.int64) * S + tl.min(columns, 0)
             kept = _keeps(seed, offset, number, S, threshold, factor, BM, BN, QUADS, True)
             g_values = tl.dot((weights * kept).to(gx.dtype), gx, g_values, input_precision=PRECISION)
             g_weights *= kept
@@ -380,14 +426,16 @@ _GK_128 = dict(_GK_64, BM=32, BN=128, BE=128, BV=128)
         dict(_GK_128, BM=32, BN=32, BE=256, BV=256),
         dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2),
         dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, PRECISION="tf32"),
+        dict(_GK_64, BM=32, VARLEN=True, QUADS=False, spills=64),
+        dict(_SINGLE_BACK, **_KEYS, BM=32, BN=32, BE=64, BV=64, num_warps=8, num_stages=2, VARLEN=True, QUADS=False),
     ]
 )
 def attention_to_keys(
     q, k, v, g, lse, delta, mask, g_k, g_v, scale, heads, group, L, S, E, V, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch,
     v_head, v_row, g_batch, g_head, g_row, gk_batch, gk_head, gk_row, gv_batch, gv_head, gv_row, mask_batch, mask_head, mask_row,
-    seed, offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
+    first_q, first_k, first_w, seed, offset, threshold, factor, BM: tl.constexpr, BN: tl.constexpr, BE: tl.constexpr, BV: tl.constexpr,
     FULL: tl.constexpr, MASK: tl.constexpr, MASK_UNIT: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, QUADS: tl.constexpr,
-    PRECISION: tl.constexpr, UNIT: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, VARLEN: tl.constexpr,
 ):  # fmt: skip
     """g_k and g_v, the gradients of keys and values: sums over the `group` heads of queries that share them.
 
@@ -403,6 +451,18 @@ def attention_to_keys(
     g_v += far * (gv_batch // UNIT * UNIT) + shared.to(tl.int64) * (gv_head // UNIT * UNIT)
     q_row, g_row, mask_row = q_row // UNIT * UNIT, g_row // UNIT * UNIT, multiple(mask_row, MASK_UNIT)
     columns = block * BN + tl.arange(0, BN)
+    total, begin_q = L, far * 0
+    if VARLEN:
+        begin_q, begin_k = tl.load(first_q + far), tl.load(first_k + far)
+        L = (tl.load(first_q + far + 1) - begin_q).to(tl.int32)
+        S = (tl.load(first_k + far + 1) - begin_k).to(tl.int32)
+        q += begin_q * q_row
+        g += begin_q * g_row
+        k += begin_k * (k_row // UNIT * UNIT)
+        v += begin_k * (v_row // UNIT * UNIT)
+        g_k += begin_k * (gk_row // UNIT * UNIT)
+        g_v += begin_k * (gv_row // UNIT * UNIT)
+        mask += begin_k
     y = _tile(k, columns, k_row // UNIT * UNIT, S, tl.arange(0, BE), E, FULL)
     z = _tile(v, columns, v_row // UNIT * UNIT, S, tl.arange(0, BV), V, FULL)
     g_keys, g_values = tl.zeros((BN, BE), tl.float32), tl.zeros((BN, BV), tl.float32)
@@ -414,12 +474,19 @@ def attention_to_keys(
         from_g = g + far * (g_batch // UNIT * UNIT) + head.to(tl.int64) * (g_head // UNIT * UNIT)
         of_mask = mask + far * multiple(mask_batch, MASK_UNIT) + head.to(tl.int64) * multiple(mask_head, MASK_UNIT)
         place = which.to(tl.int64) * L
+        drawn = place * S
+        stop = L
+        if VARLEN:
+            place = head.to(tl.int64) * total + begin_q
+            if DROPOUT:
+                drawn = tl.load(first_w + far) * heads + head.to(tl.int64) * L * S
+            stop = tl.where(block * BN < S, L, 0)
         begin = 0
         if CAUSAL:
-            begin = tl.minimum(block * BN // BM * BM, L)
+            begin = tl.minimum(block * BN // BM * BM, stop)
         # one loop for tiles on the diagonal and below: the code of two would take more registers than there are
         g_keys, g_values = _keys_queries(
-            g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, begin, L, columns, which, steep, L, S, E, V,
+            g_keys, g_values, y, z, from_q, from_g, lse + place, delta + place, of_mask, begin, stop, columns, drawn, steep, L, S, E, V,
             q_row, g_row, mask_row, seed, offset, threshold, factor, BM, BN, BE, BV, FULL, MASK, MASK_UNIT, CAUSAL, CAUSAL,
             DROPOUT, QUADS, PRECISION,
         )  # fmt: skip

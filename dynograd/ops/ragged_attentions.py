@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -38,14 +39,17 @@ def attended_ragged(
     scale: float,
     p: float,
     place: tuple[int, int],
+    longest: tuple[int, int],
 ) -> Array:
-    """Attention (Tq, H, V) within each sequence; `place` in the stream says which weights are dropped."""
-    given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, p, place)
+    """Attention (Tq, H, V) within each sequence; `place` in the stream says which weights are dropped. `longest`: of queries, of keys."""
+    given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, p, place, longest)
     return kernel("attentions", "ragged_attention_forward", query)(*given)
 
 
 @attended_ragged.fast_backward
-def attended_ragged_fast_backward(g: Any, saved: Any, window: Any, ends: Any, scale: Any, p: Any, place: Any) -> Any:
+def attended_ragged_fast_backward(
+    g: Any, saved: Any, window: Any, ends: Any, scale: Any, p: Any, place: Any, longest: Any
+) -> Any:
     kept = (
         saved.query,
         saved.key,
@@ -56,7 +60,7 @@ def attended_ragged_fast_backward(g: Any, saved: Any, window: Any, ends: Any, sc
         saved.offsets_k,
         saved.mask,
     )
-    found = kernel("attentions", "ragged_attention_backward", g)(g, *kept, window, ends, scale, p, place)
+    found = kernel("attentions", "ragged_attention_backward", g)(g, *kept, window, ends, scale, p, place, longest)
     return (*found, None, None, None)
 
 
@@ -73,6 +77,7 @@ def attended_ragged_decomposition(
     scale: float,
     p: float,
     place: tuple[int, int],
+    longest: tuple[int, int],
 ) -> Any:
     heads = query.shape[1]
     bounds_q, bounds_k = (getattr(one, "array", one).tolist() for one in (offsets_q, offsets_k))
@@ -177,21 +182,25 @@ def varlen_attention(
     left, right = (max(int(one), -1) for one in window)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    total = query.shape[1] * sum([(b - a) * (d - c) for a, b, c, d in zip(first, first[1:], second, second[1:])])
+    lengths = [[stop - start for start, stop in pairwise(one)] for one in (first, second)]
+    total = query.shape[1] * sum([rows * keys for rows, keys in zip(*lengths, strict=True)])
+    longest = max(lengths[0], default=0), max(lengths[1], default=0)
+    ends = bool(ends) and first != second
     return attended_over(
-        query, key, value, offsets_q, offsets_k, key_mask, (left, right), ends, scale, dropout_p, total
+        query, key, value, offsets_q, offsets_k, key_mask, (left, right), ends, scale, dropout_p, total, longest
     )
 
 
 def attended_over(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
-    p: float, weights: int,
+    p: float, weights: int, longest: tuple[int, int],
 ) -> Any:  # fmt: skip
-    """`varlen_attention` of arguments that were checked; `weights` is how many there are in all heads."""
+    """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
-    given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place)
+    given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
     array = getattr(query, "array", query)
-    if min(query.shape[1:]) and value.shape[2] and kernel("attentions", "attends_ragged", array)(array):
+    takes = kernel("attentions", "attends_ragged", array)
+    if min(query.shape[1:]) and value.shape[2] and takes(array, value.shape[2], window, ends):
         if not getattr(mask, "requires_grad", False):
             return attended_ragged(*given)
     return attended_ragged_decomposition(*given)

@@ -34,10 +34,9 @@ def attend(
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     device = query.device
     weights = query.shape[1] * int((rows.lengths * others.lengths).sum()) if p else 0
-    window = (-1, 0 if causal else -1)
-    return attended_over(
-        query, key, value, rows.tensor("offsets", device), others.tensor("offsets", device), key_mask, window, False, scale, p, weights
-    )  # fmt: skip
+    window, longest = (-1, 0 if causal else -1), (rows.longest, others.longest)
+    offsets = rows.tensor("offsets", device), others.tensor("offsets", device)
+    return attended_over(query, key, value, *offsets, key_mask, window, False, scale, p, weights, longest)
 
 
 @ragged_rule("scaled_dot_product_attention.public", kind="segments")

@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import from_numpy
-from dynograd.kernels import attentions_cuda, random_cpu
+from dynograd.kernels import attentions_cpu, attentions_cuda, random_cpu
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
@@ -172,3 +172,40 @@ def test_heads_that_do_not_fit_are_left_to_other_ops():
     assert not fits(array(2, 3, 5, 16), array(2, 2, 6, 16), array(2, 2, 6, 8))
     assert not fits(array(2, 2, 0, 16), array(2, 2, 6, 16), array(2, 2, 6, 8))
     assert not fits(*[array(2, 5, 16, dtype="float64")] * 3)
+
+
+@pytest.mark.parametrize(
+    ("heads", "shared", "window", "mask", "p", "dtype"),
+    [
+        (2, 2, (-1, -1), None, 0.0, "float32"),
+        (4, 2, (-1, 0), None, 0.0, "float32"),
+        (2, 1, (-1, 0), "numbers", 0.4, "float32"),
+        (2, 2, (-1, -1), "truths", 0.0, "bfloat16"),
+    ],
+)
+def test_sequences_behind_one_another(heads, shared, window, mask, p, dtype):
+    """The CPU's result: sequences of one token, without queries and without keys among them."""
+    random = numpy.random.default_rng(5)
+    lengths, others = [5, 0, 40, 1], [9, 3, 70, 0]
+    kind = bfloat16 if dtype == "bfloat16" else numpy.dtype(dtype)
+    shapes = (sum(lengths), heads, 16), (sum(others), shared, 16), (sum(others), shared, 8), (sum(lengths), heads, 8)
+    q, k, v, g = (random.standard_normal(shape).astype(kind) for shape in shapes)
+    offsets = [numpy.concatenate([[0], numpy.cumsum(one)]) for one in (lengths, others)]
+    hidden = None
+    if mask is not None:
+        hidden = (
+            random.random(sum(others)) < 0.7 if mask == "truths" else random.standard_normal(sum(others)).astype(kind)
+        )
+    options = (window, False, 0.3, p, (3, 8), (40, 70))
+    wide = [one.astype(numpy.float64) for one in (q, k, v, g)]
+    seen = hidden.astype(numpy.float64) if mask == "numbers" else hidden
+    out, sums = attentions_cpu.ragged_attention_forward(*wide[:3], *offsets, seen, *options)
+    expected = out, *attentions_cpu.ragged_attention_backward(wide[3], *wide[:3], out, sums, *offsets, seen, *options)
+    on = [from_numpy(one, 0) for one in (q, k, v, g, *offsets)]
+    places = (*on[4:], None if hidden is None else from_numpy(hidden, 0), *options)
+    made, logarithms = attentions_cuda.ragged_attention_forward(*on[:3], *places)
+    found = made, *attentions_cuda.ragged_attention_backward(on[3], *on[:3], made, logarithms, *places)
+    tolerance = 0.05 if dtype == "bfloat16" else 2e-5
+    for one, two in zip(found, expected, strict=True):
+        assert one.dtype == kind
+        assert abs(one.numpy().astype(numpy.float64) - two).max() <= tolerance * max(1.0, abs(two).max())

@@ -178,7 +178,7 @@ def test_dropout_of_the_kernel_is_that_of_the_decomposition():
     found = []
     for function in (attended_ragged, attended_ragged_decomposition):
         inputs = [one.clone().requires_grad_() for one in given]
-        y = function(*inputs, lengths, others, None, (-1, 0), True, 0.4, 0.5, (3, 8))
+        y = function(*inputs, lengths, others, None, (-1, 0), True, 0.4, 0.5, (3, 8), (20, 30))
         found.append([y, *dynograd.autograd.grad((y**2).sum(), inputs)])
     for one, two in zip(*found):
         assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), atol=1e-10)
