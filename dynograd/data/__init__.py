@@ -20,6 +20,7 @@ from dynograd.data.dataset import (
     TensorDataset,
     random_split,
 )
+from dynograd.data.frozen import FrozenDataset, freeze
 from dynograd.data.loader import DataLoader
 from dynograd.data.sampler import (
     BatchSampler,
@@ -42,6 +43,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "FrozenDataset",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -58,6 +60,7 @@ __all__ = [
     "collate_ragged",
     "default_collate",
     "default_convert",
+    "freeze",
     "get_worker_info",
     "progress",
     "random_split",

@@ -64,7 +64,7 @@ class BucketBatchSampler(Sampler[list]):
                     f"BucketBatchSampler: with max_tokens={max_tokens} batches vary in size and none is the short last one, "
                     f"but got drop_last=True. Leave out one of the two."
                 )
-        self.lengths = _as_lengths(lengths)
+        self.lengths = _as_lengths(type(self).__name__, lengths)
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
@@ -176,11 +176,11 @@ _POOL = 10_000
 _ANY = 1 << 40  # samples in a batch: as many as the budget allows
 
 
-def _as_lengths(lengths: Any) -> Any:
+def _as_lengths(who: str, lengths: Any) -> Any:
     made = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if made.ndim != 1 or made.size == 0 or made.dtype.kind not in "iuf" or not bool((made >= 0).all()):
         raise ValueError(
-            f"BucketBatchSampler: lengths should be one number >= 0 per sample, and at least one, got shape {made.shape} of "
+            f"{who}: lengths should be one number >= 0 per sample, and at least one, got shape {made.shape} of "
             f"{made.dtype}. Pass e.g. [len(sample) for sample in dataset]."
         )
     return made

@@ -15,13 +15,22 @@ from dynograd.errors import ShapeError
 from dynograd.ops.joins import stack
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["MakingIn", "default_collate", "default_convert", "gathered", "make_empty"]
+__all__ = [
+    "MakingIn",
+    "collate",
+    "collate_field",
+    "default_collate",
+    "default_collate_fn_map",
+    "default_convert",
+    "gathered",
+    "make_empty",
+]
 
 
 def default_collate(batch: Sequence) -> Any:
     """The samples of a batch as one, with a new first dimension.
 
-    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay a list; mappings,
+    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as they are, in a list or tuple; mappings,
     namedtuples, dataclasses, tuples and lists are collated field by field and keep their kind, except that a tuple becomes a list.
 
     Raises:
@@ -31,11 +40,56 @@ def default_collate(batch: Sequence) -> Any:
 
     >>> default_collate([(tensor([1, 2]), 0.5, "a"), (tensor([3, 4]), 1.5, "b")])
     [tensor([[1, 2],
-            [3, 4]]), tensor([0.5000, 1.5000], dtype=dynograd.float64), ['a', 'b']]
+            [3, 4]]), tensor([0.5000, 1.5000], dtype=dynograd.float64), ('a', 'b')]
     """
     if not batch:
         raise ValueError("default_collate: expected a batch of at least one sample, got none. Check the batch_sampler.")
     return collate_field(batch, "sample")
+
+
+def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> Any:
+    """`default_collate` with functions of one's own: `collate_fn_map[type](batch, collate_fn_map=...)` makes the batch of that type.
+
+    Entries put into `default_collate_fn_map` hold for `default_collate` as well. A key may be a tuple of types.
+
+    >>> from dynograd.data.collate import collate
+    >>> collate([{"n": 1, "s": {3}}, {"n": 2, "s": {4}}], collate_fn_map={set: lambda batch, collate_fn_map: set().union(*batch)})
+    {'n': tensor([1, 2]), 's': {3, 4}}
+    """
+    return collate_field(batch, "sample", _differing(collate_fn_map or {}))
+
+
+def _by_default(batch: Sequence, *, collate_fn_map: dict | None = None) -> Any:
+    """What `default_collate` does with this type."""
+    return collate_field(batch, "sample", {})
+
+
+default_collate_fn_map: dict[Any, Callable] = dict.fromkeys(
+    (Tensor, numpy.ndarray, (numpy.bool_, numpy.number, numpy.object_), float, int, str, bytes), _by_default
+)
+_COUNT = len(default_collate_fn_map)
+
+
+def _added() -> dict:
+    """What programs have put into the map."""
+    if len(default_collate_fn_map) == _COUNT and set(default_collate_fn_map.values()) == {_by_default}:
+        return {}
+    return _differing(default_collate_fn_map)
+
+
+def has_functions_of_the_users() -> bool:
+    """Whether collation may run code that is not dynograd's."""
+    return bool(_added())
+
+
+def _differing(functions: dict) -> dict:
+    return {kind: function for kind, function in functions.items() if function is not _by_default}
+
+
+def _function_for(kind: type, functions: dict) -> Callable | None:
+    if kind in functions:
+        return functions[kind]
+    return next((function for wanted, function in functions.items() if issubclass(kind, wanted)), None)
 
 
 def default_convert(data: Any) -> Any:
@@ -100,8 +154,13 @@ def gathered(tensors: Sequence[Any], indices: list) -> list[Tensor]:
     return made
 
 
-def collate_field(batch: Sequence, where: str) -> Any:
+def collate_field(batch: Sequence, where: str, functions: dict | None = None) -> Any:
+    """The values of one field as one; `where` names the field in errors. `functions` says how types of the user's are collated."""
     first = batch[0]
+    if functions is None:
+        functions = _added()
+    if functions and (function := _function_for(type(first), functions)) is not None:
+        return function(batch, collate_fn_map=functions)
     if isinstance(first, Tensor):
         return _stack(batch, where)
     if isinstance(first, numpy.ndarray):
@@ -115,23 +174,23 @@ def collate_field(batch: Sequence, where: str) -> Any:
     if isinstance(first, (int, complex)):
         return tensor(list(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch if isinstance(batch, (list, tuple)) else list(batch)
     if isinstance(first, numpy.generic):
         return as_tensor(numpy.array(batch))
     if isinstance(first, Mapping):
         return like_mapping(
-            first, {key: collate_field(column_of(batch, key, where), f"{where}[{key!r}]") for key in first}
+            first, {key: collate_field(column_of(batch, key, where), f"{where}[{key!r}]", functions) for key in first}
         )
     if isinstance(first, Sequence):
         check_sizes(batch, where)
-        fields = [collate_field(column, f"{where}[{number}]") for number, column in enumerate(zip(*batch))]
+        fields = [collate_field(column, f"{where}[{number}]", functions) for number, column in enumerate(zip(*batch))]
         if isinstance(first, tuple):
             return type(first)(*fields) if hasattr(first, "_fields") else fields
         return _like_sequence(first, fields)
     if is_dataclass_instance(first):
         columns = {name: [getattr(sample, name) for sample in batch] for name in fields_of(first)}
         return like_dataclass(
-            first, {name: collate_field(column, f"{where}.{name}") for name, column in columns.items()}
+            first, {name: collate_field(column, f"{where}.{name}", functions) for name, column in columns.items()}
         )
     raise _cannot_collate(where, type(first).__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.data.collate import MakingIn, default_collate, default_convert, gathered
+from dynograd.data.collate import MakingIn, default_collate, default_convert, gathered, has_functions_of_the_users
 from dynograd.data.dataset import IterableDataset, TensorDataset, is_plain, reads_batches
 from dynograd.data.seeding import Seeder, mix, seed_all
 from dynograd.data.variable_length import Padding, Ragging
@@ -212,6 +212,8 @@ def _takes_rows(dataset: Any, collate_fn: Callable) -> bool:
 
 
 def _is_plain_collate(collate_fn: Callable) -> bool:
+    if has_functions_of_the_users():
+        return False
     return collate_fn is default_collate or collate_fn is default_convert or type(collate_fn) in (Padding, Ragging)
 
 

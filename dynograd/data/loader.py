@@ -18,7 +18,7 @@ from dynograd.data.seeding import Seeder
 from dynograd.data.statistics import Statistics
 from dynograd.random_streams import Generator
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "Endless"]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -116,7 +116,7 @@ class DataLoader:
             batch_size = None
         if sampler is None:
             if iterable:
-                sampler = _Endless()
+                sampler = Endless()
             else:
                 if batch_sampler is None:
                     check_not_empty(dataset)
@@ -220,7 +220,7 @@ class DataLoader:
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
 
 
-class _Endless(Sampler):
+class Endless(Sampler):
     """Asks an iterable data set for one more, again and again."""
 
     may_repeat = False

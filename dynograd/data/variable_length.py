@@ -94,41 +94,38 @@ class Joining:
             )
         self.counts = (0, 0)
         if _is_container(batch[0]):
-            seen: list = []
-            made = self._container(list(batch), "sample", seen)
-            missing = [field for field in self.fields or () if field not in seen]
-            if missing:
-                raise ValueError(f"{self.name}: fields {missing} are not among the fields {seen} of a sample.")
-            return made
+            if self.fields is not None:
+                names = _names_of(batch[0])
+                missing = [field for field in self.fields if field not in names]
+                if missing:
+                    raise ValueError(f"{self.name}: fields {missing} are not among the fields {names} of a sample.")
+            return self._container(list(batch), "sample")
         return self._whole(self._joined(list(batch), None, "sample"))
 
-    def _container(self, batch: list, where: str, seen: list) -> Any:
+    def _container(self, batch: list, where: str) -> Any:
         first = batch[0]
         if isinstance(first, Mapping):
             columns = {key: collate.column_of(batch, key, where) for key in first}
-            seen += list(first)
             made: dict = {}
             for key, column in columns.items():
-                self._named(made, key, column, f"{where}[{key!r}]", seen)
+                self._named(made, key, column, f"{where}[{key!r}]")
             return made
         if hasattr(first, "_fields") or collate.is_dataclass_instance(first):
-            return self._record(batch, where, seen)
+            return self._record(batch, where)
         collate.check_sizes(batch, where)
-        seen += range(len(first))
         parts: list = []
         for number, values in enumerate(zip(*batch)):
             place = f"{where}[{number}]"
             if not self._joins((number,) if where == "sample" else (), values):
-                parts.append(self._other(list(values), place, seen))
+                parts.append(self._other(list(values), place))
             else:
                 parts += self._joined(list(values), number if where == "sample" else None, place)
         return tuple(parts)
 
-    def _record(self, batch: list, where: str, seen: list) -> Any:
+    def _record(self, batch: list, where: str) -> Any:
         """A namedtuple or dataclass of columns."""
         first = batch[0]
         names = getattr(first, "_fields", None) or list(collate.fields_of(first))
-        seen += [*names, *range(len(names))]
         made: dict = {}
         for number, name in enumerate(names):
             column = [getattr(sample, name) for sample in batch]
@@ -137,20 +134,20 @@ class Joining:
                 key = name if isinstance(getattr(self, "padding_value", None), Mapping) else number
                 made[name] = self._whole(self._joined(column, key, place))
             else:
-                made[name] = self._other(column, place, seen)
+                made[name] = self._other(column, place)
         return type(first)(**made) if hasattr(first, "_fields") else collate.like_dataclass(first, made)
 
-    def _named(self, made: dict, key: Any, column: list, place: str, seen: list) -> None:
+    def _named(self, made: dict, key: Any, column: list, place: str) -> None:
         if not self._joins((key,), column):
-            made[key] = self._other(column, place, seen)
+            made[key] = self._other(column, place)
             return
         made[key], *more = self._joined(column, key, place)
         if more:
             made[f"{key}_lengths"] = more[0]
 
-    def _other(self, column: list, where: str, seen: list) -> Any:
+    def _other(self, column: list, where: str) -> Any:
         if _is_container(column[0]) and _holds_sequences(column[0]):
-            return self._container(column, where, seen)
+            return self._container(column, where)
         return collate.collate_field(column, where)
 
     def _joins(self, names: tuple, column: Sequence) -> bool:
@@ -268,14 +265,28 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and len(value) > 0 and not _is_sequence(value)
 
 
-def _holds_sequences(value: Any) -> bool:
+def _names_of(value: Any) -> list:
+    """By what the fields of a sample can be named: positions and names of its own, names of the fields within fields."""
+    fields = _fields_of(value)
+    made = [*fields, *(range(len(fields)) if not isinstance(value, Mapping) else ())]
+    for one in fields.values():
+        if _is_container(one):
+            made += [name for name in _names_of(one) if isinstance(name, str)]
+    return list(dict.fromkeys(made))
+
+
+def _fields_of(value: Any) -> dict:
     if isinstance(value, Mapping):
-        inside: Any = value.values()
-    elif collate.is_dataclass_instance(value):
-        inside = collate.fields_of(value).values()
-    else:
-        inside = value
-    return any(_is_sequence(one) or (_is_container(one) and _holds_sequences(one)) for one in inside)
+        return dict(value)
+    if collate.is_dataclass_instance(value):
+        return collate.fields_of(value)
+    return dict(zip(getattr(value, "_fields", range(len(value))), value))
+
+
+def _holds_sequences(value: Any) -> bool:
+    return any(
+        _is_sequence(one) or (_is_container(one) and _holds_sequences(one)) for one in _fields_of(value).values()
+    )
 
 
 def _is_sequence(value: Any) -> bool:

@@ -1,6 +1,8 @@
 """From samples to batches."""
 
 import collections
+import dataclasses
+import io
 import pickle
 import types
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import dynograd as dg
-from dynograd.data import collate_pad, default_collate, default_convert
+from dynograd.data import DataLoader, collate_pad, collate_ragged, default_collate, default_convert, progress
 from dynograd.errors import ShapeError
 
 Pair = collections.namedtuple("Pair", "tokens label")
@@ -44,9 +46,9 @@ def same(made, expected):
         ([1.0, 2.5], dg.tensor([1.0, 2.5], dtype=dg.float64)),
         (["a", "b"], ["a", "b"]),
         ([b"a"], [b"a"]),
-        ([(1, "a"), (2, "b")], [dg.tensor([1, 2]), ["a", "b"]]),
+        ([(1, "a"), (2, "b")], [dg.tensor([1, 2]), ("a", "b")]),
         ([[1, 2.0], [3, 4.0]], [dg.tensor([1, 3]), dg.tensor([2.0, 4.0], dtype=dg.float64)]),
-        ([Pair(1, "a"), Pair(2, "b")], Pair(dg.tensor([1, 2]), ["a", "b"])),
+        ([Pair(1, "a"), Pair(2, "b")], Pair(dg.tensor([1, 2]), ("a", "b"))),
         ([{"x": 1, "y": (2, 3)}] * 2, {"x": dg.tensor([1, 1]), "y": [dg.tensor([2, 2]), dg.tensor([3, 3])]}),
         (
             [collections.OrderedDict(x=1), collections.OrderedDict(x=2)],
@@ -197,3 +199,127 @@ def test_collate_pad_keeps_half_precision_and_can_be_sent_to_workers():
 def test_collate_pad_refuses(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+# --- samples of fields within fields, and ragged batches ----------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Sentence:
+    tokens: list
+    label: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    x: float
+
+
+SENTENCES = [Sentence([1, 2, 3], 0, "a"), Sentence([4], 1, "b")]
+NESTED = [
+    {"id": 1, "in": ({"tokens": np.array([1, 2])}, "a"), "tags": ["x", "y"], "sizes": (1, 2.0)},
+    {"id": 2, "in": ({"tokens": np.array([3])}, "b"), "tags": ["z", "w"], "sizes": (3, 4.0)},
+]
+
+
+def test_dataclasses_stay_dataclasses():
+    batch = default_collate([Frozen(1.0), Frozen(2.0)])
+    assert type(batch) is Frozen
+    assert batch.x.tolist() == [1.0, 2.0]
+    assert default_convert(Frozen(np.ones(1))).x.tolist() == [1.0]
+    padded = collate_pad(padding_value=9)(SENTENCES)
+    assert type(padded) is Sentence
+    assert [one.tolist() for one in padded.tokens] == [[[1, 2, 3], [4, 9, 9]], [3, 1]]
+    assert (padded.label.tolist(), padded.text) == ([0, 1], ["a", "b"])
+    assert type(SENTENCES[0].tokens) is list
+    ragged = collate_ragged()(SENTENCES)
+    assert ragged.tokens.values().tolist() == [1, 2, 3, 4]
+
+
+def test_fields_within_fields_are_padded():
+    batch = collate_pad()(NESTED)
+    inner, text = batch["in"]
+    assert inner["tokens"].tolist() == [[1, 2], [3, 0]]
+    assert inner["tokens_lengths"].tolist() == [2, 1]
+    assert text == ["a", "b"]
+    assert batch["tags"] == [["x", "z"], ["y", "w"]] or batch["tags"] == [("x", "z"), ("y", "w")]
+    assert [one.tolist() for one in batch["sizes"]] == [[1, 3], [2.0, 4.0]]
+    again = collate_pad(fields=["tokens"])(NESTED)
+    assert again["in"][0]["tokens"].tolist() == [[1, 2], [3, 0]]
+    with pytest.raises(ValueError, match=r"fields \['words'\] are not among the fields \['id'"):
+        collate_pad(fields=["words"])(NESTED)
+
+
+@pytest.mark.parametrize(
+    "samples, values",
+    [
+        ([dg.tensor([1.0, 2.0]), dg.tensor([3.0])], [1.0, 2.0, 3.0]),
+        ([[1, 2], [], [3]], [1, 2, 3]),
+        ([np.ones((2, 3)), np.zeros((0, 3))], [[1.0] * 3] * 2),
+        ([np.array([1]), np.array([2.5])], [1.0, 2.5]),
+    ],
+)
+def test_ragged_batches(samples, values):
+    batch = collate_ragged()(samples)
+    assert isinstance(batch, dg.RaggedTensor)
+    assert batch.values().tolist() == values
+    assert batch.lengths().tolist() == [len(sample) for sample in samples]
+    labelled, labels = collate_ragged()([(sample, number) for number, sample in enumerate(samples)])
+    assert labelled.values().tolist() == values
+    assert labels.tolist() == list(range(len(samples)))
+    named = collate_ragged(fields=["x"])([{"x": sample, "y": dg.ones(2)} for sample in samples])
+    assert named["x"].values().tolist() == values
+    assert named["y"].shape == (len(samples), 2)
+
+
+def test_ragged_arguments():
+    with pytest.raises(
+        TypeError, match=r"collate_ragged: fields should be names .* write collate_fn=collate_ragged\(\)"
+    ):
+        collate_ragged(fields=[(1, 2)])
+    with pytest.raises(TypeError, match="got str x"):
+        collate_ragged(fields="x")
+    with pytest.raises(
+        ShapeError, match=r"collate_ragged: sample\[0\] must be a sequence to be joined, got the single value 1"
+    ):
+        collate_ragged(fields=[0])([(1, 2)])
+    with pytest.raises(
+        ShapeError, match=r"agree in all sizes but the first, got shapes \(1, 2\) in number 0, \(1, 3\)"
+    ):
+        collate_ragged()([np.ones((1, 2)), np.ones((1, 3))])
+    with pytest.raises(ValueError, match="collate_ragged: expected a batch of at least one"):
+        collate_ragged()([])
+    assert repr(collate_ragged(fields=["x"])) == "collate_ragged(fields=('x',))"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_how_much_was_padding(workers):
+    data = [(dg.ones(size), 0) for size in (3, 1, 2, 2, 5)]
+    loader = DataLoader(data, 2, collate_fn=collate_pad(), num_workers=workers)
+    assert str(loader.statistics) == "0 samples"
+    for _ in range(2):
+        list(loader)
+        told = loader.statistics
+        assert (told.batches, told.samples, told.elements, told.places) == (3, 5, 13, 15)
+    assert str(told) == "padding 13.3%"
+    assert "places=15, padding=0.1333" in repr(told)
+    loader = DataLoader(data, 2, collate_fn=collate_ragged(), num_workers=workers)
+    list(loader)
+    assert loader.statistics.padding == 0.0
+
+
+def test_the_progress_line_shows_it():
+    loader = DataLoader([[1, 2, 3], [4], [5, 6]], 2, collate_fn=collate_pad())
+    line = io.StringIO()
+    bar = progress(loader, desc="epoch 1", file=line, mininterval=0)
+    for _ in bar:
+        bar.set_postfix(loss=0.5)
+    assert "epoch 1: 100%" in line.getvalue()
+    assert "padding 25.0%, loss=0.5" in line.getvalue()
+    batches = iter(loader)
+    next(batches)
+    loader.load_state_dict(loader.state_dict())
+    bar = progress(loader, file=line)
+    assert bar.n == 1
+    bar.close()

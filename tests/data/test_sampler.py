@@ -14,6 +14,7 @@ from dynograd.data import (
     Sampler,
     SequentialSampler,
     SubsetRandomSampler,
+    TokenBatchSampler,
     WeightedRandomSampler,
 )
 
@@ -48,6 +49,7 @@ def test_sequential_sampler():
         lambda generator: SubsetRandomSampler(list(range(50)), generator=generator),
         lambda generator: WeightedRandomSampler([1.0] * 50, 50, generator=generator),
         lambda generator: BucketBatchSampler(range(1, 51), 4, generator=generator),
+        lambda generator: TokenBatchSampler(range(1, 51), 100, generator=generator),
     ],
 )
 def test_random_samplers_follow_their_generator(make):
@@ -227,3 +229,63 @@ def test_distributed_sampler_reads_the_launcher(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     assert list(DistributedSampler(range(4), shuffle=False)) == [1, 3]
+
+
+# --- batches by tokens -----------------------------------------------------------------------------------------------------
+
+LOGNORMAL = np.clip(np.random.default_rng(1).lognormal(3, 0.6, 3000), 1, 300).astype(int)
+
+
+@pytest.mark.parametrize(
+    "max_tokens, batch_size, pool", [(512, None, None), (64, None, 100), (2000, 16, None), (100, 1, 7)]
+)
+def test_token_batches_keep_to_their_budget(max_tokens, batch_size, pool):
+    sampler = TokenBatchSampler(LOGNORMAL, max_tokens, batch_size, pool=pool)
+    for _ in range(2):
+        expected = len(sampler)
+        batches = list(sampler)
+        assert len(batches) == expected
+        assert sorted(index for batch in batches for index in batch) == list(range(3000))
+        for batch in batches:
+            assert len(batch) * LOGNORMAL[batch].max() <= max_tokens or len(batch) == 1
+            assert len(batch) <= (batch_size or 3000)
+
+
+def test_token_batches_pad_little():
+    """With a pool of many batches less than a tenth is padding; in batches of any sentences it is most."""
+
+    def padding(batches):
+        return 1 - LOGNORMAL.sum() / sum(len(batch) * LOGNORMAL[batch].max() for batch in batches)
+
+    assert padding(TokenBatchSampler(LOGNORMAL, 1000)) < 0.1
+    assert padding(BatchSampler(RandomSampler(LOGNORMAL), 32, False)) > 0.5
+
+
+def test_token_batches_of_zero_lengths():
+    assert list(TokenBatchSampler([0, 0, 0], 5, shuffle=False)) == [[0, 1, 2]]
+    assert list(TokenBatchSampler([0, 0, 0], 5, batch_size=2, shuffle=False)) == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"max_tokens": 0}, "TokenBatchSampler: max_tokens should be a positive integer value, but got max_tokens=0"),
+        ({"max_tokens": 5, "batch_size": -1}, "TokenBatchSampler: batch_size .* got batch_size=-1"),
+        ({"max_tokens": 5, "pool": 0}, "TokenBatchSampler: pool .* got pool=0"),
+        ({"max_tokens": 5, "lengths": [-1]}, "TokenBatchSampler: lengths should be one number >= 0 per sample"),
+        ({"max_tokens": 5, "lengths": []}, "at least one"),
+    ],
+)
+def test_token_batch_arguments(options, words):
+    with pytest.raises(ValueError, match=words):
+        TokenBatchSampler(**({"lengths": [1, 2]} | options))
+
+
+def test_token_batches_of_an_epoch_are_the_same_again():
+    sampler = TokenBatchSampler(LOGNORMAL, 500)
+    orders = []
+    for epoch in (0, 1, 0):
+        sampler.set_epoch(epoch)
+        len(sampler)
+        orders.append(list(sampler))
+    assert orders[0] == orders[2] != orders[1]
