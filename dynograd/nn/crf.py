@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 from dynograd import arrays, dtypes
@@ -14,6 +16,7 @@ from dynograd.nn.parameter import Parameter
 from dynograd.ops.chains import chain_best_paths, chain_likelihoods, chain_marginals
 from dynograd.ops.choices import where
 from dynograd.ops.precisions import check_floating, narrowed, widened
+from dynograd.ragged import is_ragged
 from dynograd.tensor import Tensor
 
 __all__ = ["CRF"]
@@ -28,6 +31,38 @@ class BestPaths(NamedTuple):
     scores: Tensor
 
 
+def _takes_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets a method take ragged emissions (B, j, K) and tags (B, j): packed, with offsets; what has a row for each step is ragged."""
+
+    @wraps(method)
+    def run(self: Any, emissions: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_ragged(emissions):
+            return method(self, emissions, *args, **kwargs)
+        if len(emissions.shape) != 3 or emissions.place != 1 or is_ragged(emissions.packed):
+            raise ShapeError(
+                f"CRF: expected ragged emissions (B, j, {self.num_tags}), got shape {tuple(emissions.shape)}."
+            )
+        rows = emissions.partition
+
+        def packed(one: Any) -> Any:
+            if not is_ragged(one):
+                return one
+            rows.check_same("CRF", one.partition, ("the emissions, a", "the tags, a"))
+            return one.packed
+
+        args = tuple([packed(one) for one in args])
+        kwargs = {name: packed(one) for name, one in kwargs.items()}
+        if any([kwargs.get(name) is not None for name in ("mask", "lengths", "offsets")]):
+            raise ValueError("CRF: ragged emissions have lengths of their own: leave out mask, lengths and offsets.")
+        kwargs["offsets"] = rows.tensor("offsets", emissions.device)
+        found = method(self, emissions.packed, *args, **kwargs)
+        if isinstance(found, BestPaths):
+            return BestPaths(emissions.with_packed(found.tags), found.scores)
+        return emissions.with_packed(found) if method.__name__ == "marginals" else found
+
+    return run
+
+
 class CRF(Module):
     """The likelihood of sequences of tags, P(tags) proportional to exp(score), and the tags of the highest score (Viterbi).
 
@@ -35,10 +70,11 @@ class CRF(Module):
     neighbours, and of `start_transitions` and `end_transitions` at the ends. Calling the layer gives the log-likelihood: its
     negative is the loss. Names and initial weights (uniform in [-0.1, 0.1]) are those of the package pytorch-crf.
 
-    Sequences may have any lengths, 0 too (log-likelihood 0), given in one of three ways: `mask` (of the shape of the tags, True for
-    the first steps of each sequence), `lengths` (B,), or `offsets` (B + 1,) for emissions (M, K) and tags (M,) of sequences that lie
-    behind one another, without padding. Tags beyond a sequence's end may be anything. Transitions or emissions of -inf forbid
-    tags; sequences of tags that no path allows have log-likelihood -inf.
+    Sequences may have any lengths, 0 too (log-likelihood 0), given in one of three ways: `mask` (of the shape of the tags, True
+    for the first steps of each sequence), `lengths` (B,), or `offsets` (B + 1,) for emissions (M, K) and tags (M,) of sequences
+    that lie behind one another, without padding; ragged emissions (B, j, K) and tags (B, j) need none of them. Tags beyond a
+    sequence's end may be anything. Transitions or emissions of -inf forbid tags; sequences of tags that no path allows have
+    log-likelihood -inf.
 
     Args:
         num_tags: K.
@@ -78,6 +114,7 @@ class CRF(Module):
     def extra_repr(self) -> str:
         return f"num_tags={self.num_tags}, batch_first={self.batch_first}"
 
+    @_takes_rows
     def forward(  # type: ignore[override]
         self,
         emissions: Any,
@@ -111,23 +148,27 @@ class CRF(Module):
             found = found.reshape(())
         return narrowed(found, emissions)
 
+    @_takes_rows
     def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """(B,): the logarithm of the sum of exp(score) over all sequences of tags."""
         chains = self._chains(emissions, mask, lengths, offsets)
         found = -chain_likelihoods(*chains.scores, None, chains.starts, chains.lengths, chains.step)
         return narrowed(found.reshape(()) if chains.single else found, emissions)
 
+    @_takes_rows
     def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """(B,): the scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`)."""
         given = dict(mask=mask, lengths=lengths, offsets=offsets)
         return self.forward(emissions, tags, reduction="none", **given) + self.log_partition(emissions, **given)
 
+    @_takes_rows
     def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """Of the shape of `emissions`: the probability of each tag in each step; 0 beyond a sequence's end."""
         chains = self._chains(emissions, mask, lengths, offsets)
         found = chain_marginals(*chains.scores, chains.starts, chains.lengths, chains.step)
         return narrowed(found.reshape(tuple(emissions.shape)), emissions)
 
+    @_takes_rows
     def viterbi(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> BestPaths:
         """(tags, scores): the sequences of tags with the highest scores, and these (B,).
 
@@ -141,6 +182,7 @@ class CRF(Module):
         scores = scores.reshape(()) if chains.single else scores
         return BestPaths(tags.reshape(tuple(emissions.shape[:-1])), narrowed(scores, emissions))
 
+    @_takes_rows
     def decode(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> list[list[int]]:
         """The best tags of each sequence, as lists of their own lengths (see `viterbi` for tensors and scores)."""
         chains = self._chains(emissions, mask, lengths, offsets)

@@ -356,6 +356,25 @@ def test_messages_between_the_nodes_of_graphs():
         assert numpy.allclose(one, dynograd.zeros_like(node).index_add(0, edge[1], node[edge[0]]))
 
 
+def test_crf_of_rows():
+    crf = nn.CRF(3, batch_first=True).double()
+    emissions = [dynograd.randn(length, 3, dtype=dynograd.float64) for length in LENGTHS]
+    tags = [dynograd.randint(0, 3, (length,)) for length in LENGTHS]
+    x, y = dynograd.ragged_tensor(emissions), dynograd.ragged_tensor(tags)
+    likelihoods, best, shares = crf(x, y, reduction="none"), crf.viterbi(x), crf.marginals(x)
+    assert [len(one) for one in crf.decode(x)] == LENGTHS
+    for number, (one, own) in enumerate(zip(emissions, tags)):
+        if len(one):
+            assert likelihoods[number].item() == pytest.approx(crf(one, own).item())
+            assert best.tags[number].tolist() == crf.viterbi(one).tags.tolist() == crf.decode(x)[number]
+            assert best.scores[number].item() == pytest.approx(crf.viterbi(one).scores.item())
+            assert numpy.allclose(shares[number].detach(), crf.marginals(one).detach())
+    with pytest.raises(ValueError, match="leave out mask, lengths and offsets"):
+        crf(x, y, lengths=dynograd.tensor(LENGTHS))
+    with pytest.raises(RuntimeError, match="row 0"):
+        crf(x, dynograd.ragged_tensor(tags[1:] + tags[:1]))
+
+
 ERRORS = [
     (lambda x: nn.LSTM(4, 3)(x), RuntimeError, "8", "4"),
     (lambda x: nn.LSTM(D, 3)(x.transpose(1, 2)), RuntimeError, "ragged input", "j"),
