@@ -1,8 +1,8 @@
 """The rows. Each file registers its own (`@row`); importing this package fills `ROWS` in the order of the table."""
 
 from benchmarks.rows import chains, operations, modules  # isort: skip
-from benchmarks.rows import mlp, convnets, recurrent, sentiment, varlen, ragged, language, vae, graphs, optimizers  # isort: skip
-from benchmarks.rows import per_example  # isort: skip
+from benchmarks.rows import mlp, convnets, recurrent, sentiment, tagging, varlen, ragged, language, vae, graphs, optimizers  # isort: skip
+from benchmarks.rows import per_example, dynamic  # isort: skip
 from benchmarks.rows import kernels  # isort: skip
 from benchmarks.workload import ROWS
 
