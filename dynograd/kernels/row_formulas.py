@@ -21,7 +21,7 @@ _LOSSES = {
         "(t - 1) * max(log1p(-x), -100) - t * max(log(x), -100)",
         "(x - t) / max(x - x * x, 1e-12)",
     ),
-    "kl_div": ("(t > 0 ? t * log(t) : t * 0) - t * x", "-t"),
+    "kl_div": ("(t == 0 ? t * 0 : t * log(t)) - t * x", "-t"),
     "kl_div_of_logarithms": ("exp(t) * (t - x)", "-exp(t)"),
 }
 

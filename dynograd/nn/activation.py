@@ -8,6 +8,7 @@ from dynograd.creation import full
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init as initial
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -389,6 +390,7 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
+        check_sizes("PReLU", num_parameters=num_parameters)
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
 

@@ -9,6 +9,7 @@ from dynograd.dtypes import int64
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_number, check_positive, check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -42,6 +43,11 @@ class _NormBase(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        who = type(self).__name__
+        check_sizes(who, num_features=num_features)
+        check_number(who, "eps", eps)
+        if momentum is not None:
+            check_number(who, "momentum", momentum)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         wanted = {"device": device, "dtype": dtype}
@@ -107,6 +113,8 @@ class _BatchNorm(_NormBase):
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
         self._check_channels(input, 1)
+        if not self.eps > 0:
+            check_positive(type(self).__name__, eps=self.eps)
         training, tracked = self.training, self.track_running_stats
         mean = self.running_mean
         factor = 0.0 if self.momentum is None else self.momentum

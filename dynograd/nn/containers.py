@@ -122,6 +122,8 @@ class ModuleList(Module):
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
+            if not isinstance(modules, Iterable):
+                raise TypeError(f"ModuleList: expected modules in a list or another iterable, got {modules!r}.")
             self.extend(modules)
 
     def __getitem__(self, index: Any) -> Any:

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from dynograd.creation import empty
+from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_sizes, check_windows
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -41,13 +43,19 @@ class _ConvNd(Module):
         dtype: Any,
     ) -> None:
         who = type(self).__name__
-        if groups <= 0:
-            raise ValueError(f"{who}: groups must be a positive integer, got {groups}.")
+        check_sizes(who, in_channels=in_channels, out_channels=out_channels)
+        check_sizes(who, 1, groups=groups)
+        check_windows(who, self.rank, kernel_size=kernel_size, stride=stride, dilation=dilation)
+        if len(as_tuple(kernel_size, self.rank)) != self.rank:
+            raise ShapeError(f"{who}: kernel_size must be an integer or {self.rank} of them, got {kernel_size!r}.")
+        check_windows(who, self.rank, 0, output_padding=output_padding)
         if in_channels % groups:
             raise ValueError(f"{who}: in_channels must be divisible by groups, got {in_channels} and {groups}.")
         if out_channels % groups:
             raise ValueError(f"{who}: out_channels must be divisible by groups, got {out_channels} and {groups}.")
-        if isinstance(padding, str):
+        if not isinstance(padding, str):
+            check_windows(who, self.rank, 0, padding=padding)
+        else:
             if padding not in ("same", "valid"):
                 raise ValueError(f"{who}: Invalid padding string {padding!r}, should be one of 'same', 'valid'.")
             if padding == "same" and any(step != 1 for step in as_tuple(stride, self.rank)):

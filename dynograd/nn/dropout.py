@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.nn import functional as F
 from dynograd.nn import hooks
+from dynograd.nn.checks import check_number
 from dynograd.nn.module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
@@ -16,6 +17,7 @@ class _DropoutNd(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
+        check_number(type(self).__name__, "p", p)
         if not 0 <= p <= 1:
             raise ValueError(f"{type(self).__name__}: dropout probability has to be between 0 and 1, but got {p}.")
         self.p, self.inplace = p, inplace

@@ -8,6 +8,7 @@ from typing import Any
 from dynograd.creation import empty
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
@@ -40,6 +41,7 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
@@ -85,6 +87,8 @@ class Bilinear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        check_sizes("Bilinear", 1, in1_features=in1_features)
+        check_sizes("Bilinear", in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
         if bias:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.linear import Linear
 from dynograd.nn.loss import _WeightedLoss
 from dynograd.ops.linear_losses import LinearCrossEntropyOptions
@@ -58,6 +59,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
                 f"LinearCrossEntropyLoss: expected label_smoothing to be in range [0, 1], got {label_smoothing}."
             )
         super().__init__(weight, reduction=reduction)
+        check_sizes("LinearCrossEntropyLoss", in_features=in_features, num_classes=num_classes)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, num_classes * prod(out_features), bias=bias, device=device, dtype=dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn.checks import check_number, check_positive
 from dynograd.nn.distance import PairwiseDistance
 from dynograd.nn.module import Module
 
@@ -100,6 +101,7 @@ class HuberLoss(_Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
+        check_number("HuberLoss", "delta", delta)
         self.delta = delta
 
 
@@ -303,6 +305,7 @@ class MultiMarginLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError(f"MultiMarginLoss: only p == 1 and p == 2 supported, got {p}.")
+        check_number("MultiMarginLoss", "margin", margin)
         self.p, self.margin = p, margin
 
 
@@ -322,6 +325,7 @@ class TripletMarginLoss(_Loss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
+        check_positive("TripletMarginLoss", margin=margin)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 from dynograd.creation import ones, zeros
+from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
 __all__ = [
+    "CrossMapLRN2d",
     "GroupNorm",
     "LayerNorm",
     "LocalResponseNorm",
     "RMSNorm",
 ]
+
+
+def _as_shape(who: str, normalized_shape: Any) -> tuple[int, ...]:
+    shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    for size in shape:
+        check_sizes(who, normalized_shape=size)
+    return shape
 
 
 class LayerNorm(Module):
@@ -35,9 +44,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(normalized_shape, numbers.Integral):
-            normalized_shape = (normalized_shape,)
-        self.normalized_shape = tuple(normalized_shape)
+        self.normalized_shape = _as_shape("LayerNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         wanted = {"device": device, "dtype": dtype}
         weight = Parameter(ones(self.normalized_shape, **wanted)) if elementwise_affine else None
@@ -74,9 +81,7 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(normalized_shape, numbers.Integral):
-            normalized_shape = (normalized_shape,)
-        self.normalized_shape = tuple(normalized_shape)
+        self.normalized_shape = _as_shape("RMSNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         if elementwise_affine:
             self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype))
@@ -113,6 +118,8 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        check_sizes("GroupNorm", 1, num_groups=num_groups)
+        check_sizes("GroupNorm", num_channels=num_channels)
         if num_channels % num_groups:
             raise ValueError(
                 f"GroupNorm: num_channels must be divisible by num_groups, got {num_channels} and {num_groups}."
@@ -136,11 +143,44 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
+class CrossMapLRN2d(Module):
+    """Divides by a power of the summed squares of neighbouring channels, as Torch did: prefer `LocalResponseNorm`.
+
+    As in PyTorch the square of channel 0 stays in the sum of all channels behind it, and an even `size` counts as one less.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        check_sizes("CrossMapLRN2d", 1, size=size)
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Any:
+        if input.dim() != 4:
+            raise ShapeError(
+                f"CrossMapLRN2d: Expected 4D input, got {input.dim()}D input instead (shape {tuple(input.shape)}). LocalResponseNorm "
+                f"takes (N, C, *)."
+            )
+        square, channels, half = input * input, input.shape[1], (self.size - 1) // 2
+        total = square
+        for step in range(1, min(half, channels - 1) + 1):
+            total = (
+                total + F.pad(square[:, step:], (0, 0, 0, 0, 0, step)) + F.pad(square[:, :-step], (0, 0, 0, 0, step, 0))
+            )
+        if half + 1 < channels:
+            behind = square[:, :1].expand(-1, channels - half - 1, -1, -1)
+            total = total + F.pad(behind, (0, 0, 0, 0, half + 1, 0))
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
 class LocalResponseNorm(Module):
     """Divides by a power of the summed squares of neighbouring channels."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
+        check_sizes("LocalResponseNorm", 1, size=size)
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Any) -> Any:

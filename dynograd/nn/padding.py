@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn.checks import check_whole
 from dynograd.nn.module import Module
 
 __all__ = [
@@ -26,7 +27,9 @@ class _PadNd(Module):
     def __init__(self, padding: Any) -> None:
         super().__init__()
         sides = 2 * self.rank
-        self.padding = (padding,) * sides if isinstance(padding, int) else tuple(padding)
+        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * sides
+        for one in self.padding:
+            check_whole(type(self).__name__, padding=one)
         if len(self.padding) != sides:
             raise ValueError(f"{type(self).__name__}: padding wants one number or {sides}, got {padding!r}.")
 

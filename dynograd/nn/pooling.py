@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
+from dynograd.nn.checks import check_number, check_sizes, check_windows
 from dynograd.nn.conv import as_tuple
 from dynograd.nn.module import Module
 
@@ -19,7 +21,27 @@ __all__ = [
 ]
 
 
+def _check_windows(layer: Any, kernel_size: Any, stride: Any, padding: Any = 0, dilation: Any = 1) -> None:
+    who = type(layer).__name__
+    check_windows(who, layer.rank, kernel_size=kernel_size, stride=stride, dilation=dilation)
+    check_windows(who, layer.rank, 0, padding=padding)
+
+
+def _check_output(layer: Any, output_size: Any) -> None:
+    """An integer, or one for each dimension; None keeps the input's size."""
+    sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
+    if len(sizes) not in (1, layer.rank):
+        raise ShapeError(
+            f"{type(layer).__name__}: output_size must be one number or {layer.rank}, got {output_size!r}."
+        )
+    for size in sizes:
+        if size is not None:
+            check_sizes(type(layer).__name__, output_size=size)
+
+
 class _MaxPoolNd(Module):
+    rank: int
+
     def __init__(
         self,
         kernel_size: Any,
@@ -30,6 +52,7 @@ class _MaxPoolNd(Module):
         ceil_mode: bool = False,
     ) -> None:
         super().__init__()
+        _check_windows(self, kernel_size, stride, padding, dilation)
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
         self.padding, self.dilation = padding, dilation
@@ -48,6 +71,8 @@ class _MaxPoolNd(Module):
 class MaxPool1d(_MaxPoolNd):
     """The largest value of each window of (N, C, L)."""
 
+    rank = 1
+
     def forward(self, input: Any) -> Any:
         return F.max_pool1d(input, *self._options())
 
@@ -60,12 +85,16 @@ class MaxPool2d(_MaxPoolNd):
               [13., 15.]]]])
     """
 
+    rank = 2
+
     def forward(self, input: Any) -> Any:
         return F.max_pool2d(input, *self._options())
 
 
 class MaxPool3d(_MaxPoolNd):
     """The largest value of each window of (N, C, D, H, W)."""
+
+    rank = 3
 
     def forward(self, input: Any) -> Any:
         return F.max_pool3d(input, *self._options())
@@ -76,6 +105,7 @@ class _MaxUnpoolNd(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
+        _check_windows(self, kernel_size, stride, padding)
         self.kernel_size = as_tuple(kernel_size, self.rank)
         self.stride = as_tuple(stride if stride is not None else kernel_size, self.rank)
         self.padding = as_tuple(padding, self.rank)
@@ -110,12 +140,16 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
+    rank: int
+
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool1d(_AvgPoolNd):
     """The mean of each window of (N, C, L)."""
+
+    rank = 1
 
     def __init__(
         self,
@@ -126,6 +160,7 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
+        _check_windows(self, kernel_size, stride, padding)
         self.kernel_size = as_tuple(kernel_size, 1)
         self.stride = as_tuple(stride if stride is not None else kernel_size, 1)
         self.padding = as_tuple(padding, 1)
@@ -148,6 +183,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
+        _check_windows(self, kernel_size, stride, padding)
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
         self.padding, self.ceil_mode = padding, ceil_mode
@@ -167,6 +203,8 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 class AvgPool2d(_AvgPoolWithDivisor):
     """The mean of each window of (N, C, H, W)."""
 
+    rank = 2
+
     def forward(self, input: Any) -> Any:
         return F.avg_pool2d(input, *self._options())
 
@@ -174,13 +212,23 @@ class AvgPool2d(_AvgPoolWithDivisor):
 class AvgPool3d(_AvgPoolWithDivisor):
     """The mean of each window of (N, C, D, H, W)."""
 
+    rank = 3
+
     def forward(self, input: Any) -> Any:
         return F.avg_pool3d(input, *self._options())
 
 
 class _LPPoolNd(Module):
+    rank: int
+
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
+        _check_windows(self, kernel_size, stride)
+        check_number(type(self).__name__, "norm_type", norm_type)
+        if norm_type == 0:
+            raise ValueError(
+                f"{type(self).__name__}: norm_type must not be 0: the root of the sum is the 1 / norm_type-th."
+            )
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
 
     def extra_repr(self) -> str:
@@ -190,12 +238,16 @@ class _LPPoolNd(Module):
 class LPPool1d(_LPPoolNd):
     """The p-norm of each window of (N, C, L), p being `norm_type`."""
 
+    rank = 1
+
     def forward(self, input: Any) -> Any:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool2d(_LPPoolNd):
     """The p-norm of each window of (N, C, H, W), p being `norm_type`."""
+
+    rank = 2
 
     def forward(self, input: Any) -> Any:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
@@ -204,13 +256,18 @@ class LPPool2d(_LPPoolNd):
 class LPPool3d(_LPPoolNd):
     """The p-norm of each window of (N, C, D, H, W), p being `norm_type`."""
 
+    rank = 3
+
     def forward(self, input: Any) -> Any:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class _AdaptiveAvgPoolNd(Module):
+    rank: int
+
     def __init__(self, output_size: Any) -> None:
         super().__init__()
+        _check_output(self, output_size)
         self.output_size = output_size
 
     def extra_repr(self) -> str:
@@ -220,12 +277,16 @@ class _AdaptiveAvgPoolNd(Module):
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, L)."""
 
+    rank = 1
+
     def forward(self, input: Any) -> Any:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, H, W)."""
+
+    rank = 2
 
     def forward(self, input: Any) -> Any:
         return F.adaptive_avg_pool2d(input, self.output_size)
@@ -234,13 +295,18 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means over as many windows as `output_size`, of (N, C, D, H, W)."""
 
+    rank = 3
+
     def forward(self, input: Any) -> Any:
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
 class _AdaptiveMaxPoolNd(Module):
+    rank: int
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
+        _check_output(self, output_size)
         self.output_size, self.return_indices = output_size, return_indices
 
     def extra_repr(self) -> str:
@@ -300,6 +366,8 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, L)."""
 
+    rank = 1
+
     def forward(self, input: Any) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
@@ -307,12 +375,16 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, H, W)."""
 
+    rank = 2
+
     def forward(self, input: Any) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima over as many windows as `output_size`, of (N, C, D, H, W)."""
+
+    rank = 3
 
     def forward(self, input: Any) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

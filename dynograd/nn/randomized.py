@@ -117,6 +117,8 @@ def _pooled(who: str, rank: int, input: Any, kernel_size: Any, output_size: Any,
     lead = (1, *shape)[-rank - 2 : -rank]
     if samples is None:
         samples = _uniform(input, (*lead, rank), 0.0, 1.0, None)
+    elif input.dim() == rank + 1 and tuple(samples.shape[1:]) == (*lead[1:], rank):
+        samples = samples[:1]  # one image without a batch dim; PyTorch reads the first row
     elif tuple(samples.shape) != (*lead, rank):
         raise ShapeError(
             f"{who}: Expect _random_samples of shape {(*lead, rank)}; got {tuple(samples.shape)} for input of shape {shape}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
+from dynograd.nn.checks import check_sizes, check_windows
 from dynograd.nn.module import Module
 
 __all__ = [
@@ -24,6 +25,7 @@ class ChannelShuffle(Module):
 
     def __init__(self, groups: int) -> None:
         super().__init__()
+        check_sizes("ChannelShuffle", 1, groups=groups)
         self.groups = groups
 
     def forward(self, input: Any) -> Any:
@@ -38,6 +40,7 @@ class PixelShuffle(Module):
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
+        check_sizes("PixelShuffle", 1, upscale_factor=upscale_factor)
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Any) -> Any:
@@ -52,6 +55,7 @@ class PixelUnshuffle(Module):
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
+        check_sizes("PixelUnshuffle", 1, downscale_factor=downscale_factor)
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Any) -> Any:
@@ -119,6 +123,8 @@ class Unfold(Module):
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
+        check_windows("Unfold", 2, kernel_size=kernel_size, dilation=dilation, stride=stride)
+        check_windows("Unfold", 2, 0, padding=padding)
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
     def forward(self, input: Any) -> Any:
@@ -135,6 +141,8 @@ class Fold(Module):
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
     ) -> None:
         super().__init__()
+        check_windows("Fold", 2, output_size=output_size, kernel_size=kernel_size, dilation=dilation, stride=stride)
+        check_windows("Fold", 2, 0, padding=padding)
         self.output_size = output_size
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 

@@ -102,6 +102,8 @@ class RNNCell(RNNCellBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        if nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"RNNCell: Unknown nonlinearity: {nonlinearity}. Select from 'tanh' or 'relu'.")
         self.nonlinearity = nonlinearity
 
     @recorded_whole

@@ -121,8 +121,9 @@ def batch_norm(
     if not training:
         return _by_running(input, weight, bias, running_mean, running_var, eps)
     out, mean, variance = batch_normalized(input, weight, bias, None, None, True, eps)
-    _move(running_mean, mean, momentum)
-    _move(running_var, variance, momentum)
+    if prod(shape):  # an empty batch teaches nothing
+        _move(running_mean, mean, momentum)
+        _move(running_var, variance, momentum)
     return out
 
 

@@ -202,9 +202,9 @@ def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: st
 
 
 def _entropy(target: Any) -> Any:
-    """target * log(target), 0 at 0."""
-    positive = target > 0
-    return choose(positive, target * log(choose(positive, target, 1.0)), target * 0)
+    """target * log(target), 0 at 0, NaN below."""
+    zero = target == 0
+    return choose(zero, target * 0, target * log(choose(zero, 1.0, target)))
 
 
 _divergence = in_one_pass(
