@@ -5,8 +5,10 @@ A message says who, expected, got, and the way out: build it where the values ar
 
 __all__ = [
     "CheckpointError",
+    "DataFileError",
     "DeviceError",
     "DimError",
+    "DownloadError",
     "DtypeError",
     "DynogradError",
     "GradientError",
@@ -78,6 +80,14 @@ class StateDictError(DynogradError, RuntimeError, KeyError):
 
 class CheckpointError(DynogradError, RuntimeError, ValueError):
     """A file that is truncated, damaged, foreign, or would have to run code to be read."""
+
+
+class DataFileError(DynogradError, ValueError):
+    """A file of a data set that is not as its format wants; the message names file, line, expected and got."""
+
+
+class DownloadError(DynogradError, OSError):
+    """A file that could not be fetched, or was not what it had to be."""
 
 
 class LoaderError(DynogradError, RuntimeError):

@@ -88,7 +88,8 @@ class IdxImages(Dataset):
         at_most: int = LARGEST,
     ) -> None:
         self.transform, self.target_transform = transform, target_transform
-        self.images, self.labels = read_idx(images, at_most), read_idx(labels, at_most)
+        self.images: Any = read_idx(images, at_most)
+        self.labels: Any = read_idx(labels, at_most)
         if self.images.ndim != 3 or self.labels.ndim != 1 or len(self.images) != len(self.labels):
             raise DataFileError(
                 f"{name_of(images)} and {name_of(labels)}: expected images (N, H, W) and labels (N,), got {tuple(self.images.shape)} and "

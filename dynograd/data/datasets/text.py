@@ -144,7 +144,7 @@ class CharacterText(Dataset):
                 f"{name_of(file)}: expected more than {length} characters for one sample, got {len(self.text)}. Choose a smaller length."
             )
         try:
-            self.codes = self.encode(self.text)
+            self.codes: Any = self.encode(self.text)
         except ValueError as error:
             raise DataFileError(f"{name_of(file)}: {error}") from None
 
