@@ -15,6 +15,8 @@ from dynograd import ops  # noqa: E402
 from dynograd.kernels.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
 from dynograd.kernels.through_host_cuda import FUNCTIONS  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
+from dynograd.ragged import rules as ragged_rules  # noqa: E402
+from dynograd.ragged.calls import kind_of  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
 
@@ -34,6 +36,8 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 - **jvp**: forward mode (`func.jvp`): by a rule of its own, `linear` (the op applied to the tangents), from its `derivative`, through
   its `parts`, or by two `backwards`.
 - **vmap** (`func.vmap`): a `rule` computes all examples at once; `parts`, through what the op is made of; `loop`, one after another.
+- **ragged**: how it reads ragged tensors ([Variable length without padding](ragged.md) explains the words): on the packed elements, by
+  segments, rows of equal shape in `groups`, through its `parts`, or refused, with the reason.
 - **GPU**: a `kernel` of its own, or made of the op's formula; `parts` means views, or other ops' kernels; `host` means that the tensor
   is copied to the CPU and back, with a warning. GPU kernels are tested in emulation against the CPU's.
 - **method**, **in place**: the names on `Tensor`.
@@ -42,7 +46,6 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 """
 # Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
 READERS = {
-    "ragged tensors": "ragged",
     "automatic batching": "transforms/autobatch.py",
     "compile": "transforms/compile.py",
     "ONNX export": "onnx",
@@ -66,8 +69,8 @@ def _sections() -> Iterator[str]:
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""
-        yield "| op | gradient | second order | jvp | vmap | GPU | method | in place |"
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield "| op | gradient | second order | jvp | vmap | ragged | GPU | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for name in sorted(by_family[family]):
             yield _row(name)
 
@@ -80,7 +83,16 @@ def _row(name: str) -> str:
     named = next((one.method for one in (face, inner) if one is not None and one.method), False)
     method = f"`{named if isinstance(named, str) else name}`" if named else ""
     inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else ""
-    cells = [gradient(entry), second(entry), forward_mode(entry), vmap(entry), on_gpu(entry), method, inplace]
+    cells = [
+        gradient(entry),
+        second(entry),
+        forward_mode(entry),
+        vmap(entry),
+        ragged(name),
+        on_gpu(entry),
+        method,
+        inplace,
+    ]
     return f"| `{name}` | {' | '.join(cells)} |"
 
 
@@ -121,6 +133,11 @@ def vmap(entry: Op) -> str:
     if entry.kind == "elementwise" or entry.name in RULES:
         return "rule"
     return "parts" if entry.kind == "composed" or entry.decomposition else "loop"
+
+
+def ragged(name: str) -> str:
+    assert ragged_rules  # importing them fills the table
+    return kind_of(f"{name}.public" if f"{name}.public" in registry else name)[0]
 
 
 def on_gpu(entry: Op) -> str:

@@ -2,7 +2,7 @@
 
 >>> x = dynograd.ragged_tensor([tensor([1.0, 2.0, 3.0]), tensor([4.0])])
 >>> x.softmax(1).sum(1)
-tensor([1.0000, 1.0000])
+tensor([1., 1.])
 """
 
 from __future__ import annotations

@@ -202,10 +202,14 @@ def goes_by_groups(op: Op) -> bool:
 
 def kind_of(key: str) -> tuple[str, str]:
     """(kind, note) of the rule of an op, for the docs."""
+    from dynograd.ragged.refusals import INNER
+
     rule = RULES.get(key)
     if rule is not None:
         return rule.kind, rule.note
     op = registry[key]
+    if key in INNER:
+        return "inner", "parts of other ops"
     if op.kind == "elementwise":
         return (
             "elementwise",

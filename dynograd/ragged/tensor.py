@@ -120,7 +120,9 @@ class Part(Tensor):
     def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
         from dynograd.ragged.calls import invoke, mapped
 
-        return invoke(op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()})
+        return invoke(
+            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()}
+        )
 
     @staticmethod
     def __dynograd_write__(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:

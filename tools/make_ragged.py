@@ -1,0 +1,80 @@
+"""Writes the tables of docs/ragged.md: the ragged rule of each op, and the probes beside torch.nested. `python -m tools.make_ragged`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import dynograd  # noqa: E402
+from benchmarks import ragged_probes  # noqa: E402
+from dynograd.ops.op import registry  # noqa: E402
+from dynograd.ragged import rules  # noqa: E402
+from dynograd.ragged.calls import kind_of  # noqa: E402
+
+PAGE = ROOT / "docs" / "ragged.md"
+
+
+def page() -> str:
+    """The page with new tables."""
+    assert rules is not None
+    text = PAGE.read_text(encoding="utf-8")
+    for name, lines in (("ops", _ops()), ("probes", _probes())):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition("<!-- end -->")
+        text = f"{before}<!-- {name} -->\n" + "\n".join(lines) + f"\n<!-- end -->{after}"
+    return text
+
+
+def _ops() -> Iterator[str]:
+    by_kind: dict[tuple[str, str], list[str]] = {}
+    kinds: dict[str, int] = {}
+    for name in sorted({key.removesuffix(".public") for key in registry}):
+        kind, note = kind_of(f"{name}.public" if f"{name}.public" in registry else name)
+        if kind == "parts" and name in registry and registry[name].kind != "composed":
+            kind, note = kind_of(name)
+        by_kind.setdefault((kind, note), []).append(name)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    yield ""
+    yield (
+        ", ".join([f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda one: -one[1])])
+        + f": {sum(kinds.values())} ops."
+    )
+    yield ""
+    yield "| rule | ops | note |"
+    yield "| --- | --- | --- |"
+    for (kind, note), names in sorted(
+        by_kind.items(), key=lambda one: (one[0][0] == "refused", one[0][0], -len(one[1]))
+    ):
+        yield f"| {kind} | {' '.join([f'`{name}`' for name in names])} | {note.replace('|', '/')} |"
+    yield ""
+
+
+def _probes() -> Iterator[str]:
+    theirs, ours = ragged_probes.outcomes(), ragged_probes.tried(dynograd)
+    passed = [sum(one is None for one in side.values()) for side in (theirs, ours)]
+    yield ""
+    yield f"Of {len(ours)} probes, torch.nested passes {passed[0]} and dynograd {passed[1]}."
+    yield ""
+    yield "| probe | torch 2.13.0 | dynograd |"
+    yield "| --- | --- | --- |"
+    for text in ragged_probes.PROBES:
+        cells = ["works" if side[text] is None else _short(side[text]) for side in (theirs, ours)]
+        yield f"| `{text.replace('|', '/')}` | {cells[0]} | {cells[1]} |"
+    yield ""
+
+
+def _short(error: str | None) -> str:
+    return f"fails: {str(error).replace('|', '/').replace('<', '').replace('`', '')[:70]}"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(registry)} entries, {len(ragged_probes.PROBES)} probes")
+
+
+if __name__ == "__main__":
+    main()
