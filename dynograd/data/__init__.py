@@ -8,6 +8,9 @@ For samples of variable length: `BucketBatchSampler` puts similar lengths in a b
 (2, 2) [0, 1]
 """
 
+import importlib
+from typing import Any
+
 from dynograd.data.buckets import BucketBatchSampler, TokenBatchSampler
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import (
@@ -65,3 +68,10 @@ __all__ = [
     "progress",
     "random_split",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The readers of files are imported when they are first named."""
+    if name == "datasets":
+        return importlib.import_module("dynograd.data.datasets")
+    raise AttributeError(f"module 'dynograd.data' has no attribute {name!r}")
