@@ -111,21 +111,17 @@ def tried(torch: Any) -> dict[str, str | None]:
         rows = [torch.randn(count, 8) for count in (3, 1, 4)]
         x = nested(rows)
         space = {
-            **{
-                "torch": torch,
-                "nn": torch.nn,
-                "F": torch.nn.functional,
-                "copy": copy,
-                "pickle": pickle,
-                "nested": nested,
-                "rows": rows,
-            },
-            **{
-                "x": x,
-                "same": x * 2,
-                "y": nested([torch.randn(count, 8) for count in (3, 1, 4)]),
-                "e": nested([rows[0], rows[1][:0]]),
-            },
+            "torch": torch,
+            "nn": torch.nn,
+            "F": torch.nn.functional,
+            "copy": copy,
+            "pickle": pickle,
+            "nested": nested,
+            "rows": rows,
+            "x": x,
+            "same": x * 2,
+            "y": nested([torch.randn(count, 8) for count in (3, 1, 4)]),
+            "e": nested([rows[0], rows[1][:0]]),
             "i": torch.nested.nested_tensor([torch.arange(count) for count in (3, 1, 4)], layout=torch.jagged),
             "q": x.unflatten(-1, [2, 4]).transpose(1, 2),
         }

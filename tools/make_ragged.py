@@ -33,9 +33,7 @@ def _ops() -> Iterator[str]:
     by_kind: dict[tuple[str, str], list[str]] = {}
     kinds: dict[str, int] = {}
     for name in sorted({key.removesuffix(".public") for key in registry}):
-        kind, note = kind_of(f"{name}.public" if f"{name}.public" in registry else name)
-        if kind == "parts" and name in registry and registry[name].kind != "composed":
-            kind, note = kind_of(name)
+        kind, note = kind_of(name)
         by_kind.setdefault((kind, note), []).append(name)
         kinds[kind] = kinds.get(kind, 0) + 1
     yield ""

@@ -137,7 +137,7 @@ def vmap(entry: Op) -> str:
 
 def ragged(name: str) -> str:
     assert ragged_rules  # importing them fills the table
-    return kind_of(f"{name}.public" if f"{name}.public" in registry else name)[0]
+    return kind_of(name)[0]
 
 
 def on_gpu(entry: Op) -> str:

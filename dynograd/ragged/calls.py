@@ -200,8 +200,14 @@ def goes_by_groups(op: Op) -> bool:
     return op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES
 
 
-def kind_of(key: str) -> tuple[str, str]:
-    """(kind, note) of the rule of an op, for the docs."""
+def kind_of(name: str) -> tuple[str, str]:
+    """(kind, note) of the rule of an op and its public face, for the docs."""
+    face = f"{name}.public"
+    found = _kind_of(face if face in registry else name)
+    return _kind_of(name) if found[0] == "parts" and face in registry and name in registry else found
+
+
+def _kind_of(key: str) -> tuple[str, str]:
     from dynograd.ragged.refusals import INNER
 
     rule = RULES.get(key)

@@ -25,5 +25,27 @@ from dynograd.ragged import (
     whole,
 )
 
+FAMILIES = (
+    attending,
+    each,
+    elementwise,
+    groups,
+    indexing,
+    joins,
+    lookups,
+    losses,
+    normalizing,
+    orders,
+    padding,
+    places,
+    products,
+    reductions,
+    refusals,
+    rowwise,
+    selecting,
+    sliding,
+    views,
+    whole,
+)
 interception.install()
 likes.install()
