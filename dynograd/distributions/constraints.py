@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.ops.factorizations import linalg_eigvalsh
+from dynograd.ops.joins import cat as join
+from dynograd.ops.joins import stack as pile
 from dynograd.ops.linear_systems import linalg_cholesky_ex
 from dynograd.tensor import Tensor
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
+    "cat",
     "corr_cholesky",
     "dependent",
     "dependent_property",
@@ -23,16 +28,19 @@ __all__ = [
     "less_than",
     "lower_cholesky",
     "lower_triangular",
+    "multinomial",
     "nonnegative",
     "nonnegative_integer",
     "one_hot",
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
     "square",
+    "stack",
     "symmetric",
     "unit_interval",
 ]
@@ -238,6 +246,80 @@ class _PositiveDefinite(_Symmetric):
         return linalg_cholesky_ex(value.detach()).info == 0
 
 
+class _PositiveSemidefinite(_Symmetric):
+    def check(self, value: Tensor) -> Tensor:
+        found = super().check(value)
+        if not bool(found.all()):
+            return found
+        return (linalg_eigvalsh(value.detach()) >= 0).all(-1)
+
+
+class _Multinomial(Constraint):
+    """Counts that sum to at most `upper_bound`."""
+
+    is_discrete, event_dim = True, 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return (x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)
+
+    def __repr__(self) -> str:
+        return f"Multinomial(upper_bound={self.upper_bound})"
+
+
+class _Several(Constraint):
+    """A region for each part along a dim."""
+
+    def __init__(self, cseq: Any, dim: int = 0) -> None:
+        if not all([isinstance(one, Constraint) for one in cseq]):
+            raise TypeError(f"{type(self).__name__[1:].lower()}: expected a list of constraints, got {list(cseq)}.")
+        self.cseq, self.dim = list(cseq), dim
+        self.is_discrete = any([one.is_discrete for one in self.cseq])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__[1:]}({self.cseq}, dim={self.dim})"
+
+
+class _Cat(_Several):
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.event_dim = max([one.event_dim for one in self.cseq], default=0)
+
+    def check(self, value: Tensor) -> Tensor:
+        parts = value.split(self.lengths, self.dim)
+        return join([one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class _Stack(_Several):
+    def __init__(self, cseq: Any, dim: int = 0) -> None:
+        super().__init__(cseq, dim)
+        inner = max([one.event_dim for one in self.cseq], default=0)
+        self.event_dim = inner + (1 if dim + inner < 0 else 0)
+
+    def check(self, value: Tensor) -> Tensor:
+        parts = value.unbind(self.dim)
+        return pile([one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The region of a mixture's values, checked for each component."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise TypeError(f"MixtureSameFamilyConstraint: expected a constraint, got {base_constraint!r}.")
+        self.base_constraint = base_constraint
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
 dependent = _Dependent()
 boolean = _Boolean()
 one_hot = _OneHot()
@@ -262,6 +344,10 @@ corr_cholesky = _CorrCholesky()
 square = _Square()
 symmetric = _Symmetric()
 positive_definite = _PositiveDefinite()
+positive_semidefinite = _PositiveSemidefinite()
+multinomial = _Multinomial
+cat = _Cat
+stack = _Stack
 
 
 def is_dependent(constraint: Any) -> bool:

@@ -8,7 +8,7 @@ from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import gamma_numbers
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.special_functions import digamma, lgamma
+from dynograd.ops.special_functions import digamma, igamma, lgamma
 from dynograd.tensor import Tensor
 
 __all__ = ["Chi2", "Gamma"]
@@ -53,6 +53,11 @@ class Gamma(Distribution):
             self._validate_sample(value)
         a, rate = self.concentration, self.rate
         return a.xlogy(rate) + (a - 1).xlogy(value) - rate * value - lgamma(a)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         a = self.concentration

@@ -11,9 +11,18 @@ from dynograd.creation import tensor
 from dynograd.ops.activations import sigmoid
 from dynograd.ops.broadcasting import broadcast_tensors
 from dynograd.ops.softmaxes import softmax
+from dynograd.ops.triangles import tril_indices
 from dynograd.tensor import Tensor
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -50,6 +59,38 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Logarithms of probabilities, or log-odds of binary ones; finite also at 0 and 1."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The lower triangle of square matrices, up to diagonal `diag`, row by row as vectors.
+
+    >>> from dynograd.distributions.utils import tril_matrix_to_vec
+    >>> tril_matrix_to_vec(tensor([[1, 2], [3, 4]]))
+    tensor([1, 3, 4])
+    """
+    size = mat.shape[-1]
+    if not -size <= diag < size:
+        raise ValueError(f"tril_matrix_to_vec: diag ({diag}) provided is outside [{-size}, {size - 1}].")
+    rows, columns = tril_indices(size, size, diag)
+    return mat[..., rows, columns]  # type: ignore[index]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Square matrices with vectors as their lower triangle, up to diagonal `diag`, row by row, and zeros elsewhere.
+
+    Raises:
+        ValueError: no square matrix has a triangle of this size.
+    """
+    size = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if abs(size - round(size)) > 1e-6:
+        raise ValueError(
+            f"vec_to_tril_matrix: the size of the last dimension is {vec.shape[-1]}, which is no triangle of a square matrix."
+        )
+    size = round(size)
+    rows, columns = tril_indices(size, size, diag)
+    made = vec.new_zeros((*vec.shape[:-1], size, size))
+    made[..., rows, columns] = vec  # type: ignore[index]
+    return made
 
 
 class lazy_property:

@@ -338,7 +338,7 @@ t = dynograd.tensor
         (lambda: D.MultivariateNormal(t(0.0), t([[1.0]])), ValueError, "loc must be at least one-dimensional"),
         (lambda: D.MultivariateNormal(t([0.0]), -t([[1.0]])), ValueError, "PositiveDefinite"),
         (lambda: D.Poisson(1.0).rsample(), NotImplementedError, "Poisson: rsample is not defined.*Use sample"),
-        (lambda: D.Gamma(1.0, 1.0).cdf(t(1.0)), NotImplementedError, "Gamma: cdf"),
+        (lambda: D.Beta(1.0, 1.0).cdf(t(1.0)), NotImplementedError, "Beta: cdf"),
         (
             lambda: D.kl_divergence(D.Gamma(1.0, 1.0), D.Bernoulli(0.5)),
             NotImplementedError,

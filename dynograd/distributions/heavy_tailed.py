@@ -1,0 +1,344 @@
+"""Distributions whose tails fall as powers: Cauchy, Student's t, Fisher's F and the Paretos. Their high moments are infinite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd import dtypes
+from dynograd.creation import full_like
+from dynograd.distributions import constraints
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.exponential import Exponential
+from dynograd.distributions.gamma import Chi2, Gamma
+from dynograd.distributions.transformed_distribution import TransformedDistribution
+from dynograd.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
+from dynograd.distributions.utils import broadcast_all
+from dynograd.ops.choices import where
+from dynograd.ops.special_functions import digamma, lgamma
+from dynograd.randomness import rand, randn
+
+__all__ = ["Cauchy", "FisherSnedecor", "GeneralizedPareto", "HalfCauchy", "Pareto", "StudentT"]
+
+_NAN, _INF = float("nan"), float("inf")
+
+
+def where_or(condition: Any, value: Any, other: float) -> Any:
+    """`value` where the condition holds, elsewhere a number."""
+    return where(condition, value, full_like(value.detach(), other))
+
+
+class Cauchy(Distribution):
+    """Numbers around `loc` without a mean; half of them lie within `scale` of it.
+
+    >>> dynograd.distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
+    tensor(0.7500)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "loc", "scale")
+
+    @property
+    def mean(self) -> Any:
+        return self.loc.detach() * 0 + _NAN
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self.loc.detach() * 0 + _INF
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        u = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        return self.icdf(u)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class HalfCauchy(TransformedDistribution):
+    """|x| of Cauchy numbers x around 0.
+
+    >>> dynograd.distributions.HalfCauchy(1.0).cdf(tensor(1.0))
+    tensor(0.5000)
+    """
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+
+    @property
+    def scale(self) -> Any:
+        """The median."""
+        return self.base_dist.scale  # type: ignore[attr-defined]
+
+    @property
+    def mean(self) -> Any:
+        return self.scale.detach() * 0 + _INF
+
+    @property
+    def mode(self) -> Any:
+        return self.scale.detach() * 0
+
+    @property
+    def variance(self) -> Any:
+        return self.base_dist.variance
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return where_or(value >= 0, self.base_dist.log_prob(value) + math.log(2), -_INF)
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() - math.log(2)
+
+
+class StudentT(Distribution):
+    """Student's t numbers of `df` degrees of freedom, moved by `loc` and stretched by `scale`.
+
+    >>> dynograd.distributions.StudentT(4.0).variance
+    tensor(2.)
+    """
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        super().__init__(self.df.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "df", "loc", "scale")
+
+    @property
+    def mean(self) -> Any:
+        return where_or(self.df > 1, self.loc, _NAN)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        some = where(self.df > 2, self.df, self.df * 0 + 3)
+        found = where_or(self.df > 2, self.scale**2 * some / (some - 2), _INF)
+        return where_or(self.df > 1, found, _NAN)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
+        squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
+        return self.loc + self.scale * noise * (squares / self.df).rsqrt()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (value - self.loc) / self.scale
+        half = 0.5 * (self.df + 1.0)
+        norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + lgamma(0.5 * self.df) - lgamma(half)
+        return -half * (y**2 / self.df).log1p() - norm
+
+    def entropy(self) -> Any:
+        half = 0.5 * (self.df + 1.0)
+        beta = lgamma(0.5 * self.df) + 0.5 * math.log(math.pi) - lgamma(half)
+        return self.scale.log() + half * (digamma(half) - digamma(0.5 * self.df)) + 0.5 * self.df.log() + beta
+
+
+class FisherSnedecor(Distribution):
+    """Ratios of two chi-squared numbers, each divided by its degrees of freedom `df1` and `df2`.
+
+    >>> dynograd.distributions.FisherSnedecor(1.0, 4.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        super().__init__(self.df1.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "df1", "df2")
+
+    @property
+    def mean(self) -> Any:
+        some = where_or(self.df2 > 2, self.df2, _NAN)
+        return some / (some - 2)
+
+    @property
+    def mode(self) -> Any:
+        return where_or(self.df1 > 2, (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2), _NAN)
+
+    @property
+    def variance(self) -> Any:
+        some = where_or(self.df2 > 4, self.df2, _NAN)
+        return 2 * some**2 * (self.df1 + some - 2) / (self.df1 * (some - 2) ** 2 * (some - 4))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        above = Gamma(0.5 * self.df1, self.df1, validate_args=False).rsample(sample_shape)
+        below = Gamma(0.5 * self.df2, self.df2, validate_args=False).rsample(sample_shape)
+        tiny = float(dtypes.finfo(self.df1.dtype).tiny)
+        return (above / below.clamp(min=tiny)).clamp(min=tiny)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        one, two, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        norm = lgamma(one + two) - lgamma(one) - lgamma(two)
+        return norm + one * ratio.log() + (one - 1) * value.log() - (one + two) * (ratio * value).log1p()
+
+
+class Pareto(TransformedDistribution):
+    """Numbers above `scale` whose tail falls with the power `alpha`.
+
+    >>> dynograd.distributions.Pareto(1.0, 2.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    has_rsample = True
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        base = Exponential(self.alpha, validate_args=validate_args)
+        super().__init__(base, [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
+
+    @property
+    def mean(self) -> Any:
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self) -> Any:
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        a = self.alpha.clamp(min=2)
+        return self.scale**2 * a / ((a - 1) ** 2 * (a - 2))
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        return constraints.greater_than_eq(self.scale)
+
+    def entropy(self) -> Any:
+        return (self.scale / self.alpha).log() + 1 + self.alpha.reciprocal()
+
+
+class GeneralizedPareto(Distribution):
+    """What lies above a threshold `loc`: exponential for `concentration` 0, heavier tails above, bounded ones below.
+
+    >>> dynograd.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
+    tensor(2.)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "loc", "scale", "concentration")
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        top = where_or(self.concentration < 0, self.loc - self.scale / self.concentration, _INF)
+        return constraints.interval(self.loc, top)
+
+    @property
+    def _flat(self) -> Any:
+        """Where the concentration is 0, as far as the formulas are concerned."""
+        return self.concentration.abs() < 1e-12  # type: ignore[return-value]
+
+    @property
+    def _divisor(self) -> Any:
+        return where(self._flat, self.concentration.detach() * 0 + 1, self.concentration)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
+
+    def _log_survival(self, value: Any) -> Any:
+        z = (value - self.loc) / self.scale
+        return where(self._flat, -z, -(self._divisor * z).log1p() / self._divisor)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return (1 + self.concentration) * self._log_survival(value) - self.scale.log()
+
+    def log_survival_function(self, value: Any) -> Any:
+        """Logarithm of the probability of a value > `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._log_survival(value)
+
+    def log_cdf(self, value: Any) -> Any:
+        """Logarithm of `cdf`."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        return -self.log_survival_function(value).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        rest = -(-value).log1p()
+        return self.loc + self.scale * where(self._flat, rest, (self._divisor * rest).expm1() / self._divisor)
+
+    @property
+    def mean(self) -> Any:
+        c = self.concentration
+        return where_or(c < 1, self.loc + self.scale / (1 - where(c < 1, c, c.detach() * 0)), _INF)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        c = self.concentration
+        low = where(c < 0.5, c, c.detach() * 0)
+        return where_or(c < 0.5, self.scale**2 / ((1 - low) ** 2 * (1 - 2 * low)), _INF)
+
+    def entropy(self) -> Any:
+        return self.scale.log() + self.concentration + 1

@@ -1,0 +1,298 @@
+"""Continuous distributions in place of discrete ones, so that samples have gradients: relaxed Bernoulli and one-hot, continuous Bernoulli.
+
+Sources: Maddison et al., The Concrete Distribution, 2017; Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2017;
+Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd.creation import tensor
+from dynograd.distributions import constraints
+from dynograd.distributions.categorical import Categorical
+from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.transformed_distribution import TransformedDistribution
+from dynograd.distributions.transforms import ExpTransform, SigmoidTransform
+from dynograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from dynograd.ops.activations import logsigmoid
+from dynograd.ops.choices import where
+from dynograd.randomness import rand
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "ContinuousBernoulli",
+    "ExpRelaxedCategorical",
+    "LogitRelaxedBernoulli",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+]
+
+
+class _Binary(Distribution):
+    """Parameters of a probability or its log-odds, one of the two given."""
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    def _take(self, probs: Any, logits: Any) -> Tensor:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+            return self.probs
+        (self.logits,) = broadcast_all(logits)
+        return self.logits
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """Log-odds."""
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """Probabilities."""
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def _given(self) -> Tensor:
+        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameters."""
+        return self._given.shape
+
+    def _uniform(self, sample_shape: Any) -> Tensor:
+        like = self._given
+        return rand(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
+
+class LogitRelaxedBernoulli(_Binary):
+    """Log-odds of relaxed Bernoulli numbers: logistic noise added to the log-odds `logits`, divided by `temperature`."""
+
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        given = self._take(probs, logits)
+        self.temperature = temperature if isinstance(temperature, Tensor) else tensor(temperature, dtype=given.dtype)
+        super().__init__(given.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        made = self._expanded(batch_shape, _instance, "probs", "logits")
+        made.temperature = self.temperature
+        return made
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        p, u = clamp_probs(self.probs), clamp_probs(self._uniform(sample_shape))
+        return (u.log() - (-u).log1p() + p.log() - (-p).log1p()) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        away = self.logits - value * self.temperature
+        return self.temperature.log() + away + 2 * logsigmoid(-away)
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Numbers in (0, 1) that come near 0 and 1 as `temperature` falls, with gradients through their samples.
+
+    >>> dynograd.distributions.RelaxedBernoulli(tensor(0.5), probs=tensor([0.1, 0.9])).rsample().shape
+    dynograd.Size([2])
+    """
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
+        )
+
+    @property
+    def temperature(self) -> Tensor:
+        """How far from 0 and 1 numbers stay."""
+        return self.base_dist.temperature  # type: ignore[attr-defined]
+
+    @property
+    def logits(self) -> Tensor:
+        """Log-odds of 1."""
+        return self.base_dist.logits  # type: ignore[attr-defined]
+
+    @property
+    def probs(self) -> Tensor:
+        """Probability of 1."""
+        return self.base_dist.probs  # type: ignore[attr-defined]
+
+
+class ExpRelaxedCategorical(Distribution):
+    """Logarithms of relaxed one-hot vectors: Gumbel noise added to `logits`, divided by `temperature`, normed."""
+
+    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = (
+            temperature if isinstance(temperature, Tensor) else tensor(temperature, dtype=self.logits.dtype)
+        )
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        made = self._expanded(batch_shape, _instance)
+        made.temperature, made._categorical = self.temperature, self._categorical.expand(batch_shape)
+        return made
+
+    @property
+    def logits(self) -> Tensor:
+        """Log-probabilities of the classes."""
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities of the classes."""
+        return self._categorical.probs
+
+    @property
+    def param_shape(self) -> Any:
+        """(*batch_shape, K)."""
+        return self._categorical.param_shape
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        count = self._categorical.param_shape[-1]
+        scores = self.logits - value * self.temperature
+        scores = (scores - scores.logsumexp(dim=-1, keepdim=True)).sum(-1)
+        return scores + math.lgamma(count) + (count - 1) * self.temperature.log()
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Vectors of the simplex that come near one-hot ones as `temperature` falls, with gradients through their samples.
+
+    >>> dynograd.distributions.RelaxedOneHotCategorical(tensor(0.5), logits=dynograd.zeros(3)).rsample().shape
+    dynograd.Size([3])
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Tensor:
+        """How far from one-hot the vectors stay."""
+        return self.base_dist.temperature  # type: ignore[attr-defined]
+
+    @property
+    def logits(self) -> Tensor:
+        """Log-probabilities of the classes."""
+        return self.base_dist.logits  # type: ignore[attr-defined]
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities of the classes."""
+        return self.base_dist.probs  # type: ignore[attr-defined]
+
+
+class ContinuousBernoulli(_Binary):
+    """Numbers x of [0, 1] with density proportional to probs^x (1 - probs)^(1 - x), for data such as grey values.
+
+    Between the `lims` around 1/2, where the closed forms lose their digits, their Taylor series are used.
+
+    >>> dynograd.distributions.ContinuousBernoulli(0.5).mean
+    tensor(0.5000)
+    """
+
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        given = self._take(probs, logits)
+        if probs is not None:
+            if validate_args and not bool(((given >= 0) & (given <= 1)).all()):
+                raise ValueError("The parameter probs has invalid values")
+            self.probs = clamp_probs(given)
+        self._lims = lims
+        super().__init__(given.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        made = self._expanded(batch_shape, _instance, "probs", "logits")
+        made._lims = self._lims
+        return made
+
+    @property
+    def _far(self) -> Tensor:
+        return (self.probs < self._lims[0]) | (self.probs > self._lims[1])
+
+    @property
+    def _cut(self) -> Tensor:
+        return where(self._far, self.probs, self.probs.detach() * 0 + self._lims[0])
+
+    def _log_norm(self) -> Tensor:
+        p = self._cut
+        exact = ((-p).log1p() - p.log()).abs().log() - (1 - 2 * p).abs().log()
+        x = (self.probs - 0.5) ** 2
+        return where(self._far, exact, math.log(2.0) + (4 / 3 + 104 / 45 * x) * x)
+
+    @property
+    def mean(self) -> Tensor:
+        p = self._cut
+        x = self.probs - 0.5
+        return where(self._far, p / (2 * p - 1) + 1 / ((-p).log1p() - p.log()), 0.5 + (1 / 3 + 16 / 45 * x**2) * x)
+
+    @property
+    def variance(self) -> Tensor:
+        p = self._cut
+        exact = p * (p - 1) / (1 - 2 * p) ** 2 + 1 / ((-p).log1p() - p.log()) ** 2
+        x = (self.probs - 0.5) ** 2
+        return where(self._far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        return self.icdf(self._uniform(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return value * logsigmoid(self.logits) + (1 - value) * logsigmoid(-self.logits) + self._log_norm()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        p = self._cut
+        found = (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
+        return where(self._far, found, value).clamp(min=0.0, max=1.0)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        p = self._cut
+        found = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
+        return where(self._far, found, value + found * 0)
+
+    def entropy(self) -> Tensor:
+        zero, one = (-self.probs).log1p(), self.probs.log()
+        return self.mean * (zero - one) - self._log_norm() - zero

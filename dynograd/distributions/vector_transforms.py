@@ -1,0 +1,306 @@
+"""Maps of vectors and matrices: stick breaking, triangular and correlation matrices, joined and stacked maps, and distribution functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd.creation import arange
+from dynograd.distributions import constraints
+from dynograd.distributions.independent import sum_rightmost
+from dynograd.distributions.transforms import Transform
+from dynograd.distributions.utils import clamp_probs, tril_matrix_to_vec, vec_to_tril_matrix
+from dynograd.ops.activations import logsigmoid, sigmoid, softplus
+from dynograd.ops.joins import cat, stack
+from dynograd.ops.paddings import pad
+from dynograd.shapes import Size
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "CatTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "ReshapeTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+]
+
+
+class StickBreakingTransform(Transform):
+    """From K real numbers to K + 1 shares: each takes a part, by the sigmoid, of what those before left.
+
+    >>> dynograd.distributions.StickBreakingTransform()(dynograd.zeros(2))
+    tensor([0.3333, 0.3333, 0.3333])
+    """
+
+    bijective = True
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _offsets(self, size: int, like: Tensor) -> Tensor:
+        return (size - arange(size, dtype=like.dtype, device=like.device)).log()  # type: ignore[operator]
+
+    def _call(self, x: Tensor) -> Tensor:
+        z = clamp_probs(sigmoid(x - self._offsets(x.shape[-1], x)))
+        left = (1 - z).cumprod(-1)
+        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        head = y[..., :-1]  # type: ignore[index]
+        left = (1 - head.cumsum(-1)).clamp(min=1e-30)
+        return head.log() - left.log() + self._offsets(head.shape[-1], y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._offsets(x.shape[-1], x)
+        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)  # type: ignore[index]
+
+    def forward_shape(self, shape: Any) -> Any:
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class LowerCholeskyTransform(Transform):
+    """From square matrices to lower triangular ones with a positive diagonal, by exp of the diagonal."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(Transform):
+    """From square matrices to positive definite ones: L L^T of their `LowerCholeskyTransform`."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        root = LowerCholeskyTransform()(x)
+        return root @ root.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        from dynograd.ops.linear_systems import linalg_cholesky
+
+        return LowerCholeskyTransform().inv(linalg_cholesky(y))
+
+
+class CorrCholeskyTransform(Transform):
+    """From D (D - 1) / 2 real numbers to the lower root of a (D, D) correlation matrix, by tanh and stick breaking of each row."""
+
+    bijective = True
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        r = self._clamped(x.tanh())
+        r = vec_to_tril_matrix(r, diag=-1)
+        left = (1 - r**2).sqrt().cumprod(-1)
+        r = r + (r.detach() * 0)[..., 0].add(1).diag_embed()  # type: ignore[index]
+        return r * pad(left[..., :-1], [1, 0], value=1)  # type: ignore[index]
+
+    @staticmethod
+    def _clamped(r: Tensor) -> Tensor:
+        from dynograd import dtypes
+
+        epsilon = float(dtypes.finfo(r.dtype).eps)
+        return r.clamp(min=-1 + epsilon, max=1 - epsilon)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = 1 - (y * y).cumsum(-1)
+        left = pad(left[..., :-1], [1, 0], value=1)  # type: ignore[index]
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
+        return (t.log1p() - (-t).log1p()) / 2
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        left = 1 - (y * y).cumsum(-1)
+        shares = tril_matrix_to_vec(left, diag=-2)
+        return 0.5 * shares.log().sum(-1) - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        count = shape[-1]
+        size = round((0.25 + 2 * count) ** 0.5 + 0.5)
+        if size * (size - 1) // 2 != count:
+            raise ValueError(
+                f"CorrCholeskyTransform: input size {count} is not a flattened lower-diagonal number D(D-1)/2."
+            )
+        return Size((*shape[:-1], size, size))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        if len(shape) < 2 or shape[-1] != shape[-2]:
+            raise ValueError(f"CorrCholeskyTransform: expected square matrices, got shape {tuple(shape)}.")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
+
+
+class ReshapeTransform(Transform):
+    """The same numbers in another shape: values of `in_shape` become values of `out_shape`."""
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            raise ValueError(
+                f"in_shape, out_shape have different numbers of elements: {tuple(in_shape)}, {tuple(out_shape)}."
+            )
+        self.domain = constraints.independent(constraints.real, len(self.in_shape))
+        self.codomain = constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape(*self.forward_shape(x.shape))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape(*self.inverse_shape(y.shape))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(tuple(x.shape[: x.ndim - len(self.in_shape)]))
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._changed(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._changed(shape, self.out_shape, self.in_shape)
+
+    @staticmethod
+    def _changed(shape: Any, old: Any, new: Any) -> Any:
+        cut = len(shape) - len(old)
+        if cut < 0 or tuple(shape[cut:]) != tuple(old):
+            raise ValueError(
+                f"ReshapeTransform: shape mismatch: expected the last dims to be {tuple(old)}, got {tuple(shape)}."
+            )
+        return Size((*shape[:cut], *new))
+
+
+class _Several(Transform):
+    """Maps of parts along `dim`."""
+
+    def __init__(self, tseq: Any, dim: int, cache_size: int) -> None:
+        if not all([isinstance(one, Transform) for one in tseq]):
+            raise TypeError(f"{type(self).__name__}: expected a list of Transforms, got {list(tseq)}.")
+        super().__init__(cache_size)
+        self.transforms = [one.with_cache(cache_size) for one in tseq] if cache_size else list(tseq)
+        self.dim = dim
+        self.bijective = all([one.bijective for one in self.transforms])
+
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self._join([one(part) for one, part in zip(self.transforms, self._parts(x), strict=True)])
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._join([one._inv_call(part) for one, part in zip(self.transforms, self._parts(y), strict=True)])
+
+
+class CatTransform(_Several):
+    """Several maps, each of its `lengths` places along `dim`.
+
+    >>> from dynograd.distributions import CatTransform, ExpTransform, identity_transform
+    >>> CatTransform([identity_transform, ExpTransform()], lengths=[2, 1])(dynograd.zeros(3))
+    tensor([0., 0., 1.])
+    """
+
+    def __init__(self, tseq: Any, dim: int = 0, lengths: Any = None, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ValueError(f"CatTransform: got {len(self.transforms)} transforms but {len(self.lengths)} lengths.")
+        self.domain = constraints.cat([one.domain for one in self.transforms], dim, self.lengths)
+        self.codomain = constraints.cat([one.codomain for one in self.transforms], dim, self.lengths)
+        self._events = max([one.event_dim for one in self.transforms], default=0)
+
+    @property
+    def event_dim(self) -> int:
+        return self._events
+
+    @property
+    def length(self) -> int:
+        """Places along `dim`."""
+        return sum(self.lengths)
+
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != self.length:
+            raise ValueError(
+                f"CatTransform: expected {self.length} places along dim {self.dim}, got shape {tuple(x.shape)}."
+            )
+        return list(x.split(self.lengths, self.dim))
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return cat(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        found = []
+        for one, before, after in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
+            found.append(sum_rightmost(one.log_abs_det_jacobian(before, after), self.event_dim - one.event_dim))
+        dim = self.dim - x.ndim if self.dim >= 0 else self.dim
+        if dim + self.event_dim < 0:
+            return cat(found, dim + self.event_dim)
+        total: Any = 0
+        for each in found:
+            total = total + each
+        return total
+
+
+class StackTransform(_Several):
+    """Several maps, one for each place along `dim`.
+
+    >>> from dynograd.distributions import ExpTransform, StackTransform, identity_transform
+    >>> StackTransform([identity_transform, ExpTransform()], dim=1)(dynograd.zeros(2, 2))
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
+
+    def __init__(self, tseq: Any, dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.domain = constraints.stack([one.domain for one in self.transforms], dim)
+        self.codomain = constraints.stack([one.codomain for one in self.transforms], dim)
+
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != len(self.transforms):
+            raise ValueError(
+                f"StackTransform: expected {len(self.transforms)} places along dim {self.dim}, got shape {tuple(x.shape)}."
+            )
+        return list(x.unbind(self.dim))
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return stack(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        both = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
+        return stack([one.log_abs_det_jacobian(before, after) for one, before, after in both], self.dim)
+
+
+class CumulativeDistributionTransform(Transform):
+    """The distribution function of a distribution of numbers: its values become uniform."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = +1  # type: ignore[assignment]
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        return self.distribution.support
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.distribution.log_prob(x)
