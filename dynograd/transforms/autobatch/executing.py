@@ -11,7 +11,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
-from dynograd.transforms.autobatch.rows import gathered, row_of, slab_of
+from dynograd.transforms.autobatch.rows import Arena, from_arena, gathered, row_of, slab_of
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 
@@ -37,11 +37,21 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     found = group.run()
     outputs = [found] if form.single else list(found)
     several = size > 1 or type(form) is RunningSum
+    arenas: Any = recorder.arenas.get(form)
+    if arenas is not None and not several:
+        outputs = [registry["view"].function(one, (1, *one.shape)) for one in outputs]
+        several = True
     nodes = [slab_of(one) if several else None for one in outputs]
+    bases = [0] * len(outputs)
+    if arenas is None:
+        arenas = [None] * len(outputs)
+    else:
+        bases = [_put(*parts) for parts in zip(arenas, outputs, nodes, strict=True)]
     start = 0
     for bucket, count in zip(buckets, counts, strict=True):
-        for port, output, node in zip(bucket.ports, outputs, nodes, strict=True):
+        for port, output, node, arena, base in zip(bucket.ports, outputs, nodes, arenas, bases, strict=True):
             port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
+            port.arena, port.base_row = arena, base
         if group.errors:
             bucket.errors = {
                 row - start: error for row, error in group.errors.items() if start <= row < start + count
@@ -50,6 +60,40 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
         start += count
     recorder.report.note_group(form, size)
+
+
+def _put(arena: Arena, output: Any, node: Any) -> int:
+    """Copies a group's result into the arena; the row where it begins."""
+    start, count = arena.filled, output.array.shape[0]
+    arena.array[start : start + count] = output.array
+    arena.filled = start + count
+    if node is not None:
+        node.start = start
+    return start
+
+
+def arenas_for(waiting: list[Any]) -> dict[Any, list[Arena]]:
+    """Arenas for the forms whose rows some bucket takes from several buckets."""
+    wanted: dict[Any, None] = {}
+    for bucket in waiting:
+        if len(bucket.sources) > 1:
+            seen = set()
+            for source in bucket.sources:
+                form = source.form
+                if form in seen:
+                    wanted[form] = None
+                seen.add(form)
+    if not wanted:
+        return {}
+    counts = dict.fromkeys(wanted, 0)
+    for bucket in waiting:
+        if bucket.form in counts:
+            counts[bucket.form] += bucket.count()
+    made = {}
+    for form, count in counts.items():
+        if all([kind.device.type == "cpu" for kind in form.kinds]) and type(form) is not RunningSum:
+            made[form] = [Arena(numpy.empty((count, *kind.shape), kind.dtype)) for kind in form.kinds]
+    return made
 
 
 class Group:
@@ -230,24 +274,34 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
         return _single(recorder, first), False
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & _MASK
-    number = first >> 32
-    if (numbers == number).all():
-        port = recorder.ports[number]
-        whole = port.whole
-        if whole.bucket.tensors is not None or whole.one:
-            return _stacked([_single(recorder, code) for code in codes]), True
-        return _of_slab(whole.slab, whole.slab_node if port.kind.grad else None, rows + whole.offset, size), True
-    ports = [recorder.ports[n] for n in numpy.unique(numbers).tolist()]
+    found = sorted({code >> 32 for code in codes})
+    ports = [recorder.ports[number] for number in found]
     wholes = [port.whole for port in ports]
+    arena = wholes[0].arena
+    if arena is not None and all([whole.arena is arena for whole in wholes]):
+        rows = rows + _looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+        slabs = dict.fromkeys(
+            [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad and whole.slab_node]
+        )
+        return from_arena(arena, rows, list(slabs)), True
     if all([whole.bucket.tensors is not None or whole.one for whole in wholes]) or any(
         [type(_array_of(port)) is not numpy.ndarray for port in ports]
     ):
         return _stacked([_single(recorder, code) for code in codes]), True
-    if all([whole.slab is wholes[0].slab for whole in wholes]):
-        for port, whole in zip(ports, wholes, strict=True):
-            rows[numbers == (port.base >> 32)] += whole.offset
-        return _of_slab(wholes[0].slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
+    slab = wholes[0].slab
+    if all([whole.slab is slab and slab is not None for whole in wholes]):
+        rows = rows + _looked_up(found, [whole.offset for whole in wholes], numbers)
+        return _of_slab(slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
     return _of_many(ports, numbers, rows), True
+
+
+def _looked_up(keys: list[int], values: list[int], numbers: Any) -> Any:
+    """For each of `numbers` its value; `keys` are sorted."""
+    if len(keys) == 1:
+        return values[0]
+    table = numpy.zeros(keys[-1] - keys[0] + 1, numpy.int64)
+    table[numpy.array(keys) - keys[0]] = values
+    return table[numbers - keys[0]]
 
 
 def _stacked(tensors: list[Any]) -> Any:

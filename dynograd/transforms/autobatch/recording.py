@@ -19,7 +19,7 @@ from dynograd.errors import InplaceError
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.executing import row_tensor, run_group
+from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
 from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _alone, _slots, note_view, settle, settled
 from dynograd.transforms.autobatch.reports import Report
@@ -49,13 +49,15 @@ class Shared:
 class Port:
     """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
 
-    __slots__ = ("_detached", "base", "bucket", "kind", "number", "offset", "one", "slab", "slab_node", "whole")
+    __slots__ = ("_detached", "arena", "base", "base_row", "bucket", "kind", "number", "offset", "one", "slab", "slab_node", "whole")
 
     def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
         self.bucket, self.number, self.kind = bucket, number, kind
         self.base = -1  # its number in the record, shifted; -1 when it is not in it
         self.slab: Any = None
         self.slab_node: Any = None
+        self.arena: Any = None  # where its rows lie with those of other groups, from `base_row` on
+        self.base_row = 0
         self.offset = 0  # where its rows begin in `slab`
         self.one = False  # `slab` is the only row itself
         self.whole: Port = self  # the port that is filled: another one for a detached view of it
@@ -128,6 +130,7 @@ class Recorder:
         self.entered: dict[int, tuple[Any, Any]] = {}
         self.captured: dict[int, tuple[Any, int]] = {}
         self.failed: list[Exception] = []
+        self.arenas: dict[Any, Any] = {}  # while groups run
         self.tasks: dict[int, Any] = {}  # by thread: examples of `batched` under way
 
     # --- operands -------------------------------------------------------------------------------------------------------------
@@ -252,11 +255,13 @@ class Recorder:
         MODES.watchers = (nodes.append,)
         with outside():
             try:
+                self.arenas = arenas_for(waiting)
                 for group in schedule(waiting):
                     run_group(self, group)
             finally:
                 MODES.grad, MODES.watchers = mode, watchers
                 keep_saved(nodes)
+                self.arenas = {}
                 self.waiting = [bucket for bucket in self.waiting if not bucket.done]
                 self.table.clear()
                 if not self.waiting:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, Partial, next_seq
 from dynograd.kernels import kernel
 from dynograd.ops.op import registry
@@ -34,11 +35,41 @@ class RowParts(Partial):
         return self if isinstance(other, int) else NotImplemented
 
 
+class Arena:
+    """The results of all groups of one form behind one another, so that rows of many groups are taken at once.
+
+    In a backward pass all who took rows add their gradients to one buffer; the groups' nodes find them there.
+    """
+
+    __slots__ = ("array", "buffer", "filled", "task")
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.filled = array, 0
+        self.task: Any = None  # the pass that `buffer` belongs to
+        self.buffer: Any = None
+
+    def add(self, which: Any, g: Any) -> Any:
+        """Adds gradients of rows; the buffer."""
+        task = MODES.task
+        if self.buffer is None or self.task is not task:
+            self.task, self.buffer = task, numpy.zeros_like(self.array)
+        add_rows(self.buffer, which, g)
+        return self.buffer
+
+
+class _Buffered:
+    """Stands for "which rows" where gradients lie in an arena's buffer."""
+
+
+BUFFERED = _Buffered()
+
+
 class SlabNode(Node):
     """Between the node of a group's op and those who use rows of its result. `attrs` is (shape, dtype, device)."""
 
-    __slots__ = ("row_hooks",)
+    __slots__ = ("row_hooks", "start")
     row_hooks: dict[int, Hooks] | None
+    start: int  # where its rows begin in an arena
 
     def hooks_of(self, row: int) -> Hooks:
         if self.row_hooks is None:
@@ -64,9 +95,18 @@ class SlabNode(Node):
         shape, kind, place = self.attrs
         if place.type != "cpu":
             return self.summed_tensor(RowParts([(which, wrap(part)) for which, part in parts])).array
-        made = numpy.zeros(shape, kind)
+        made: Any = None
+        seen: list[Any] = []
         for which, part in parts:
-            add_rows(made, which, part)
+            if which is BUFFERED and not any([part is one for one in seen]):
+                seen.append(part)
+                mine = part[self.start : self.start + shape[0]]
+                made = mine if made is None else made + mine
+        if made is None:
+            made = numpy.zeros(shape, kind)
+        for which, part in parts:
+            if which is not BUFFERED:
+                add_rows(made, which, part)
         return made
 
     def apply_graph(self, g: Any) -> Any:
@@ -180,6 +220,29 @@ class GatherNode(Node):
         return "autobatch's gather"
 
 
+class ArenaGatherNode(Node):
+    """Rows taken from an arena. `edges` are the nodes of the groups that they come from, `attrs` is (arena, which rows)."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        arena, which = self.attrs
+        buffer = arena.add(which, g)
+        return tuple([RowParts([(BUFFERED, buffer)]) for _ in self.edges])
+
+    def apply_graph(self, g: Any) -> Any:
+        _, which = self.attrs
+        rows = numpy.arange(which.start, which.stop) if isinstance(which, slice) else which
+        found = []
+        for slab in self.edges:
+            to = numpy.nonzero((rows >= slab.start) & (rows < slab.start + slab.attrs[0][0]))[0]
+            found.append(RowParts([(rows[to] - slab.start, _picked(g, to))]))
+        return tuple(found)
+
+    def op_name(self) -> str:
+        return "autobatch's gather"
+
+
 def _picked(g: Any, to: Any) -> Any:
     if isinstance(g, Tensor):
         return g if to is None else registry["index_select"].function(g, 0, _places(to, g.device))
@@ -214,8 +277,26 @@ def slab_of(tensor: Any) -> Any:
         return None
     array = tensor.array
     node = new_node(SlabNode, (tensor.node or tensor,), (array.shape, array.dtype, arrays.device_of(array)))
-    node.row_hooks = None
+    node.row_hooks, node.start = None, 0
     return node
+
+
+def from_arena(arena: Arena, rows: Any, slabs: list[Any]) -> Any:
+    """A tensor on rows of an arena; `slabs` are the SlabNodes of their groups, none where no gradient is wanted."""
+    array = arena.array
+    first, count = int(rows[0]), len(rows)
+    if int(rows[-1]) - first == count - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+        which: Any = slice(first, first + count)
+        made = wrap(array[first : first + count])
+        if len(slabs) == 1 and slabs[0].start == first and slabs[0].attrs[0][0] == count:
+            made.node, made._requires_grad = new_node(GatherNode, (slabs[0],), ((None, None),)), True
+            return made
+    else:
+        which = rows
+        made = wrap(array.take(rows, 0))
+    if slabs:
+        made.node, made._requires_grad = new_node(ArenaGatherNode, tuple(slabs), (arena, which)), True
+    return made
 
 
 def row_of(slab: Any, row: int) -> Any:
