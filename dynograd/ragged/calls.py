@@ -13,7 +13,7 @@ from typing import Any
 from dynograd.errors import RaggedSizeError
 from dynograd.interpreter import named_outputs
 from dynograd.ops.op import Op, registry
-from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor import Tensor
 
 __all__ = ["RULES", "Call", "Refusal", "own_function", "ragged_rule", "run_call", "run_op"]
@@ -152,7 +152,30 @@ def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
 
 def run_op(op: Op, given: dict[str, Any]) -> Any:
     """An op of the table that was given a ragged tensor."""
+    if op.kind == "elementwise" and op.name not in RULES:
+        found = _same_rows(op, given)
+        if found is not None:
+            return found
     return run_call(op.name, given)
+
+
+def _same_rows(op: Op, given: dict[str, Any]) -> Any:
+    """An elementwise op on ragged tensors that share their rows, and numbers: nothing has to be aligned. None: it is not so easy."""
+    like: Any = None
+    ready = dict(given)
+    for name in op.array_names:
+        value = given[name]
+        if value.__class__ is RaggedTensor:
+            packed = value.packed
+            if like is None:
+                like, rank = value, packed.ndim
+            elif value.partition is not like.partition or value.place != like.place or packed.ndim != rank:
+                return None
+            ready[name] = packed
+        elif value.__class__ is not float and value.__class__ is not int:
+            return None
+    found = op.function(**ready)
+    return None if found.__class__ is tuple else make(found, like.partition, like.place)
 
 
 def run_call(key: str, given: dict[str, Any]) -> Any:
