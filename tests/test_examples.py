@@ -19,6 +19,7 @@ from examples import (
     reinforce,
     sentiment,
     seq2seq,
+    text_transformer,
     transformer_lm,
     vae,
     wgan_gp,
@@ -348,8 +349,23 @@ def test_mixed_sizes_scores_each_picture_as_if_alone():
         assert torch.allclose(model([picture])[0], scores, atol=1e-6)
 
 
+def test_text_transformer_learns_from_sentences_of_any_length(capsys):
+    found = text_transformer.main(steps=20, batch_size=16, sentences=160)
+    assert 0 <= found["accuracy"] <= 1 and found["tokens_per_second"] > 0
+    assert "test accuracy" in capsys.readouterr().out
+
+
+def test_text_transformer_scores_each_sentence_as_if_alone():
+    model = text_transformer.Classifier(50).eval()
+    sentences = [torch.randint(0, 50, (length,)) for length in (5, 1, 12)]
+    with torch.use_batch_invariant(True), torch.no_grad():
+        together = model(torch.ragged_tensor(sentences))
+        alone = [model(torch.ragged_tensor([sentence])) for sentence in sentences]
+    assert together.tolist() == torch.cat(alone).tolist()
+
+
 EVERY = [
-    bilstm_crf, char_lm, dcgan, gcn, hypernetwork, mixed_sizes, mnist, reinforce, sentiment, seq2seq, transformer_lm, vae, wgan_gp,
+    bilstm_crf, char_lm, dcgan, gcn, hypernetwork, mixed_sizes, mnist, reinforce, sentiment, seq2seq, text_transformer, transformer_lm, vae, wgan_gp,
 ]  # fmt: skip
 
 
