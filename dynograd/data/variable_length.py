@@ -57,11 +57,11 @@ def collate_pad(
     return Padding(padding_value, batch_first, None if fields is None else tuple(fields))
 
 
-def collate_ragged(*, fields: Sequence | None = None) -> Callable[[Sequence], Any]:
+def collate_ragged(samples: Sequence | None = None, *, fields: Sequence | None = None) -> Any:
     """A `collate_fn` for samples that vary in length: their elements behind one another, as a RaggedTensor. Nothing is padded.
 
     What a sequence is, and `fields`, are as in `collate_pad`. A sequence's field becomes one RaggedTensor; a sample that is a tuple
-    stays a tuple, mappings, namedtuples and dataclasses keep their kind.
+    stays a tuple, mappings, namedtuples and dataclasses keep their kind. Also of use as it is: `collate_fn=collate_ragged`.
 
     >>> tokens, labels = collate_ragged()([(tensor([1, 2, 3]), 0), (tensor([4]), 1)])
     >>> tokens.lengths(), tokens.values(), labels
@@ -72,7 +72,8 @@ def collate_ragged(*, fields: Sequence | None = None) -> Callable[[Sequence], An
             f"collate_ragged: fields should be names or positions, got {type(fields).__name__} {str(fields)[:60]}. collate_ragged makes the "
             f"function: write collate_fn=collate_ragged()."
         )
-    return Ragging(None if fields is None else tuple(fields))
+    made = Ragging(None if fields is None else tuple(fields))
+    return made if samples is None else made(samples)
 
 
 class Joining:

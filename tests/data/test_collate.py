@@ -323,3 +323,9 @@ def test_the_progress_line_shows_it():
     bar = progress(loader, file=line)
     assert bar.n == 1
     bar.close()
+
+
+def test_collate_ragged_itself_is_a_collate_fn():
+    samples = [(dg.tensor([1, 2, 3]), 0), (dg.tensor([4]), 1)]
+    (tokens, labels) = next(iter(DataLoader(samples, batch_size=2, collate_fn=collate_ragged)))
+    assert tokens.tolist() == [[1, 2, 3], [4]] and labels.tolist() == [0, 1]
