@@ -12,7 +12,7 @@ import contextlib
 import os
 from typing import Any
 
-from dynograd import arrays, checkpoint_files
+from dynograd import arrays, checkpoint_files, sharding
 from dynograd.checkpoint_trees import Reader, Writer
 from dynograd.files import Source, Stream, write_atomically
 from dynograd.tensor import wrap
@@ -20,13 +20,15 @@ from dynograd.tensor import wrap
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 
-def save(obj: Any, f: Any) -> None:
+def save(obj: Any, f: Any, *, max_shard_size: int | str | None = None) -> None:
     """Writes `obj` to a path or an open binary file.
 
     Args:
         obj: tensors, numbers, strings, None, NumPy arrays, and lists, tuples and dicts of these: `state_dict()`s of models,
             optimizers and schedulers, or a dict of several.
         f: path (written completely or not at all) or file object.
+        max_shard_size: `f` is a folder, in which the tensors of a dict are spread over files of at most so many bytes ("5GB"), with
+            the index that Hugging Face's libraries read too.
     Raises:
         CheckpointError: the file cannot be written; what was there before is untouched.
         TypeError: something in `obj` is not data; the message names its place.
@@ -37,6 +39,9 @@ def save(obj: Any, f: Any) -> None:
     >>> dynograd.load(path)
     {'step': 3, 'weight': tensor([1., 2.])}
     """
+    if max_shard_size is not None:
+        sharding.save(obj, os.fspath(f), max_shard_size, save)
+        return
     writer = Writer()
     tree = writer.text(obj)
     if hasattr(f, "write"):
@@ -54,22 +59,26 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Reads what `save` wrote, any safetensors file (then a dict of tensors), or what PyTorch's `torch.save` wrote.
+    """Reads what `save` wrote, any safetensors file (then a dict of tensors), what PyTorch's `torch.save` wrote, or the shards of a folder.
 
     No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
     strings, containers and NumPy arrays is refused, and the message names what it holds. Files of PyTorch are read by path at the
     speed of a copy; tensors that shared memory share it again.
 
     Args:
-        f: path or open binary file.
+        f: path or open binary file; a folder, or the path of an index such as model.safetensors.index.json, for all its shards.
         map_location: device for the tensors, or a dict from the names of devices they were saved on, or a function of (storage, name)
             whose result lies on the device (`lambda storage, name: storage`: the CPU); by default each goes back to the device
             it was saved on, to the CPU (with a warning) where there is no GPU.
+        pickle_module: None or Python's `pickle`; accepted for PyTorch's sake, and not used. `encoding` and its like as well.
+        weights_only: True and False are the same here.
+        mmap: the memory of tensors in a file of PyTorch is the file's, read when it is used and copied when it is written; checksums
+            are not compared. Safetensors files are read whole.
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
     """
-    del pickle_module, mmap, pickle_load_args, weights_only
+    _check_arguments(f, pickle_module, weights_only, mmap, pickle_load_args)
     name = getattr(f, "name", "the given file") if hasattr(f, "read") else os.fspath(f)
     if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
         arrays.check_device("load", map_location)
@@ -79,9 +88,12 @@ def load(
             return _read_torch_file(raw, str(name), map_location)
         with Source(raw) as source:
             return _read_own_file(source, str(name), map_location)
+    if sharding.is_sharded(name):
+        options: dict[str, Any] = {"weights_only": weights_only, "mmap": mmap}
+        return sharding.Shards(name, lambda path: load(path, map_location, **options)).whole()
     with open(name, "rb") as file:
         if _is_torch_file(file.read(32)):
-            return _read_torch_file(file, str(name), map_location)
+            return _read_torch_file(file, str(name), map_location, bool(mmap))
         with Source(file, name) as source:
             return _read_own_file(source, str(name), map_location)
 
@@ -103,10 +115,31 @@ def _is_torch_file(start: bytes) -> bool:
     return torch_files.is_torch_file(start)
 
 
-def _read_torch_file(file: Any, name: str, map_location: Any) -> Any:
+def _read_torch_file(file: Any, name: str, map_location: Any, mapped: bool = False) -> Any:
     from dynograd import torch_files
 
-    return torch_files.read(file, name, Reader(name, {}, map_location).place)
+    return torch_files.read(file, name, Reader(name, {}, map_location).place, mapped)
+
+
+def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, others: dict[str, Any]) -> None:
+    """Refuses what PyTorch's arguments of `load` cannot mean here."""
+    if pickle_module is not None and getattr(pickle_module, "__name__", None) not in ("pickle", "_pickle"):
+        raise ValueError(
+            f"load: pickle_module={getattr(pickle_module, '__name__', pickle_module)} is not supported: dynograd unpickles nothing. Leave it "
+            f"out; what needs that module is refused, and its name told."
+        )
+    for name, value in (("weights_only", weights_only), ("mmap", mmap)):
+        if value not in (None, True, False):
+            raise TypeError(f"load: {name} is True, False or None, got {value!r}.")
+    if mmap and hasattr(f, "read"):
+        raise ValueError(
+            "load: f must be a file path in order to use the mmap argument, got an open file. Pass its path."
+        )
+    unknown = [name for name in others if name not in ("encoding", "errors", "fix_imports", "buffers")]
+    if unknown:
+        raise TypeError(
+            f"load: got an unexpected keyword argument {unknown[0]!r}. It takes map_location, pickle_module, weights_only and mmap."
+        )
 
 
 # --- PyTorch's list of classes that unpickling may make; nothing is unpickled here, so it is only remembered --------------------

@@ -261,7 +261,7 @@ def check_nesting(value: Any, who: str) -> None:
         if known is None:
             depth[id(one)] = 0
             waiting.append((one, True))
-            waiting.extend([(part, False) for part in parts if isinstance(part, (dict, list, tuple, Global))])
+            waiting.extend([(part, False) for part in parts if isinstance(part, (dict, list, tuple, Global)) and part])
 
 
 def _sized(kind: str, size: int, make: Callable[[bytes], Any]) -> Callable[[Machine], None]:
