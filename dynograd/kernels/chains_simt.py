@@ -56,13 +56,16 @@ def _likelihoods_of(real: Any) -> Any:
                 top = -math.inf
                 for i in range(count):
                     value = levels[before + int64(i)] + float64(transitions[int64(i) * wide + j])
-                    top = top if top > value else value  # NaN stays: no comparison with it is true
+                    top = top if top > value else value
                 base = top if top > -math.inf and top < math.inf else float64(0)
                 total = real(0)
                 for i in range(count):
                     value = levels[before + int64(i)] + float64(transitions[int64(i) * wide + j])
                     total = real(total + real(math.exp(real(value - base))))
-                levels[now + j] = base + float64(real(math.log(total))) + float64(x[now + j])
+                level = -math.inf
+                if total != real(0):
+                    level = base + float64(real(math.log(total))) + float64(x[now + j])
+                levels[now + j] = level
                 j += int64(threads)
             cuda.syncthreads()
             t += int64(1)
@@ -78,7 +81,9 @@ def _likelihoods_of(real: Any) -> Any:
                 total = float64(0)
                 for i in range(count):
                     total += math.exp(levels[ended + int64(i)] + float64(last[i]) - base)
-                score = -(base + math.log(total))
+                score = math.inf
+                if total != float64(0):
+                    score = -(base + math.log(total))
                 if labelled:
                     row, old = start, int64(0)
                     t = int64(0)

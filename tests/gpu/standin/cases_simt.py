@@ -8,7 +8,7 @@ import standin_cuda
 
 from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
-from dynograd.kernels import ctc_cuda, ctc_simt, segments_cuda, segments_simt
+from dynograd.kernels import chains_cuda, chains_simt, ctc_cuda, ctc_simt, segments_cuda, segments_simt
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 
@@ -55,11 +55,22 @@ def test_segments(dtype):
     assert last()[1:] == (256, 0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_chains(dtype):
+    weights = [empty(shape, dtype, 0) for shape in ((12, 40), (40, 40), (40,), (40,))]
+    given = *weights, numbers(12), numbers(3), numbers(3), 1
+    found, *kept = chains_cuda.chain_likelihoods(*given)
+    assert found.shape == (3,) and 64 in [one[2][0] for one in variants(chains_simt.likelihoods[weights[0].itemsize])]
+    slopes = chains_cuda.chain_gradients(empty((3,), dtype, 0), *given, *kept)
+    assert [one.shape for one in slopes] == [one.shape for one in weights]
+    chains_cuda.best_paths(*weights, numbers(3), numbers(3), 1)
+
+
 def test_how_many_kernels_were_launched():
     entries = [
         kernels[size]
         for kernels in (
-            ctc_simt.ctc_alphas, ctc_simt.ctc_chances, ctc_simt.ctc_gradients, segments_simt.reduce_segments,
+            chains_simt.likelihoods, chains_simt.gradients, chains_simt.best_paths, ctc_simt.ctc_alphas, ctc_simt.ctc_chances, ctc_simt.ctc_gradients, segments_simt.reduce_segments,
             segments_simt.spread_segments, segments_simt.segment_gradients,
         )
         for size in (4, 8)
