@@ -11,7 +11,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels.compiled_kernels import compiled_for
 
-__all__ = ["halved", "reduce_segments", "segment_gradients", "spread_segments"]
+__all__ = ["halved", "reduce_segments", "scan_segments", "segment_gradients", "softmax_segments", "spread_segments"]
 
 _KINDS = {"sum": (0, np.add), "prod": (1, np.multiply), "max": (2, np.maximum), "min": (3, np.minimum)}
 _EMPTY = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
@@ -75,6 +75,46 @@ def segment_gradients(g, values, output, starts, ends, kind):
     given = [np.ascontiguousarray(one) for one in (g, values, output, starts, ends) if one is not None]
     run = segments_numba.product_gradients if kind == "prod" else segments_numba.extreme_gradients
     run(*given, groups, result, count=len(groups) - 1, work=2 * values.size)
+    return result
+
+
+def scan_segments(values, starts, ends, backwards):
+    """(M, D): the running sums of each segment's rows, from its last row on with `backwards`; 0 in rows of no segment."""
+    return _row_by_row("scan_segments", values, starts, ends, bool(backwards))
+
+
+def softmax_segments(values, starts, ends):
+    """(M, D): exp(values), scaled to sum to 1 over each segment's rows; 0 in rows of no segment."""
+    return _row_by_row("softmax_segments", values, starts, ends)
+
+
+def _row_by_row(name, values, starts, ends, *options):
+    lengths = np.maximum(ends - starts, 0)
+    result = (buffers.empty if int(lengths.sum()) >= len(values) else buffers.zeros)(values.shape, values.dtype)
+    kernels = compiled_for(values.size)
+    if kernels is None:
+        for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+            part = values[max(first, 0) : max(last, 0)]
+            if name == "softmax_segments":
+                with np.errstate(all="ignore"):
+                    powers = np.exp(part - part.max(0, initial=-np.inf))
+                    found = powers / powers.sum(0)
+            else:
+                found = np.cumsum(part[::-1], 0)[::-1] if options[0] else np.cumsum(part, 0)
+            result[max(first, 0) : max(last, 0)] = found
+        return result
+    groups = _groups(lengths)
+    starts, ends = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64)
+    kernels[f"segments.{name}"](
+        np.ascontiguousarray(values),
+        starts,
+        ends,
+        groups,
+        *options,
+        result,
+        count=len(groups) - 1,
+        work=4 * values.size,
+    )
     return result
 
 

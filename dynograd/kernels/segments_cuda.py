@@ -11,10 +11,11 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
+from dynograd.kernels import kernel
 from dynograd.kernels import segments_simt as kernels
 from dynograd.kernels.copies_cuda import contiguous, zeros
 
-__all__ = ["halved", "reduce_segments", "segment_gradients", "spread_segments"]
+__all__ = ["halved", "reduce_segments", "scan_segments", "segment_gradients", "softmax_segments", "spread_segments"]
 
 _KINDS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
 _BLOCK = 256  # threads, or more for long segments
@@ -55,6 +56,28 @@ def spread_segments(g: CudaArray, starts: CudaArray, ends: CudaArray, rows: int)
             width,
         )  # fmt: skip
     return result
+
+
+def scan_segments(values: CudaArray, starts: CudaArray, ends: CudaArray, backwards: bool) -> CudaArray:
+    """(M, D): the running sums of each segment's rows, from its last row on with `backwards`; 0 in rows of no segment."""
+    rows, columns = values.shape
+    segments = starts.shape[0]
+    result = zeros(values.shape, values.dtype, values.device_index)
+    if result.size and segments:
+        kernels.scan_segments[values.itemsize](
+            (-(-segments * columns // _BLOCK),), _BLOCK, contiguous(values), contiguous(starts), contiguous(ends), result, bool(backwards),
+            rows, columns, segments,
+        )  # fmt: skip
+    return result
+
+
+def softmax_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
+    """(M, D): exp(values), scaled to sum to 1 over each segment's rows; 0 in rows of no segment."""
+    rows = values.shape[0]
+    top = spread_segments(reduce_segments(values, starts, ends, "max"), starts, ends, rows)
+    powers = kernel("elementwise", "exp", values)(kernel("elementwise", "sub", values)(values, top))
+    sums = spread_segments(reduce_segments(powers, starts, ends, "sum"), starts, ends, rows)
+    return kernel("elementwise", "div", values)(powers, sums)
 
 
 def segment_gradients(

@@ -6,9 +6,21 @@ A segment is first <= row < last; `groups` says which segments a part has, so th
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.math_numba import exp
 from dynograd.kernels.row_programs_numba import ordered, unordered
 
-__all__ = ["MAX", "MIN", "PROD", "SUM", "extreme_gradients", "product_gradients", "reduce_segments", "spread_segments"]
+__all__ = [
+    "MAX",
+    "MIN",
+    "PROD",
+    "SUM",
+    "extreme_gradients",
+    "product_gradients",
+    "reduce_segments",
+    "scan_segments",
+    "softmax_segments",
+    "spread_segments",
+]
 
 SUM, PROD, MAX, MIN = range(4)
 _RUN = 4096  # elements that are added up in their own type; runs are added up in float64
@@ -189,3 +201,61 @@ def product_gradients(g, values, starts, ends, groups, gx, start, stop):
                 for c in range(columns):
                     zero = x[c] == 0
                     to[c] = share[c] / (one if zero else x[c]) if zeros[c] == zero else 0
+
+
+@chunked(noalias=True)
+def scan_segments(values, starts, ends, groups, backwards, result, start, stop):
+    """Running sums of the rows of each segment, from its first row on or (`backwards`) from its last."""
+    columns = values.shape[1]
+    total = np.empty(columns, values.dtype)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            total[:] = 0
+            for step in range(last - first):
+                row = last - 1 - step if backwards else first + step
+                given, to = values[row], result[row]
+                for c in range(columns):
+                    total[c] += given[c]
+                    to[c] = total[c]
+
+
+@compiled
+def _softmax(values, first, last, result):
+    top, total = _largest(values, first, last), type(values[0])(0)
+    for row in range(first, last):
+        result[row] = exp(values[row] - top)
+    for row in range(first, last):
+        total += result[row]
+    for row in range(first, last):
+        result[row] /= total
+
+
+@chunked(noalias=True)
+def softmax_segments(values, starts, ends, groups, result, start, stop):
+    """exp(values), scaled to sum to 1 over the rows of each segment, in each column."""
+    columns = values.shape[1]
+    top, total = np.empty(columns, values.dtype), np.empty(columns, values.dtype)
+    line, line_to = values.reshape(-1), result.reshape(-1)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            if columns == 1:
+                _softmax(line, first, last, line_to)
+                continue
+            top[:] = -np.inf
+            total[:] = 0
+            for row in range(first, last):
+                given = values[row]
+                for c in range(columns):
+                    top[c] = given[c] if given[c] > top[c] else top[c]
+            for row in range(first, last):
+                given, to = values[row], result[row]
+                for c in range(columns):
+                    value = exp(given[c] - top[c])
+                    to[c] = value
+                    total[c] += value
+            for row in range(first, last):
+                to = result[row]
+                for c in range(columns):
+                    to[c] /= total[c]

@@ -104,6 +104,40 @@ def _with_a_row_of_ones(values: Any) -> Any:
     return pad_constant(values, ((0, 1), (0, 0)), 1.0)
 
 
+@op(linear=True, saves="starts ends")
+def segment_cumsum(values: Array, starts: Array, ends: Array, backwards: bool = False) -> Array:
+    """(M, D): the running sums of each segment's rows, from its last row on with `backwards`; 0 in rows of no segment."""
+    return kernel("segments", "scan_segments", values)(values, starts, ends, backwards)
+
+
+@segment_cumsum.backward
+def segment_cumsum_backward(g: Any, saved: Any, backwards: Any) -> Any:
+    return (segment_cumsum(g, saved.starts, saved.ends, not backwards), None, None)
+
+
+@op(saves="output starts ends")
+def segment_softmax(values: Array, starts: Array, ends: Array) -> Array:
+    """(M, D): exp(values), scaled to sum to 1 over each segment's rows, which must cover `values`."""
+    return kernel("segments", "softmax_segments", values)(values, starts, ends)
+
+
+@segment_softmax.backward
+def segment_softmax_backward(g: Any, saved: Any) -> Any:
+    return (_without_mean(g, saved), None, None)
+
+
+@segment_softmax.jvp
+def segment_softmax_jvp(tangents: Any, saved: Any) -> Any:
+    return _without_mean(tangents[0], saved)
+
+
+def _without_mean(g: Any, saved: Any) -> Any:
+    """What the softmax makes of a gradient, and of a tangent."""
+    y, starts, ends = saved.output, saved.starts, saved.ends
+    weighed = y * g
+    return weighed - y * segment_spread(segment_sum(weighed, starts, ends), starts, ends, y.shape[0])
+
+
 @composed()
 def segment_reduce(
     data: Any,

@@ -28,12 +28,26 @@ def softmaxes(call: Call) -> Any:
 
 
 @ragged_rule(
-    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "reversed_along", "behind_one", kind="groups",
+    "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "reversed_along", "behind_one", kind="groups",
     note="along the ragged dim, rows of equal length together; along other dims on packed elements",
 )  # fmt: skip
 def of_one_dim(call: Call) -> Any:
     """Along the ragged dim each row for itself."""
     return along(call, call["dim"], lambda x: grouped(call))
+
+
+@ragged_rule(
+    "cumsum", kind="segments", note="along the ragged dim by segments; whole numbers, rows of equal length together"
+)
+def cumsum(call: Call) -> Any:
+    """Running sums of each row."""
+
+    def of_rows(x: RaggedTensor) -> Any:
+        if x.dtype.is_complex or not x.dtype.is_floating_point:
+            return grouped(call)
+        return _of_rows(x, lambda flat, part: segmented.cumsum(flat, part, call["reverse"]))
+
+    return along(call, call["dim"], of_rows)
 
 
 @ragged_rule("unfold", kind="groups")

@@ -16,7 +16,8 @@ REFUSED = {
         native_group_norm native_batch_norm""",
     "the size of the result is one for all rows. Fold rows of one size together, or each of x.unbind().": "fold",
     "a ragged tensor has its segments already: x.sum(1), x.mean(1), x.amax(1), x.prod(1).": """
-        segment_reduce segment_sum segment_spread segment_extreme segment_product""",
+        segment_reduce segment_sum segment_spread segment_extreme segment_product
+        segment_cumsum segment_softmax""",
     "sparse products take dense tensors; use x.values() for the elements of all rows.": """
         sparse_product sparse_transposed_product sparse_sampled""",
 }

@@ -11,7 +11,7 @@ from dynograd.ops.op import registry
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.partitions import Partition
 
-__all__ = ["extreme", "extreme_place", "log_softmax", "logsumexp", "softmax", "spread_flat", "sum_rows"]
+__all__ = ["cumsum", "extreme", "extreme_place", "log_softmax", "logsumexp", "softmax", "spread_flat", "sum_rows"]
 
 _KERNELS = (dtypes.float32, dtypes.float64)
 
@@ -104,8 +104,17 @@ def logsumexp(x: Any, part: Partition) -> Any:
 def softmax(x: Any, part: Partition) -> Any:
     if x.dtype not in _KERNELS:
         return run("to_copy", softmax(run("to_copy", x, dtypes.float32), part), x.dtype)
-    powers = run("exp", x - spread_flat(extreme(x.detach(), part, "max"), part))
-    return powers / spread_flat(sum_rows(powers, part), part)
+    return run("segment_softmax", x, *bounds(part, x))
+
+
+def cumsum(x: Any, part: Partition, backwards: bool) -> Any:
+    """(total, D): the running sums of each row; integers and booleans in int64."""
+    kind = x.dtype
+    if kind in _KERNELS:
+        return run("segment_cumsum", x, *bounds(part, x), backwards)
+    if kind.is_floating_point:
+        return run("to_copy", cumsum(run("to_copy", x, dtypes.float32), part, backwards), kind)
+    return NotImplemented
 
 
 def log_softmax(x: Any, part: Partition) -> Any:

@@ -8,6 +8,7 @@ from dynograd.autograd import grad
 from dynograd.func import grad as grad_of
 from dynograd.func import vmap
 from dynograd.kernels import segments_cpu, threads
+from dynograd.ops.op import registry
 from dynograd.ops.segments import segment_spread
 from tests.ops.harness import Row, error, generate
 
@@ -97,6 +98,43 @@ ROWS = [
     row("prod", "any", (7, 3), "initial", lengths=[2, 0, 5], initial=2),
 ]
 ROWS[0].errors = ERRORS
+
+
+def of_each(fold):
+    """A reference that folds each segment alone; segments may leave rows out."""
+
+    def reference(values, starts, ends, *options):
+        made = numpy.zeros_like(values)
+        for first, last in zip(starts, ends, strict=True):
+            made[first:last] = fold(values[first:last], *options)
+        return made
+
+    return reference
+
+
+def np_cumsum(rows, backwards=False):
+    return rows[::-1].cumsum(0)[::-1] if backwards else rows.cumsum(0)
+
+
+def np_softmax(rows):
+    powers = numpy.exp(rows - rows.max(0, initial=-numpy.inf))
+    return powers / powers.sum(0)
+
+
+def bounded(name, reference, shape, starts, ends, *options):
+    """A row of an op on (M, D) values and bounds."""
+    function = registry[name].function
+    bounds = [numpy.array(starts), numpy.array(ends)]
+    return Row(name, of_each(reference), function=function, args=lambda rng: [rng.normal(size=shape), *bounds, *options],
+               dtypes=("float32", "float64"), strided=False, id=f"{shape} {options}")  # fmt: skip
+
+
+ROWS += [
+    bounded("segment_cumsum", np_cumsum, (7, 3), [0, 2, 2], [2, 2, 7]),
+    bounded("segment_cumsum", np_cumsum, (7, 1), [0, 3], [2, 7], True),
+    bounded("segment_softmax", np_softmax, (7, 3), [0, 2, 2], [2, 2, 7]),
+    bounded("segment_softmax", np_softmax, (7, 1), [0, 3], [3, 7]),
+]
 test_rows = generate(ROWS)
 
 

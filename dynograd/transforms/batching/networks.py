@@ -143,7 +143,7 @@ def chains(call: Call) -> Any:
     return parted(call.with_(**moved), call.size)
 
 
-@rule("segment_sum", "segment_extreme", "segment_product")
+@rule("segment_sum", "segment_extreme", "segment_product", "segment_cumsum", "segment_softmax")
 def segments(call: Call) -> Any:
     """The examples' rows behind one another, their segments moved along with them."""
     return _moved_segments(call, "values", call.shape("values")[0])
