@@ -9,6 +9,7 @@ __all__ = ["quantity", "report"]
 TITLES = {
     "overhead": "Overhead: small tensors, where the library costs more than the arithmetic",
     "training": "Training steps",
+    "data": "Loading data",
     "kernels": "Kernels beside the machine's limits",
     "fresh": "Fresh processes: import, first step, memory",
 }

@@ -106,7 +106,8 @@ class Worker:
 
     def death(self) -> WorkerDied:
         self.process.join(_PATIENCE)
-        self._take_what_was_done()
+        if (failure := self._take_what_was_done()) is not None:
+            return self.last_words(failure)
         code = self.process.exitcode
         if code is None:
             how = "closed its pipe without ending"
@@ -136,17 +137,20 @@ class Worker:
             error.add_note(note)
         return error
 
-    def _take_what_was_done(self) -> None:
-        """Throws away what is left in the pipe, so that `pending` begins with what was not done."""
+    def _take_what_was_done(self) -> dict | None:
+        """Throws away what is left in the pipe, so that `pending` begins with what was not done; the worker's last words if it had any."""
         with contextlib.suppress(EOFError, OSError):
             while self.connection.poll(0):
-                kind, _, _ = self.receiver.receive(wanted=False)
+                kind, content, _ = self.receiver.receive(wanted=False)
+                if kind == "fatal":
+                    return content
                 if kind == "stack":
                     continue
                 if self.stale:
                     self.stale -= 1
                 else:
                     self.pending.popleft()
+        return None
 
     def error(self, text: str, kind: Any = LoaderError) -> Any:
         """An error that a program can ask, too: `worker_id`, `pid`, `exitcode`, `signal`, `indices`, `in_flight`."""
@@ -302,7 +306,7 @@ class Crew:
         for worker in self.workers:
             worker.receiver.close()
         processes = [worker.process for worker in self.workers if worker.process is not None]
-        for ask, seconds in ((None, patience), ("terminate", 1.0), ("kill", _PATIENCE)):
+        for ask, seconds in ((None, patience), ("terminate", 0.5), ("kill", _PATIENCE)):
             deadline = time.monotonic() + seconds
             for process in processes:
                 if ask is not None and process.is_alive():

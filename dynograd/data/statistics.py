@@ -16,8 +16,8 @@ class Statistics:
     >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
     >>> for batch in loader:
     ...     pass
-    >>> loader.statistics.elements, loader.statistics.places, loader.statistics.padding
-    (4, 6, 0.3333333333333333)
+    >>> loader.statistics.elements, loader.statistics.places, str(loader.statistics)
+    (4, 6, 'padding 33.3%')
     """
 
     def __init__(self) -> None:

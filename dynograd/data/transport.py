@@ -233,7 +233,7 @@ class BatchReceiver:
         self._slots: dict[int, buffers.Lent] = {}
 
     def receive(self, wanted: bool = True) -> tuple[str, Any, Any]:
-        """The next (kind, value, extra); with `wanted=False` the value is None and nothing is copied."""
+        """The next (kind, value, extra); with `wanted=False` nothing is copied and the value is None, unless it is a worker's last."""
         message = marshal.loads(self.connection.recv_bytes())
         kind, header, inline, number, capacity, news, places, extra = message
         if number is None:
@@ -242,7 +242,7 @@ class BatchReceiver:
                 _warn_about_memory(news)
         else:
             slot = self._slot(number, capacity, news)
-        if not wanted:
+        if not wanted and kind != "fatal":
             if number is not None:
                 self.freed.append(number)
             return kind, None, extra
