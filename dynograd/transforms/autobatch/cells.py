@@ -103,8 +103,7 @@ class Cell:
             return self.body(*args, **kwargs)
         entries = [entry_for(recorder, one) for one in leaves]
         kinds = tuple([kind_for(one) for one in entries])
-        training = None if self.owner is None else tuple([one.training for one in self.owner.modules()])
-        key = (kinds, outline, MODES.grad, training)
+        key = (kinds, outline, MODES.grad, self.training())
         try:
             form = self.forms.get(key)
         except TypeError:
@@ -140,6 +139,10 @@ class Cell:
             one.pending, one.row = port, row
             made.append(one)
         return made[0] if form.single else form.pack(made)
+
+    def training(self) -> Any:
+        """The modes of all modules inside."""
+        return None if self.owner is None else tuple([one.training for one in self.owner.modules()])
 
     def hooked(self) -> str | None:
         """Why the body cannot stand for its modules' calls: somebody listens to them."""
@@ -186,9 +189,12 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
     ports = [f"out{number}" for number in range(len(form.kinds))]
     training = "None" if cell.owner is None else "owner.training"
     entry = [one for leaf in leaves for one in (f"add_{leaf}", f"base_{leaf}")]
+    key = f"(me, MODES.grad, {training}, {', '.join(f'p_{leaf}' for leaf in leaves)})"
     lines += [
-        f"    {', '.join([*entry, 'next_row', *ports])} = recorder.table[me, MODES.grad, {training}, "
-        f"{', '.join(f'p_{leaf}' for leaf in leaves)}]",
+        f"    found = recorder.table.get({key})",
+        "    if found is None:",
+        f"        found = extend(recorder, {key})",
+        f"    {', '.join([*entry, 'next_row', *ports])} = found",
         *[f"    add_{leaf}(base_{leaf} + r_{leaf})" for leaf in leaves],
         "    row = next_row()",
         f"    if row & {OFTEN} == {OFTEN}:",
@@ -201,7 +207,25 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
     lines.append(
         f"    return {made}" if form.single else f"    return ({made},)" if flat else f"    return pack([{made}])"
     )
-    space: dict[str, Any] = dict(Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack)
+
+    def extend(recorder: Recorder, key: tuple) -> tuple:
+        """The table's entry for operands of other ports, where they are of the kinds that `form` is for."""
+        entries = [(port, 0) for port in key[3:]]
+        if key[1] != form.grad or [kind_for(one) for one in entries] != wanted or cell.training() != state:
+            raise KeyError
+        bucket = recorder.bucket_for(form, entries)
+        adds = [
+            one
+            for column, (port, _) in zip(bucket.columns, entries, strict=True)
+            for one in (column.append, recorder.base_of(port))
+        ]
+        made = recorder.table[key] = (*adds, bucket.next_row, *bucket.ports)
+        return made
+
+    wanted, state = list(form.inputs), cell.training()
+    space: dict[str, Any] = dict(
+        extend=extend, Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack
+    )
     exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch cell {cell.name}>", "exec"), space)
     space["me"] = space["quick"]
     return space["quick"]
@@ -222,11 +246,12 @@ Recorder.call_as_cell = call_as_cell  # type: ignore[attr-defined]
 class CellForm(Form):
     """A cell on arguments of given kinds."""
 
-    __slots__ = ("cell", "outline", "quick", "rebuild")
+    __slots__ = ("cell", "inputs", "outline", "quick", "rebuild")
 
     def __init__(self, cell: Cell, outline: Any, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(cell, {}, grad)
         self.cell, self.outline, self.quick = cell, outline, None
+        self.inputs = kinds
         self.label = f"cell {cell.name}"
         self.places = [(str(number), None) for number in range(len(kinds))]
         if len(active_vmaps.levels):

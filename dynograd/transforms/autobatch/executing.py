@@ -73,27 +73,38 @@ def _put(arena: Arena, output: Any, node: Any) -> int:
 
 
 def arenas_for(waiting: list[Any]) -> dict[Any, list[Arena]]:
-    """Arenas for the forms whose rows some bucket takes from several buckets."""
-    wanted: dict[Any, None] = {}
+    """For each form whose rows some bucket takes beside those of other buckets, the arena of each of its outputs.
+
+    All such outputs of one shape and dtype lie in one arena.
+    """
+    wanted: dict[Any, int] = {}
     for bucket in waiting:
         if len(bucket.sources) > 1:
-            seen = set()
             for source in bucket.sources:
                 form = source.form
-                if form in seen:
-                    wanted[form] = None
-                seen.add(form)
+                if (
+                    form is not None
+                    and not source.done
+                    and type(form) is not RunningSum
+                    and form.kinds[0].device.type == "cpu"
+                ):
+                    wanted[form] = 0
     if not wanted:
         return {}
-    counts = dict.fromkeys(wanted, 0)
+    sizes: dict[Any, int] = {}
     for bucket in waiting:
-        if bucket.form in counts:
-            counts[bucket.form] += bucket.count()
-    made = {}
-    for form, count in counts.items():
-        if all([kind.device.type == "cpu" for kind in form.kinds]) and type(form) is not RunningSum:
-            made[form] = [Arena(numpy.empty((count, *kind.shape), kind.dtype)) for kind in form.kinds]
-    return made
+        if bucket.form in wanted:
+            count = bucket.count()
+            for kind in bucket.form.kinds:
+                key = kind.shape, kind.dtype.num
+                sizes[key] = sizes.get(key, 0) + count
+    arenas: dict[Any, Arena] = {}
+    for form in wanted:
+        for kind in form.kinds:
+            key = kind.shape, kind.dtype.num
+            if key not in arenas:
+                arenas[key] = Arena(numpy.empty((sizes.get(key, 0), *kind.shape), kind.dtype))
+    return {form: [arenas[kind.shape, kind.dtype.num] for kind in form.kinds] for form in wanted}
 
 
 class Group:

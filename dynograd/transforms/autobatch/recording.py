@@ -49,7 +49,20 @@ class Shared:
 class Port:
     """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
 
-    __slots__ = ("_detached", "arena", "base", "base_row", "bucket", "kind", "number", "offset", "one", "slab", "slab_node", "whole")
+    __slots__ = (
+        "_detached",
+        "arena",
+        "base",
+        "base_row",
+        "bucket",
+        "kind",
+        "number",
+        "offset",
+        "one",
+        "slab",
+        "slab_node",
+        "whole",
+    )
 
     def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
         self.bucket, self.number, self.kind = bucket, number, kind
@@ -198,6 +211,14 @@ class Recorder:
 
         `entries` has for each operand (port, row), Shared, or None where it is no tensor.
         """
+        bucket = self.bucket_for(form, entries)
+        rows = [entry for entry in entries if type(entry) is tuple]
+        for column, (port, row) in zip(bucket.columns, rows, strict=True):
+            column.append(self.base_of(port) + row)
+        return bucket, rows
+
+    def bucket_for(self, form: Form, entries: list[Any]) -> Bucket:
+        """The bucket of a call with these operands."""
         if len(self.waiting) & 255 == 255:
             self.check_size()
         shared: list[Any] = []
@@ -212,11 +233,10 @@ class Recorder:
             else:
                 shared.append(entry)
         bucket = self.bucket_of(form, tuple(shared), depth + 1, len(rows))
-        for column, (port, row) in zip(bucket.columns, rows, strict=True):
-            column.append(self.base_of(port) + row)
+        for port, _ in rows:
             if not port.bucket.done:
                 bucket.sources.add(port.bucket)
-        return bucket, rows
+        return bucket
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""
