@@ -8,8 +8,8 @@ from dynograd.autograd.modes import no_grad
 from dynograd.creation import empty
 from dynograd.nn import functional as F
 from dynograd.nn import init
-from dynograd.nn.checks import check_sizes
 from dynograd.nn.cells import recorded_whole
+from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 

@@ -64,7 +64,7 @@ ERRORS = [
     (lambda: prune.l1_unstructured(linear(), "weight", 21), ValueError, "amount=21 .*prune=20"),
     (lambda: prune.remove(linear(), "weight"), ValueError, "'weight' of module Linear has to be pruned"),
     (lambda: prune.custom_from_mask(linear(), "weight", dg.ones(2)), ValueError, r"\(2,\) differs from .*\(4, 5\)"),
-    (lambda: prune.ln_structured(linear(), "bias", 1, 2, 0), ValueError, "at least 2 dimensions, bias has 1"),
+    (lambda: prune.ln_structured(linear(), "bias", 1, 2, 0), ValueError, "at least 2 dimensions, the parameter has 1"),
     (lambda: prune.global_unstructured([(linear(), "bias")], "l1", amount=1), TypeError, "got 'l1'"),
 ]
 
@@ -74,3 +74,47 @@ def test_errors(number):
     call, kind, words = ERRORS[number]
     with pytest.raises(kind, match=words):
         call()
+
+
+class EveryOther(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        mask = default_mask.clone()
+        mask.view(-1)[::2] = 0
+        return mask
+
+
+def test_a_method_of_ones_own_alone_and_on_top():
+    layer = nn.Linear(4, 2)
+    assert type(EveryOther.apply(layer, "weight")) is EveryOther
+    assert layer.weight_mask.tolist() == [[0, 1, 0, 1], [0, 1, 0, 1]]
+    container = EveryOther.apply(layer, "weight")
+    assert layer.weight_mask.tolist() == [[0, 0, 0, 1], [0, 0, 0, 1]]
+    assert isinstance(container, prune.PruningContainer) and len(container) == 2 and container[0] is list(container)[0]
+    prune.L1Unstructured.apply(layer, "weight", 1)
+    assert len(container) == 3 and int(layer.weight_mask.sum()) == 1 and len(layer._forward_pre_hooks) == 1
+    pruned = EveryOther().prune(dg.ones(4))
+    assert pruned.tolist() == [0, 1, 0, 1]
+    with pytest.raises(TypeError, match="int is not a BasePruningMethod"):
+        container.add_pruning_method(3)
+    other = EveryOther()
+    other._tensor_name = "bias"
+    with pytest.raises(ValueError, match="acting on the parameter named 'weight'. Found 'bias'"):
+        container.add_pruning_method(other)
+    with pytest.raises(ValueError, match=r"same shape as Linear.weight, got \(3,\) and \(2, 4\)"):
+        prune.l1_unstructured(layer, "weight", 1, importance_scores=dg.ones(3))
+    with pytest.raises(TypeError, match="parameters is not an Iterable"):
+        prune.global_unstructured(3, prune.L1Unstructured, amount=1)
+    with pytest.raises(TypeError, match="Found LnStructured of type 'structured'"):
+        prune.global_unstructured([(layer, "weight")], prune.LnStructured, amount=1, n=1)
+
+
+def test_pruned_modules_are_copied_and_trained():
+    import copy
+
+    layer = prune.l1_unstructured(nn.Linear(3, 2), "weight", 3)
+    layer(dg.ones(1, 3)).sum().backward()
+    layer.weight_orig.grad = None
+    twin = copy.deepcopy(prune.remove(layer, "weight"))
+    assert int((twin.weight == 0).sum()) == 3 and list(twin.state_dict()) == list(layer.state_dict())

@@ -20,6 +20,20 @@ STEPS = {
         [(m[0], "weight"), (m[1], "weight")], prune.L1Unstructured, amount=0.4
     ),
     "identity": lambda prune, m: prune.identity(m[1], "bias"),
+    "classes": lambda prune, m: [
+        prune.LnStructured.apply(m[0], "weight", amount=1, n=2, dim=0),
+        prune.LnStructured.apply(m[0], "weight", amount=2, n=1, dim=1),
+        prune.L1Unstructured.apply(m[0], "weight", amount=0.5),
+    ],
+    "scores": lambda prune, m: [
+        prune.l1_unstructured(m[0], "weight", 3, importance_scores=m[0].weight.detach() ** -1),
+        prune.global_unstructured(
+            [(m[0], "weight"), (m[1], "weight")],
+            prune.L1Unstructured,
+            importance_scores={(m[1], "weight"): m[1].weight.detach() * 10},
+            amount=0.4,
+        ),
+    ],
 }
 
 

@@ -1,16 +1,38 @@
-"""Pruning: `name_orig` keeps the weight, the buffer `name_mask` says what stays, and `name` is their product at each forward."""
+"""Pruning: `name_orig` keeps the weight, the buffer `name_mask` says what stays, and `name` is their product at each forward.
+
+`pruning_methods.py` has the classes that choose what goes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.creation import ones_like
 from dynograd.methods import public_functions
 from dynograd.nn.module import Module
-from dynograd.nn.parameter import Parameter
+from dynograd.nn.utils.pruning_methods import (
+    BasePruningMethod,
+    CustomFromMask,
+    Identity,
+    L1Unstructured,
+    LnStructured,
+    PruningContainer,
+    RandomStructured,
+    RandomUnstructured,
+    method_of,
+)
 
 __all__ = [
+    "BasePruningMethod",
+    "CustomFromMask",
+    "Identity",
+    "L1Unstructured",
+    "LnStructured",
+    "PruningContainer",
+    "RandomStructured",
+    "RandomUnstructured",
     "custom_from_mask",
     "global_unstructured",
     "identity",
@@ -23,23 +45,10 @@ __all__ = [
 ]
 
 
-class _Pruned:
-    """The forward pre-hook that computes `name` from `name_orig` and `name_mask`."""
-
-    def __init__(self, name: str) -> None:
-        self._tensor_name = name
-
-    def apply_mask(self, module: Any) -> Any:
-        original = getattr(module, f"{self._tensor_name}_orig")
-        return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
-
-    def __call__(self, module: Any, inputs: Any) -> None:
-        setattr(module, self._tensor_name, self.apply_mask(module))
-
-
 def identity(module: Any, name: str) -> Any:
     """Prunes nothing: a mask of ones."""
-    return custom_from_mask(module, name, ones_like(getattr(module, name)))
+    Identity.apply(module, name)
+    return module
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
@@ -51,84 +60,91 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
     >>> float(layer.weight[0, 1])
     0.0
     """
-    value = getattr(module, name)
-    if mask.shape != value.shape:
-        raise ValueError(
-            f"prune: the mask's shape {tuple(mask.shape)} differs from {type(module).__name__}.{name}'s {tuple(value.shape)}."
-        )
-    with no_grad():
-        if _hook_of(module, name) is None:
-            del module._parameters[name]
-            module.register_parameter(f"{name}_orig", value)
-            module.register_buffer(f"{name}_mask", mask.detach().to(value.dtype).clone())
-            module.register_forward_pre_hook(_Pruned(name))
-        else:
-            setattr(module, f"{name}_mask", getattr(module, f"{name}_mask") * mask.to(value.dtype))
-    setattr(module, name, _Pruned(name).apply_mask(module))
+    CustomFromMask.apply(module, name, mask)
     return module
 
 
-def random_unstructured(module: Any, name: str, amount: float) -> Any:
+def random_unstructured(module: Any, name: str, amount: Any) -> Any:
     """Prunes `amount` elements at random: a share, or with an integer that many; of those that are left."""
-    return _prune_smallest([(module, name)], amount, lambda value: value.new_empty(value.shape).uniform_(0, 1))
+    RandomUnstructured.apply(module, name, amount)
+    return module
 
 
-def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:
+def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
     """Prunes the `amount` elements that are smallest in size (or by `importance_scores`)."""
-    score = (lambda value: value.abs()) if importance_scores is None else (lambda value: importance_scores.abs())
-    return _prune_smallest([(module, name)], amount, score)
+    L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
+    return module
 
 
-def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
+def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     """Prunes `amount` whole slices along `dim` at random."""
-    return _prune_slices(module, name, amount, dim, lambda rows: rows.new_empty(rows.shape[0]).uniform_(0, 1))
+    RandomStructured.apply(module, name, amount, dim)
+    return module
 
 
-def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:
+def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
     """Prunes the `amount` slices along `dim` whose n-norm is smallest."""
-    return _prune_slices(module, name, amount, dim, lambda rows: rows.norm(n, 1), importance_scores)
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
 
 
-def global_unstructured(parameters: Any, pruning_method: Any, **kwargs: Any) -> None:
-    """Prunes the tensors `[(module, name), ...]` together, by `l1_unstructured` or `random_unstructured`.
+def global_unstructured(parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any) -> None:
+    """Prunes the tensors `[(module, name), ...]` together by one unstructured method, such as `L1Unstructured`.
 
     Args:
-        amount: the share of all their elements, or how many.
+        importance_scores: a dict (module, name) -> what the method looks at instead of that tensor.
+        kwargs: what the method is built with: `amount`, the share of all their elements, or how many.
+    Raises:
+        TypeError: `parameters` is no iterable, or the method looks at slices.
+
+    >>> layers = [dynograd.nn.Linear(3, 3), dynograd.nn.Linear(3, 1)]
+    >>> pairs = [(layer, "weight") for layer in layers]
+    >>> dynograd.nn.utils.prune.global_unstructured(pairs, dynograd.nn.utils.prune.L1Unstructured, amount=4)
+    >>> int(sum((layer.weight == 0).sum() for layer in layers))
+    4
     """
-    pairs = list(parameters)
-    amount = kwargs["amount"]
-    if pruning_method in (l1_unstructured, L1Unstructured):
-        _prune_smallest(pairs, amount, lambda value: value.abs())
-    elif pruning_method in (random_unstructured, RandomUnstructured):
-        _prune_smallest(pairs, amount, lambda value: value.new_empty(value.shape).uniform_(0, 1))
-    else:
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"global_unstructured: parameters is not an Iterable of (module, name), got {parameters!r}.")
+    if not (isinstance(pruning_method, type) and issubclass(pruning_method, BasePruningMethod)):
         raise TypeError(
-            f"global_unstructured: pruning_method must be L1Unstructured or RandomUnstructured, got {pruning_method!r}."
+            f"global_unstructured: pruning_method must be a class of pruning methods such as L1Unstructured, got {pruning_method!r}."
         )
-
-
-class L1Unstructured:
-    """Stands for `l1_unstructured` in `global_unstructured`."""
-
-
-class RandomUnstructured:
-    """Stands for `random_unstructured` in `global_unstructured`."""
+    pairs = list(parameters)
+    method = pruning_method(**kwargs)
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            f'global_unstructured: only "unstructured" PRUNING_TYPE supported for the pruning_method. Found {pruning_method.__name__} of '
+            f"type {method.PRUNING_TYPE!r}."
+        )
+    scores = importance_scores or {}
+    cat = public_functions()["cat"]
+    with no_grad():
+        values = [getattr(*pair).detach() for pair in pairs]
+        masks = [getattr(module, f"{name}_mask", ones_like(value)) for (module, name), value in zip(pairs, values)]
+        together = PruningContainer()
+        together._tensor_name = method._tensor_name = "temp"
+        together.add_pruning_method(method)
+        flat = cat([scores.get(pair, value).reshape(-1) for pair, value in zip(pairs, values)])
+        kept = together.compute_mask(flat, cat([mask.reshape(-1) for mask in masks]))
+    start = 0
+    for (module, name), value in zip(pairs, values):
+        custom_from_mask(module, name, kept[start : start + value.numel()].reshape(value.shape))
+        start += value.numel()
 
 
 def remove(module: Any, name: str) -> Any:
-    """Makes the pruned `name` a plain parameter again; what was pruned stays 0."""
-    key = _hook_of(module, name)
-    if key is None:
+    """Makes the pruned `name` a plain parameter again; what was pruned stays 0.
+
+    Raises:
+        ValueError: it is not pruned.
+    """
+    key, method = method_of(module, name)
+    if method is None:
         raise ValueError(
             f"prune.remove: Parameter '{name}' of module {type(module).__name__} has to be pruned before pruning can be removed."
         )
-    with no_grad():
-        value = module._forward_pre_hooks.pop(key).apply_mask(module)
-    original: Parameter = module._parameters.pop(f"{name}_orig")
-    del module._buffers[f"{name}_mask"]
-    delattr(module, name)
-    original.data = value
-    module.register_parameter(name, original)
+    del module._forward_pre_hooks[key]
+    method.remove(module)
     return module
 
 
@@ -138,58 +154,6 @@ def is_pruned(module: Module) -> bool:
     >>> dynograd.nn.utils.prune.is_pruned(dynograd.nn.Linear(2, 2))
     False
     """
-    return any(isinstance(hook, _Pruned) for one in module.modules() for hook in one._forward_pre_hooks.values())
-
-
-def _hook_of(module: Any, name: str) -> Any:
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, _Pruned) and hook._tensor_name == name:
-            return key
-    return None
-
-
-def _mask_of(module: Any, name: str) -> Any:
-    return ones_like(getattr(module, name)) if _hook_of(module, name) is None else getattr(module, f"{name}_mask")
-
-
-def _count(amount: Any, size: int) -> int:
-    is_share = isinstance(amount, float)
-    if not isinstance(amount, (int, float)) or amount < 0 or (is_share and amount > 1.0):
-        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer.")
-    if not is_share and amount > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}.")
-    return round(amount * size) if is_share else int(amount)
-
-
-def _prune_smallest(pairs: list[Any], amount: Any, score: Any) -> Any:
-    cat = public_functions()["cat"]
-    with no_grad():
-        masks = [_mask_of(*pair) for pair in pairs]
-        left = cat([mask.reshape(-1) for mask in masks]) != 0
-        scores = cat([score(getattr(*pair).detach()).reshape(-1) for pair in pairs])
-        places = left.nonzero()[:, 0]
-        count = _count(amount, places.numel())
-        keep = left.to(masks[0].dtype)
-        keep[places[scores[places].argsort()[:count]]] = 0
-        start = 0
-        for (module, name), mask in zip(pairs, masks):
-            custom_from_mask(module, name, keep[start : start + mask.numel()].reshape(mask.shape))
-            start += mask.numel()
-    for module, name in pairs:
-        setattr(module, name, _Pruned(name).apply_mask(module))
-    return pairs[0][0]
-
-
-def _prune_slices(module: Any, name: str, amount: Any, dim: int, score: Any, importance: Any = None) -> Any:
-    with no_grad():
-        value = getattr(module, name).detach()
-        if value.dim() < 2:
-            raise ValueError(f"prune: structured pruning needs at least 2 dimensions, {name} has {value.dim()}.")
-        mask = _mask_of(module, name)
-        rows = (value if importance is None else importance).movedim(dim, 0).flatten(1)
-        places = (mask.movedim(dim, 0).flatten(1).sum(1) != 0).nonzero()[:, 0]
-        count = _count(amount, places.numel())
-        keep = ones_like(mask).movedim(dim, 0).clone()
-        keep[places[score(rows)[places].argsort()[:count]]] = 0
-        keep = keep.movedim(0, dim)
-    return custom_from_mask(module, name, keep)
+    return any(
+        isinstance(hook, BasePruningMethod) for one in module.modules() for hook in one._forward_pre_hooks.values()
+    )

@@ -1,0 +1,304 @@
+"""How pruning chooses: each method is a class whose `compute_mask` says what stays. `prune.py` has them as functions.
+
+A pruned parameter `weight` becomes the parameter `weight_orig`, the buffer `weight_mask` and, at each forward, their product `weight`: the
+method itself is the forward pre-hook that multiplies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.creation import ones_like, zeros_like
+
+__all__ = [
+    "BasePruningMethod",
+    "CustomFromMask",
+    "Identity",
+    "L1Unstructured",
+    "LnStructured",
+    "PruningContainer",
+    "RandomStructured",
+    "RandomUnstructured",
+]
+
+
+class BasePruningMethod(ABC):
+    """Base of pruning methods: write `compute_mask`, set `PRUNING_TYPE`, and `apply` does the rest.
+
+    `PRUNING_TYPE` says what a second pruning looks at: "unstructured" the elements that are left, "structured" the slices along `dim` that
+    are left, "global" everything.
+
+    >>> class EveryOther(dynograd.nn.utils.prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...
+    ...     def compute_mask(self, t, default_mask):
+    ...         mask = default_mask.clone()
+    ...         mask.view(-1)[::2] = 0
+    ...         return mask
+    >>> layer = dynograd.nn.Linear(2, 2)
+    >>> method = EveryOther.apply(layer, "bias")
+    >>> layer.bias_mask
+    tensor([0., 1.])
+    """
+
+    PRUNING_TYPE: str
+    _tensor_name: str
+
+    @abstractmethod
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        """1 where an element of `t` stays, 0 elsewhere; what is 0 in `default_mask` stays 0."""
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    def apply_mask(self, module: Any) -> Any:
+        """The pruned tensor: what was there, times the mask."""
+        original = getattr(module, f"{self._tensor_name}_orig")
+        return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
+
+    @classmethod
+    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+        """Prunes `module`'s parameter `name` by `cls(*args, **kwargs)`, on top of what was pruned before.
+
+        Args:
+            importance_scores: what the method looks at instead of the parameter, in its shape.
+        Returns:
+            the method, or the container of all methods so far.
+        """
+        made = cls(*args, **kwargs)
+        made._tensor_name = name
+        value = getattr(module, name)
+        if importance_scores is not None and importance_scores.shape != value.shape:
+            raise ValueError(
+                f"{cls.__name__}: importance_scores should have the same shape as {type(module).__name__}.{name}, got "
+                f"{tuple(importance_scores.shape)} and {tuple(value.shape)}."
+            )
+        scores = (value if importance_scores is None else importance_scores).detach()
+        key, before = method_of(module, name)
+        with no_grad():
+            if before is None:
+                mask = made.compute_mask(scores, ones_like(value).detach())
+                del module._parameters[name]
+                module.register_parameter(f"{name}_orig", value)
+                module.register_buffer(f"{name}_mask", mask.detach().to(value.dtype))
+            else:
+                container = before if isinstance(before, PruningContainer) else PruningContainer(before)
+                mask = _combined(made, scores, getattr(module, f"{name}_mask").detach())
+                container.add_pruning_method(made)
+                made = container
+                del module._forward_pre_hooks[key]
+                setattr(module, f"{name}_mask", mask.detach())
+        setattr(module, name, made.apply_mask(module))
+        module.register_forward_pre_hook(made)
+        return made
+
+    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
+        """`t` with what the method chooses set to 0; nothing is registered."""
+        if importance_scores is not None and importance_scores.shape != t.shape:
+            raise ValueError(
+                f"{type(self).__name__}.prune: importance_scores should have the same shape as t, got "
+                f"{tuple(importance_scores.shape)} and {tuple(t.shape)}."
+            )
+        start = ones_like(t).detach() if default_mask is None else default_mask
+        return t * self.compute_mask(t if importance_scores is None else importance_scores, start)
+
+    def remove(self, module: Any) -> None:
+        """Makes the parameter a plain one again; what was pruned stays 0. The hook itself is removed by `prune.remove`."""
+        name = self._tensor_name
+        with no_grad():
+            value = self.apply_mask(module)
+        original = module._parameters.pop(f"{name}_orig")
+        del module._buffers[f"{name}_mask"]
+        module.__dict__.pop(name, None)
+        original.data = value
+        module.register_parameter(name, original)
+
+
+class PruningContainer(BasePruningMethod):
+    """The methods that one parameter was pruned by, in their order; the last one computes the next mask.
+
+    Raises:
+        TypeError: not a pruning method.
+        ValueError: methods of different parameters.
+    """
+
+    def __init__(self, *methods: Any) -> None:
+        self._pruning_methods: tuple[Any, ...] = ()
+        if methods:
+            self._tensor_name = methods[0]._tensor_name
+        for method in methods:
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method: Any) -> None:
+        """Adds one to the end."""
+        if not isinstance(method, BasePruningMethod):
+            raise TypeError(f"PruningContainer: {type(method).__name__} is not a BasePruningMethod subclass.")
+        if method._tensor_name != self._tensor_name:
+            raise ValueError(
+                f"PruningContainer: can only add pruning methods acting on the parameter named '{self._tensor_name}'. Found "
+                f"'{method._tensor_name}'."
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._pruning_methods[index]
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return _combined(self._pruning_methods[-1], t, default_mask)
+
+
+def _combined(method: Any, t: Any, mask: Any) -> Any:
+    """`mask` with what the method prunes of the rest."""
+    if isinstance(method, PruningContainer):
+        return method.compute_mask(t, mask)
+    kind = method.PRUNING_TYPE
+    if kind == "global":
+        return method.compute_mask(t, mask).to(t.dtype)
+    if kind == "unstructured":
+        left: Any = mask == 1
+    elif kind == "structured":
+        dim = _dim_of(t, method.dim)
+        others = [one for one in range(t.dim()) if one != dim]
+        left = (slice(None),) * dim + (mask.sum(others) != 0,)
+    else:
+        raise ValueError(
+            f"{type(method).__name__}: unrecognized PRUNING_TYPE {kind!r}: expected 'unstructured', 'structured' or 'global'."
+        )
+    made = mask.to(t.dtype).clone()
+    made[left] = method.compute_mask(t[left], mask[left]).to(t.dtype)
+    return made
+
+
+class Identity(BasePruningMethod):
+    """Prunes nothing: a mask of ones."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return default_mask
+
+
+class _ByAmount(BasePruningMethod):
+    """A method that prunes `amount`: a share of what is left (a float), or that many (an integer)."""
+
+    def __init__(self, amount: Any) -> None:
+        is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+        if not is_number or amount < 0 or (isinstance(amount, float) and not amount <= 1.0):
+            raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer.")
+        self.amount = amount
+
+    def _count(self, size: int) -> int:
+        if isinstance(self.amount, int) and self.amount > size:
+            raise ValueError(f"amount={self.amount} should be smaller than the number of parameters to prune={size}.")
+        return self.amount if isinstance(self.amount, int) else round(self.amount * size)
+
+
+class RandomUnstructured(_ByAmount):
+    """Prunes `amount` elements at random."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return _without_smallest(_drawn(t), default_mask, self._count(t.numel()))
+
+
+class L1Unstructured(_ByAmount):
+    """Prunes the `amount` elements that are smallest in size."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        return _without_smallest(t.abs(), default_mask, self._count(t.numel()))
+
+
+class RandomStructured(_ByAmount):
+    """Prunes `amount` whole slices along `dim` at random."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: Any, dim: int = -1) -> None:
+        super().__init__(amount)
+        self.dim = dim
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        scores = _drawn(_slices(t, self.dim)[:, 0])
+        return _without_slices(scores, default_mask, self.dim, self._count(len(scores)))
+
+
+class LnStructured(_ByAmount):
+    """Prunes the `amount` slices along `dim` whose n-norm is smallest."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
+        super().__init__(amount)
+        self.n, self.dim = n, dim
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        slices = _slices(t, self.dim)
+        return _without_slices(slices.norm(self.n, 1), default_mask, self.dim, self._count(len(slices)))
+
+
+class CustomFromMask(BasePruningMethod):
+    """Prunes what is 0 in `mask`."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Any) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        if self.mask.shape != default_mask.shape:
+            raise ValueError(
+                f"CustomFromMask: the mask's shape {tuple(self.mask.shape)} differs from the parameter's {tuple(default_mask.shape)}."
+            )
+        return default_mask * self.mask.to(default_mask.dtype)
+
+
+def method_of(module: Any, name: str) -> tuple[int | None, Any]:
+    """The number of the hook that prunes `name`, and the method; (None, None) where nothing does."""
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
+            return key, hook
+    return None, None
+
+
+def _drawn(t: Any) -> Any:
+    return zeros_like(t.detach()).uniform_(0, 1)  # type: ignore[attr-defined]
+
+
+def _without_smallest(scores: Any, mask: Any, count: int) -> Any:
+    made = mask.clone()
+    made.view(-1)[scores.reshape(-1).argsort()[:count]] = 0
+    return made
+
+
+def _dim_of(t: Any, dim: int) -> int:
+    if t.dim() < 2:
+        raise ValueError(
+            f"prune: structured pruning needs at least 2 dimensions, the parameter has {t.dim()} (shape {tuple(t.shape)}). Use an "
+            f"unstructured method."
+        )
+    if not -t.dim() <= dim < t.dim():
+        raise IndexError(f"prune: dim {dim} is out of range for a parameter of shape {tuple(t.shape)}.")
+    return dim % t.dim()
+
+
+def _slices(t: Any, dim: int) -> Any:
+    """(slices along dim, elements of each)."""
+    return t.detach().movedim(_dim_of(t, dim), 0).flatten(1)
+
+
+def _without_slices(scores: Any, mask: Any, dim: int, count: int) -> Any:
+    made = mask.clone().movedim(_dim_of(mask, dim), 0)
+    made[scores.argsort()[:count]] = 0
+    return made.movedim(0, _dim_of(mask, dim)).contiguous()
