@@ -6,7 +6,7 @@ import copy
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynograd.errors import CheckpointError
@@ -105,7 +105,7 @@ class Run:
         self._saved_step: tuple[int, int] | None = None
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
-        self._jump: Snapshot | None = None
+        self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         if self.path is not None and not fresh and _has_run(self.path):
             self._resume()
@@ -117,7 +117,7 @@ class Run:
         while self.epoch < count:
             yield self.epoch
             if self._jump is not None:  # a rewind into an earlier epoch: what the loop did since does not count
-                self._go_back(self._jump)
+                self._go_back()
                 self._jump = None
                 continue
             self.epoch += 1
@@ -177,12 +177,16 @@ class Run:
             )
             raise problem_of(self, f"the loss is {words_of(loss)}; {hint}")
         self._search = Search(self.step, self.epoch, self.batch)
-        self._jump = start
+        self._jump = start, None
         return False
 
-    def rewind(self, step: int) -> int:
+    def rewind(self, step: int, then: Callable[[], Any] | None = None) -> int:
         """Goes back to the newest copy in memory that is not after `step`; returns its step. `steps` goes on from there.
 
+        What the body of your loop does after this does not count: the copy is put back once more when it is over.
+
+        Args:
+            then: called when everything is as it was, to do something else this time: lower the learning rate, draw a number.
         Raises:
             ValueError: there is no such copy; the message lists those there are.
         """
@@ -193,8 +197,8 @@ class Run:
                 f"Run.rewind: expected a step from which there is a copy, got {step}; there are copies of steps {there}. Make the Run with "
                 f"snapshot_every= (here {self._snapshot_every}) and snapshots= (here {self._snapshots.most})."
             )
-        self._go_back(found)
-        self._jump = found
+        self._jump = found, then
+        self._go_back()
         return found.step
 
     # --- saving ---------------------------------------------------------------------------------------------------------------
@@ -247,7 +251,7 @@ class Run:
 
     def _boundary(self, epoch_is_over: bool = False) -> None:
         if self._jump is not None:
-            self._go_back(self._jump)
+            self._go_back()
             if self._search is not None:
                 self._search.start(self)
             return
@@ -313,11 +317,15 @@ class Run:
     def _take_snapshot(self) -> None:
         self._snapshots.take(self.step, {**self._content(), "extra": self.extra})
 
-    def _go_back(self, snapshot: Snapshot) -> None:
+    def _go_back(self) -> None:
+        assert self._jump is not None
+        snapshot, then = self._jump
         content = copied(snapshot.content)
         load_states(self.parts, content["states"], f"the copy of step {snapshot.step}")
         set_global_state(content["random"])
         self._set_place(content["place"], content["extra"])
+        if then is not None:
+            then()
 
     def _set_place(self, place: dict[str, Any], extra: dict[str, Any]) -> None:
         self.step, self.epoch, self.batch = place["step"], place["epoch"], place["batch"]

@@ -84,6 +84,7 @@ def test_arguments_of_tables():
 
 
 def test_character_text():
+    assert datasets.CharacterText(io.BytesIO(b"\xef\xbb\xbfa\r\nb"), length=2).text == "a\nb"
     data = datasets.CharacterText(text("hello world\n"), length=4, stride=3)
     assert len(data) == 3 and data.characters == "\n dehlorw"
     assert [(data.decode(x), data.decode(y)) for x, y in data] == [("hell", "ello"), ("lo w", "o wo"), ("worl", "orld")]
@@ -294,6 +295,8 @@ def test_text_that_is_not_utf8(tmp_path):
     (tmp_path / "x").write_bytes(b"a\tb\nc\t\xff\n")
     with pytest.raises(DataFileError, match=r"x, line 2: expected UTF-8, got the byte 0xff at position 2\. Convert"):
         datasets.Table(tmp_path / "x")
+    with pytest.raises(DataFileError, match=r"x, line 2: expected UTF-8, got the byte 0xff at position 6"):
+        datasets.CharacterText(tmp_path / "x", 2)
 
 
 def test_damaged_files_only_give_data_file_errors(tmp_path):

@@ -249,6 +249,25 @@ def test_rewinding_repeats_the_same_steps(uninterrupted, back_at, to):
     assert train(run, rewind_once) == uninterrupted and done
 
 
+@pytest.mark.parametrize("to", [2, 8])
+def test_something_else_is_done_after_a_rewind(to):
+    run = build(None, snapshot_every=2, snapshots=20)
+    rates, optimizer = [], run.parts["optimizer"]
+
+    def lower_rate():
+        optimizer.param_groups[0]["lr"] = 1e-6
+
+    def rewind_once(step):
+        rates.append(optimizer.param_groups[0]["lr"])
+        if step == 9 and len(rates) == 10:
+            run.rewind(to, then=lower_rate)
+            assert optimizer.param_groups[0]["lr"] == 1e-6
+
+    train(run, rewind_once)
+    assert rates[:10] == [0.05] * 4 + [pytest.approx(0.035)] * 4 + [pytest.approx(0.0245)] * 2
+    assert rates[10] == 1e-6 and max(rates[10:]) < 2e-6
+
+
 def test_rewinding_further_than_there_are_copies():
     run = build(None, snapshot_every=2, snapshots=2)
     train(run)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd.errors import DataFileError
 
-__all__ = ["LARGEST", "Lines", "bad_line", "name_of", "read_bytes"]
+__all__ = ["LARGEST", "Lines", "bad_line", "name_of", "read_bytes", "read_text"]
 
 LARGEST = 1 << 30
 """Bytes that a file may have by default, after decompression."""
@@ -33,7 +33,7 @@ def bad_line(file: Any, line: int, expected: str, got: str, hint: str = "Correct
     return DataFileError(f"{name_of(file)}, line {line}: expected {expected}, got {shown}. {hint}")
 
 
-def read_bytes(file: Any, at_most: int = LARGEST) -> bytes:
+def read_bytes(file: Any, at_most: int = LARGEST) -> Any:
     """The whole content, decompressed where the file is gzip.
 
     Raises:
@@ -51,7 +51,18 @@ def read_bytes(file: Any, at_most: int = LARGEST) -> bytes:
             raise DataFileError(
                 f"{name_of(file)}: expected a whole gzip file, got one that is damaged after {size} bytes ({error}). Fetch it again."
             ) from None
-        return b"".join(pieces)
+        return "".join(pieces) if pieces and isinstance(pieces[0], str) else b"".join(pieces)
+
+
+def read_text(file: Any, at_most: int = LARGEST) -> str:
+    """The whole text; lines end in "\\n"."""
+    raw: Any = read_bytes(file, at_most)
+    if isinstance(raw, bytes):
+        try:
+            raw = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise _not_utf8(file, raw.count(b"\n", 0, error.start) + 1, raw[error.start], error.start) from None
+    return raw.replace("\r\n", "\n")
 
 
 class Lines:
@@ -94,8 +105,7 @@ class Lines:
         try:
             return raw.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
-            got = f"the byte 0x{raw[error.start]:02x} at position {error.start}"
-            raise bad_line(self.file, self.number, "UTF-8", got, "Convert the file to UTF-8.") from None
+            raise _not_utf8(self.file, self.number, raw[error.start], error.start) from None
 
 
 class _Opened:
@@ -108,7 +118,7 @@ class _Opened:
     def __enter__(self) -> Any:
         if hasattr(self.file, "read"):
             return self.file
-        raw = open(self.file, "rb")  # noqa: SIM115: closed in __exit__
+        raw = open(self.file, "rb")  # noqa: SIM115 (closed in __exit__)
         self.ours.append(raw)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -122,6 +132,11 @@ class _Opened:
     def __exit__(self, *error: Any) -> None:
         for one in reversed(self.ours):
             one.close()
+
+
+def _not_utf8(file: Any, line: int, byte: int, position: int) -> DataFileError:
+    got = f"the byte 0x{byte:02x} at position {position}"
+    return bad_line(file, line, "UTF-8", got, "Convert the file to UTF-8.")
 
 
 def _too_large(file: Any, at_most: int) -> DataFileError:

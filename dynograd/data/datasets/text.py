@@ -9,7 +9,7 @@ from typing import Any
 
 from dynograd.creation import tensor
 from dynograd.data.dataset import Dataset
-from dynograd.data.datasets.reading import LARGEST, Lines, bad_line, name_of
+from dynograd.data.datasets.reading import LARGEST, Lines, bad_line, name_of, read_text
 from dynograd.errors import DataFileError
 from dynograd.tensor import Tensor
 
@@ -136,7 +136,7 @@ class CharacterText(Dataset):
         self.length, self.stride = length, length if stride is None else stride
         if length < 1 or self.stride < 1:
             raise ValueError(f"CharacterText: expected length and stride >= 1, got {length} and {stride}.")
-        self.text = _whole_text(file, at_most)
+        self.text = read_text(file, at_most)
         self.characters = "".join(sorted(set(self.text)) if characters is None else characters)
         self._numbers = {one: number for number, one in enumerate(self.characters)}
         if len(self.text) <= length:
@@ -197,9 +197,3 @@ def _records(file: Any, delimiter: str, at_most: int) -> Any:
         raise bad_line(file, lines.number, "separated values", str(error), "Check delimiter and quotes.") from None
     finally:
         csv.field_size_limit(before)
-
-
-def _whole_text(file: Any, at_most: int) -> str:
-    """The text with its line ends, as "\\n"."""
-    lines = list(Lines(file, at_most))
-    return "\n".join(lines) + ("\n" if lines else "")
