@@ -76,6 +76,7 @@ array-api:
 docs:
 	@sh tools/setup.sh $(VENV) --extras dev,viz
 	$(VENV)/bin/python -m tools.make_support
+	$(VENV)/bin/python -m tools.make_ragged
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

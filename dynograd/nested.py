@@ -46,7 +46,7 @@ def nested_tensor(
     Args:
         layout: accepted for PyTorch's sake; all ragged tensors are of layout `dynograd.jagged`.
     """
-    made = ragged_tensor(tensor_list, dtype=dtype, device=device)
+    made: Any = ragged_tensor(tensor_list, dtype=dtype, device=device)
     made = made.detach() if not made.is_leaf or made.requires_grad else made
     if len(tensor_list) == 1:  # the packed elements of one row are that row
         made = made.clone()

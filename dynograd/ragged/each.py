@@ -36,7 +36,7 @@ def each(call: Call) -> Any:
         if type(value) in (list, tuple):
             return type(value)(own(name, one, number) for one in value)
         if isinstance(value, Tensor) and name not in SHARED and value.ndim == rank and value.shape[0] == count:
-            return value[number]
+            return value.select(0, number)  # type: ignore[attr-defined]
         return value
 
     found = []

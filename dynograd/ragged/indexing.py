@@ -174,7 +174,7 @@ def _rows(x: RaggedTensor, entry: Any) -> RaggedTensor:
     return rows_at(x, row_numbers(x.partition.count, entry))
 
 
-def _within(x: RaggedTensor, entries: list[Any]) -> Any:
+def _within(x: Any, entries: list[Any]) -> Any:
     """All rows, with an entry for each dim of a row (None makes a dim, missing ones are whole)."""
     if isinstance(x.partition, Shapes):
         return _within_shapes(x, entries)
@@ -434,4 +434,4 @@ def _numbers_of(x: RaggedTensor) -> Any:
     return index_of(np.arange(packed.numel(), dtype=np.int64), packed).reshape(tuple(packed.shape))
 
 
-RaggedTensor.__setitem__ = set_item  # type: ignore[attr-defined,method-assign]
+setattr(RaggedTensor, "__setitem__", set_item)  # noqa: B010

@@ -10,7 +10,7 @@ from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.groups import grouped
-from dynograd.ragged.indexing import sliced
+from dynograd.ragged.indexing import item, sliced
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.selecting import rows_between
@@ -280,4 +280,4 @@ def index_select(call: Call) -> Any:
             return index.with_packed(call.with_(index=index.packed))
         raise call.refuse("a ragged index picks along dim 0 of a dense tensor; use x.movedim(dim, 0)[index].")
     dim = normalize_dim("index_select", call["dim"], x.ndim)
-    return x[(*(slice(None),) * dim, index)]
+    return item(x, (*(slice(None),) * dim, index))

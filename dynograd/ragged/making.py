@@ -167,7 +167,7 @@ def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTens
 def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
     """The rows as tensors of one dtype on one device; empty lists take those of the others."""
     given = [one for one in rows if not (isinstance(one, (list, tuple)) and not one)]
-    made = [one if isinstance(one, Tensor) else tensor(one) for one in given]
+    made: list[Any] = [one if isinstance(one, Tensor) else tensor(one) for one in given]
     if dtype is not None or device is not None:
         made = [one.to(device=device, dtype=dtype) for one in made]
     for number, one in enumerate(made):
