@@ -13,7 +13,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.forms import Form, frozen, kind_of, stand_ins
+from dynograd.transforms.autobatch.forms import Form, casting, frozen, kind_of, stand_ins
 from dynograd.transforms.autobatch.pending import Kind, Lazy
 from dynograd.transforms.autobatch.recording import OFTEN, Recorder, entry_for, kind_for, outside
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, make_batched
@@ -103,7 +103,7 @@ class Cell:
             return self.body(*args, **kwargs)
         entries = [entry_for(recorder, one) for one in leaves]
         kinds = tuple([kind_for(one) for one in entries])
-        key = (kinds, outline, MODES.grad, self.training())
+        key = (kinds, outline, MODES.grad, self.training(), casting())
         try:
             form = self.forms.get(key)
         except TypeError:

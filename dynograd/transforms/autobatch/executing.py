@@ -33,6 +33,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
         columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
         by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
         numbers = None if first.numbers is None else [one for bucket in buckets for one in bucket.numbers]
+    sources = {source.form for bucket in buckets for source in bucket.sources}
     group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
     found = group.run()
     outputs = [found] if form.single else list(found)
@@ -59,7 +60,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
         bucket.done = True
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
         start += count
-    recorder.report.note_group(form, size)
+    recorder.report.note_group(form, size, sources)
 
 
 def _put(arena: Arena, output: Any, node: Any) -> int:

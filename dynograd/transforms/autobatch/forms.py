@@ -5,6 +5,7 @@ A form is also why an op is not recorded: results whose shape depends on values,
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy
@@ -18,7 +19,7 @@ from dynograd.transforms.autobatch.pending import Kind
 from dynograd.transforms.batching.batched import Batched
 from dynograd.transforms.batching.calls import run_op
 
-__all__ = ["Form", "form_of", "frozen", "kind_of", "stand_ins"]
+__all__ = ["Form", "casting", "form_of", "frozen", "kind_of", "stand_ins"]
 
 # Ops that are always run at once, with the reason.
 AT_ONCE: dict[str, str] = {
@@ -78,6 +79,15 @@ class Form:
 
 
 _forms: dict[Any, Form] = {}
+
+
+def casting() -> Any:
+    """What autocast does on this thread now, as part of a key."""
+    module = sys.modules.get("dynograd.amp.autocasting")
+    if module is None or not module.STATE.any:
+        return None
+    state = module.STATE
+    return tuple([(device, state.dtypes[device]) for device, on in state.enabled.items() if on])
 
 
 def kind_of(tensor: Any) -> Kind:

@@ -20,7 +20,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
-from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, form_of, frozen, kind_of
+from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, Form, casting, form_of, frozen, kind_of
 from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _alone, _slots, note_view, settle, settled
 from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
@@ -449,6 +449,7 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
         form_key = (
             op.name,
             MODES.grad,
+            casting(),
             tuple([frozen(value) for name, value in statics.items() if name != by_row]),
             tuple(
                 [

@@ -26,8 +26,12 @@ class Report:
         self.flushes: Counter[tuple[str, str]] = Counter()
         self.links: Counter[tuple[str, str]] = Counter()
 
-    def note_group(self, form: Any, size: int) -> None:
-        self.groups.setdefault(repr(form), []).append(size)
+    def note_group(self, form: Any, size: int, sources: set[Any] = frozenset()) -> None:  # type: ignore[assignment]
+        """A group of `size` calls of `form` has run; its operands came from groups of the forms `sources`."""
+        label = repr(form)
+        self.groups.setdefault(label, []).append(size)
+        for source in sources:
+            self.links[repr(source), label] += 1
 
     def note_refused(self, name: str, why: str) -> None:
         """A call of the op `name` was run at once."""
@@ -45,6 +49,19 @@ class Report:
     def launches(self) -> int:
         """In how many groups."""
         return sum(len(sizes) for sizes in self.groups.values())
+
+    def dot(self) -> str:
+        """A picture of the groups in Graphviz's language: `dot -Tsvg` makes an SVG of it."""
+        names = {label: f"g{number}" for number, label in enumerate(self.groups)}
+        lines = ["digraph autobatch {", '  node [shape=box, fontname="sans-serif"];']
+        for label, sizes in self.groups.items():
+            text = label.replace("\\", "\\\\").replace('"', '\\"')
+            groups = "1 group" if len(sizes) == 1 else f"{len(sizes)} groups"
+            lines.append(f'  {names[label]} [label="{text}\\n{sum(sizes)} calls in {groups}"];')
+        for (source, label), count in self.links.items():
+            if source in names:
+                lines.append(f'  {names[source]} -> {names[label]} [label="{count}"];')
+        return "\n".join([*lines, "}"]) + "\n"
 
     def __str__(self) -> str:
         calls, launches = self.calls, self.launches

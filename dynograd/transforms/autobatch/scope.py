@@ -30,7 +30,7 @@ class autobatch:
     >>> layer = dynograd.nn.Linear(3, 2)
     >>> examples = [dynograd.ones(3) * k for k in range(4)]
     >>> with dynograd.autobatch():
-    ...     loss = sum(layer(x).tanh().sum() for x in examples)
+    ...     loss = dynograd.stack([layer(x).tanh().sum() for x in examples]).sum()
     >>> loss.backward()
     """
 

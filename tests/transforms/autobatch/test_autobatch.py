@@ -427,7 +427,7 @@ def test_sums_over_many_examples_are_one_group():
                 again = total * total
             assert way == "+=" or report.launches < 20
         else:
-            total, losses = body()
+            total, _ = body()
             again = total * total
         again.backward()
         return float(total), float(again), net.weight.grad.tolist()
@@ -451,3 +451,18 @@ def test_numbers_that_differ_from_example_to_example():
     sum(one.sum() for one in found).backward()
     expected = -sum(x.numpy() * (k + 1) / 3 for k, x in enumerate(xs))
     numpy.testing.assert_allclose(weight.grad.numpy(), expected, rtol=1e-5)
+
+
+def test_the_picture_of_a_report():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch() as report:
+        for x in xs:
+            net(x).tanh()
+    assert report.dot().splitlines() == [
+        "digraph autobatch {",
+        '  node [shape=box, fontname="sans-serif"];',
+        '  g0 [label="linear -> float32[3]\\n3 calls in 1 group"];',
+        '  g1 [label="tanh -> float32[3]\\n3 calls in 1 group"];',
+        '  g0 -> g1 [label="1"];',
+        "}",
+    ]
