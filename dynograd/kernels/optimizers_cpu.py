@@ -23,7 +23,7 @@ from dynograd.kernels.optimizer_passes_cpu import (
 )
 from dynograd.kernels.tables_cpu import StepTable
 
-__all__ = ["adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
+__all__ = ["adafactor_step", "adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
 __all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step", "asgd_table_step", "nadam_table_step"]
 __all__ += ["radam_table_step", "rmsprop_table_step", "rprop_table_step"]
 
@@ -118,6 +118,35 @@ def adam_step(
     parameter[...] = value - rate * mean / (np.sqrt(square) / scale + eps)
 
 
+def adafactor_step(parameter, gradient, *rest):
+    """A step of Adafactor in one compiled call: whether the arrays are plain enough for it, and it was done.
+
+    Args:
+        rest: `variance` of a vector, or `row_var` and `col_var` of matrices (N, R, C): they keep a dim of 1 for what was averaged; then
+            numbers: how much the new squares count, the least variance's root, the least root mean square of the parameter, lr, step,
+            the threshold of clipping, what is kept of the parameter, and whether to maximize.
+    """
+    moments, numbers = rest[:-8], rest[-8:]
+    arrays = parameter, gradient, *moments
+    if any([one.dtype is not parameter.dtype or not one.flags.carray for one in arrays]):
+        return False
+    if parameter.dtype.char not in "fd" or gradient.shape != parameter.shape:
+        return False
+    from dynograd.kernels import factored_steps_numba as compiled
+
+    *scalars, maximize = numbers
+    scalars = [float(one) for one in scalars]
+    if len(moments) == 1:
+        compiled.vector_step(*[one.reshape(-1) for one in arrays], *scalars, _sign(maximize))
+        return True
+    height, width = parameter.shape[-2:]
+    whole = [one.reshape(-1, height, width) for one in arrays[:2]]
+    compiled.matrices_step(
+        *whole, moments[0].reshape(-1, height), moments[1].reshape(-1, width), *scalars, _sign(maximize)
+    )
+    return True
+
+
 def step_table(parameters, states, steps, new):
     """What the table steps work on, or None where they cannot: see `StepTable`."""
     if FIELDS is None:
@@ -177,6 +206,10 @@ def _flat(parameter, *others):
     if any(array.dtype != kind or not array.flags.c_contiguous for array in arrays):
         return None
     return [array.reshape(-1) for array in arrays]
+
+
+def _sign(maximize):
+    return -1.0 if maximize else 1.0
 
 
 def _scalars(parameter, *values):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.kernels import kernel
 from dynograd.optim.elementwise import check_common, count_in_tensors, counted
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import scalar
 from dynograd.optim.states import new_step
+from dynograd.optim.together import FEW_ELEMENTS, FEW_PARAMETERS
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["Adafactor"]
@@ -98,6 +100,9 @@ class Adafactor(Optimizer):
         fresh = step ** group["beta2_decay"]
         least, smallest = group["eps"]
         least = dtypes.finfo(p.dtype).eps if least is None else least
+        numbers = fresh, float(least), float(smallest), lr, step, group["d"]
+        if self._step_compiled(p, g, state, group, numbers):
+            return
         size = max(smallest, _root_mean_square(p)) * min(lr, 1 / step**0.5)
         if group["weight_decay"]:
             p.mul_(1 - lr * group["weight_decay"])
@@ -112,6 +117,16 @@ class Adafactor(Optimizer):
             variance = (rows * columns).div_(rows.mean(dim=-2, keepdim=True).clamp_(min=least))
         step_taken = variance.clamp_(min=least * least).rsqrt_().mul_(g)
         p.sub_(step_taken, alpha=size / max(1.0, _root_mean_square(step_taken) / group["d"]))
+
+    def _step_compiled(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any], numbers: Any) -> bool:
+        """The same in one compiled call, for plain arrays on a CPU; whether it was done."""
+        given = [p.array, g.array, *[state[name].array for name in ("variance", "row_var", "col_var") if name in state]]
+        if not all([type(one) is arrays.ndarray for one in given]):
+            return False
+        if len(group["params"]) <= FEW_PARAMETERS and p.array.size < FEW_ELEMENTS:
+            return False
+        kept = 1 - numbers[3] * float(group["weight_decay"])
+        return kernel("optimizers", "adafactor_step", given[0])(*given, *numbers, kept, group["maximize"])
 
 
 def _root_mean_square(x: Any) -> float:
