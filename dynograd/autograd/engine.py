@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import FREED, Node, Partial, traces
+from dynograd.autograd.nodes import FREED, Node, Partial, asked, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import GradientError, InplaceError
 from dynograd.kernels import kernel
@@ -55,7 +55,8 @@ def run_backward(
                 seen.add(edge)
                 (order if edge.seq else leaves).append(edge)
     order.sort(key=_by_time, reverse=True)
-    mode, outer = MODES.grad, MODES.task
+    mode, outer, outer_asked = MODES.grad, MODES.task, asked.edges
+    asked.edges = None
     MODES.grad = recording() if create_graph else 0
     recorder, MODES.recorder = MODES.recorder, None
     task = MODES.task = Task(seen, targets is not None)
@@ -72,7 +73,7 @@ def run_backward(
             return None
         results: dict[Any, Any] = {}
         wanted = _leading_to(order, targets)
-        task.edges = wanted.union(targets)
+        task.edges = asked.edges = wanted.union(targets)
         _visit(order, grads, retain_graph, create_graph, set(targets), wanted, results)
         for leaf in dict.fromkeys(targets):
             if not leaf.seq and leaf in grads:
@@ -80,6 +81,7 @@ def run_backward(
         return [results.get(target) for target in targets]
     finally:
         MODES.grad, MODES.task, MODES.recorder = mode, outer, recorder
+        asked.edges = outer_asked
 
 
 class Task:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -16,6 +17,15 @@ __all__ = ["FREED", "Hooks", "Node", "OutputNode", "Partial", "next_seq"]
 next_seq = itertools.count(1).__next__
 FREED = ("freed",)
 traces: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+class _Asked(threading.local):
+    """The edges that the running pass is to send gradients along; None: all there are."""
+
+    edges: Any = None
+
+
+asked = _Asked()
 _metadata: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -57,8 +67,9 @@ class Node:
     """Drops what was saved, so that a second backward through here is an error; None when nothing is saved."""
 
     def needs(self, position: int) -> bool:
-        """Whether the array argument at `position` needs a gradient."""
-        return self.edges[position] is not None
+        """Whether the array argument at `position` needs a gradient in the running pass."""
+        edge = self.edges[position]
+        return edge is not None and (asked.edges is None or edge in asked.edges)
 
     def name(self) -> str:
         return type(self).__name__

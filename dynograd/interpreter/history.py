@@ -22,7 +22,7 @@ class GraphSaved:
         self.node = node
 
     def needs(self, position: int) -> bool:
-        return self.node.edges[position] is not None
+        return self.node.needs(position)
 
     def __getattr__(self, name: str) -> Any:
         value = self._with_history(name)

@@ -408,3 +408,27 @@ def test_memory_of_backward_falls_as_it_goes():
     assert buffers.statistics()["peak"] - start <= 4 * size
     del loss
     assert buffers.statistics()["in_use"] <= start - 18 * size
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_grad_computes_only_what_leads_to_its_inputs(monkeypatch, create_graph):
+    """A gradient penalty asks for the slope at the pictures: the weights' gradients are not computed on the way."""
+    from dynograd.ops import correlations
+
+    calls = []
+    plain = correlations.correlate_weight
+    monkeypatch.setattr(correlations, "correlate_weight", lambda *given: calls.append(1) or plain(*given))
+    dg.manual_seed(0)
+    x, *weights = [dg.randn(*shape, requires_grad=True) for shape in ((2, 1, 6, 6), (3, 1, 3, 3), (2, 3, 3, 3))]
+    y = x
+    for weight in weights:
+        y = dg.nn.functional.conv2d(y, weight).tanh()
+    (slope,) = dg.autograd.grad(y.sum(), x, create_graph=create_graph, retain_graph=True)
+    assert not calls
+    (last,) = dg.autograd.grad(y.sum(), weights[1], retain_graph=True)
+    assert len(calls) == 1
+    y.sum().backward(retain_graph=create_graph)
+    assert len(calls) == 3 and (x.grad == slope).all() and (weights[1].grad == last).all()
+    if create_graph:
+        found = dg.autograd.grad(slope.square().sum(), weights)
+        assert all(one.any() for one in found)
