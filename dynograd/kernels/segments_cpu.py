@@ -59,7 +59,13 @@ def spread_segments(g, starts, ends, rows):
     groups = _groups(lengths)
     starts, ends = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64)
     kernels["segments.spread_segments"](
-        np.ascontiguousarray(g), starts, ends, groups, result, count=len(groups) - 1, work=result.size
+        np.ascontiguousarray(g),
+        starts,
+        ends,
+        groups,
+        result,
+        count=len(groups) - 1,
+        work=result.size // 8,  # copies: no arithmetic
     )
     return result
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.indices import FULL
 from dynograd.ragged import segmented
 from dynograd.ragged.calls import Call, ragged_rule, results
@@ -24,7 +25,7 @@ SEGMENTS = {"softmax": segmented.softmax, "log_softmax": segmented.log_softmax}
 @ragged_rule("softmax", "log_softmax", kind="segments", note="along the ragged dim by segments")
 def softmaxes(call: Call) -> Any:
     """Rows sum to 1; an empty row stays empty."""
-    return along(call, call["dim"], lambda x: _of_rows(x, SEGMENTS[call.name]))
+    return along(call, call["dim"], lambda x: grouped(call) if batch_invariant() else _of_rows(x, SEGMENTS[call.name]))
 
 
 @ragged_rule(
@@ -43,7 +44,7 @@ def cumsum(call: Call) -> Any:
     """Running sums of each row."""
 
     def of_rows(x: RaggedTensor) -> Any:
-        if x.dtype.is_complex or not x.dtype.is_floating_point:
+        if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
             return grouped(call)
         return _of_rows(x, lambda flat, part: segmented.cumsum(flat, part, call["reverse"]))
 

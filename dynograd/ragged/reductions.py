@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from dynograd.interpreter import named_outputs
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.op import registry
 from dynograd.ragged import segmented
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
@@ -165,6 +166,8 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
         rest = tuple(sorted({dim - (dim > 1) for dim in dims}))
         found = call.with_(input=merged, dim=rest)
         return _map(call, found, lambda one: one.unsqueeze(2)) if keepdim else found
+    if batch_invariant():  # the bits of the row alone are those of the dense kernels
+        return grouped(call)
     flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
     found = of_rows(call, flat, wider)
     if found is NotImplemented:

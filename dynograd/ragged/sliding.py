@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import ShapeError
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
@@ -72,7 +73,8 @@ def adaptive(call: Call) -> Any:
 
 
 def _is_channels_rows(x: Any) -> bool:
-    if not isinstance(x, RaggedTensor) or isinstance(x.partition, Shapes):
+    """Whether to lay rows out in one line; in batch-invariant mode they go by length, with the bits of the row alone."""
+    if not isinstance(x, RaggedTensor) or isinstance(x.partition, Shapes) or batch_invariant():
         return False
     return x.place == 2 and x.ndim == 3 and not isinstance(x.packed, RaggedTensor)
 

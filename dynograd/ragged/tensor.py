@@ -185,8 +185,8 @@ class RaggedTensor(Tensor):
     @property
     def array(self) -> Any:  # type: ignore[override]
         inner = self.packed.array
-        if type(inner) is arrays.CudaArray:
-            return inner
+        if type(inner) is arrays.CudaArray:  # as many dims, on that device; a GPU's arrays have no type of their own to say more
+            return inner[(None,) * (self.ndim - inner.ndim)]
         shown = numpy.empty(0, inner.dtype).view(_Shown)
         shown.owner = self
         return shown
