@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.errors import StateDictError
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
-from dynograd.optim.options import check_flags, check_range, check_single, scalar
+from dynograd.optim.options import check_flags, check_pair, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
@@ -68,6 +68,7 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         who = type(self).__name__
+        check_pair(who, "betas", betas)
         for what, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
             check_single(who, what, value, foreach, capturable)
         check_range(who, "learning rate", lr)

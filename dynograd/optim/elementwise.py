@@ -7,7 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.ops.complexes import view_as_real
 from dynograd.optim.optimizer import Optimizer
-from dynograd.optim.options import check_range, check_single, scalar
+from dynograd.optim.options import check_pair, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import Rule
 from dynograd.tensor import Tensor, wrap
@@ -99,6 +99,7 @@ def check_common(who: str, lr: Any, eps: Any = 0, weight_decay: Any = 0, betas: 
     check_single(who, "lr", lr, None, None)
     check_range(who, "learning rate", lr)
     check_range(who, "epsilon value", eps)
+    check_pair(who, "betas", betas)
     check_range(who, "beta parameter at index 0", betas[0], below=1)
     check_range(who, "beta parameter at index 1", betas[1], below=1)
     check_range(who, "weight_decay value", weight_decay)

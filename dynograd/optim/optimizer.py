@@ -250,6 +250,10 @@ class Optimizer(HookMethods):
             raise TypeError(
                 f"add_param_group: param_group must be a dict, but got {type(param_group)}. Pass {{'params': tensors}}."
             )
+        if "params" not in param_group:
+            raise KeyError(
+                f"{type(self).__name__}: a parameter group has no 'params' (its keys: {[*param_group][:6]}). Pass {{'params': tensors, ...}}."
+            )
         given = param_group["params"]
         if isinstance(given, set):
             raise TypeError(
@@ -332,6 +336,10 @@ class Optimizer(HookMethods):
         Raises:
             ValueError: another number of groups or parameters, or state of another shape.
         """
+        if not isinstance(state_dict, dict):
+            raise TypeError(
+                f"load_state_dict: expected what state_dict() returned, a dict, got a {type(state_dict).__name__}."
+            )
         loaded = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, loaded)
@@ -364,6 +372,12 @@ def _listed(params: Any, who: str) -> list[Any]:
         raise TypeError(
             f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got dynograd.Tensor. "
             f"Pass [tensor]."
+        )
+    if isinstance(params, dict):
+        group = "params" in params
+        raise TypeError(
+            f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got a dict with the keys "
+            f"{[*params][:3]}. Pass {'[group], a list of groups' if group else 'its items() or values()'}."
         )
     if callable(getattr(params, "parameters", None)):
         raise TypeError(

@@ -6,14 +6,26 @@ from typing import Any
 
 from dynograd.tensor import Tensor
 
-__all__ = ["check_flags", "check_range", "check_single", "scalar"]
+__all__ = ["check_flags", "check_pair", "check_range", "check_single", "scalar"]
 
 
 def check_range(who: str, what: str, value: Any, below: float | None = None) -> None:
     """`value` is at least 0 and, where given, less than `below`."""
+    _check_number(who, what, value)
     if not value >= 0.0 or (below is not None and not value < below):
         wanted = "at least 0" if below is None else f"in [0, {below:g})"
         raise ValueError(f"{who}: Invalid {what}: {value}. Expected a number {wanted}.")
+
+
+def check_pair(who: str, what: str, value: Any) -> None:
+    """`value` is two numbers, such as `betas`."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ValueError(f"{who}: {what} must be two numbers, got {value!r}. Give both, such as {what}=(0.9, 0.999).")
+
+
+def _check_number(who: str, what: str, value: Any) -> None:
+    if not hasattr(value, "__float__"):  # numbers, NumPy's too, and tensors
+        raise TypeError(f"{who}: Invalid {what}: {value!r} is a {type(value).__name__}. Expected a number.")
 
 
 def check_single(who: str, what: str, value: Any, foreach: Any, capturable: Any) -> None:

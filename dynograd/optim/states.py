@@ -12,6 +12,9 @@ from dynograd.tensor import Tensor, wrap
 
 __all__ = ["new_step", "packed", "unpacked"]
 
+# Entries of a group that are no options of its optimizer; schedules add more.
+_OF_OTHERS = {"params", "param_names", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr"}
+
 
 def new_step(group: dict[str, Any], p: Tensor | None = None) -> Tensor:
     """A step counter at 0, in the dtype and (with `fused` or `capturable`) on the device of `p` as PyTorch has it."""
@@ -53,6 +56,8 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
             f"load_state_dict: loaded state dict has a different number of parameter groups: expected {len(groups)}, got {len(saved)}. "
             f"Build the optimizer with the same groups."
         )
+    for position, other in enumerate(saved):
+        _check_options(optimizer, position, other)
     by_number: dict[Any, tuple[Tensor, dict[str, Any]]] = {}
     for position, (group, other) in enumerate(zip(groups, saved)):
         if len(group["params"]) != len(other["params"]):
@@ -75,6 +80,19 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
         if "param_names" in group:
             other.setdefault("param_names", group["param_names"])
     return state, saved
+
+
+def _check_options(optimizer: Any, position: int, saved: dict[str, Any]) -> None:
+    """Refuses a group of another kind of optimizer: it lacks options of ours and has some that we do not know."""
+    missing = [option for option in optimizer.defaults if option not in saved]
+    unknown = [
+        option for option in saved if option not in optimizer.param_groups[position] and option not in _OF_OTHERS
+    ]
+    if missing and unknown:
+        raise StateDictError(
+            f"load_state_dict: group {position} lacks the options {missing} of {type(optimizer).__name__} and has {unknown}: it was saved by "
+            f"another optimizer. Build the one that was saved."
+        )
 
 
 def _fitted(p: Tensor, value: Any, group: dict[str, Any], name: Any, counters: tuple[str, ...]) -> Any:

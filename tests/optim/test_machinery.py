@@ -277,6 +277,23 @@ def leaf(size=2):
         ),
         (lambda: optim.SGD([leaf()]).add_param_group([leaf()]), TypeError, "param_group must be a dict"),
         (lambda: OwnStep([leaf()]), ValueError, "didn't specify a value of required optimization parameter lr"),
+        (lambda: optim.SGD([leaf()], lr="a"), TypeError, "SGD: Invalid learning rate: 'a' is a str. Expected a number"),
+        (lambda: optim.RAdam([leaf()], lr=None), TypeError, "RAdam: Invalid learning rate: None is a NoneType"),
+        (
+            lambda: optim.Adam([leaf()], betas=0.9),
+            ValueError,
+            r"Adam: betas must be two numbers, got 0.9.*\(0.9, 0.999\)",
+        ),
+        (lambda: optim.NAdam([leaf()], betas=(0.9,)), ValueError, r"NAdam: betas must be two numbers, got \(0.9,\)"),
+        (lambda: optim.Adam([leaf()], betas=(0.9, leaf(1))), ValueError, "must be either both floats or both Tensors"),
+        (lambda: optim.SGD({"params": [leaf()]}), TypeError, r"got a dict with the keys \['params'\]. Pass \[group\]"),
+        (lambda: optim.SGD({"weight": leaf()}), TypeError, r"keys \['weight'\]. Pass its items\(\) or values\(\)"),
+        (lambda: optim.SGD([{"lr": 1.0}]), KeyError, r"a parameter group has no 'params' \(its keys: \['lr'\]\)"),
+        (
+            lambda: optim.SparseAdam([dynograd.eye(2).to_sparse()]),
+            ValueError,
+            r"Sparse params at indices \[\[0, 0\]\].*to_dense",
+        ),
         (lambda: optim.SGD([("a", leaf()), leaf()]), ValueError, "Some param names are missing: 1 of 2"),
         (
             lambda: optim.SGD([("a", leaf())]).add_param_group({"params": [leaf()]}),

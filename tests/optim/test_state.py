@@ -185,6 +185,11 @@ def test_state_of_a_users_optimizer():
         (lambda d: d["param_groups"].pop(), ValueError, "different number of parameter groups: expected 1, got 0"),
         (lambda d: d["param_groups"][0]["params"].pop(), ValueError, "group 0 has 2 parameters, the loaded one 1"),
         (
+            lambda d: (d["param_groups"][0].pop("betas"), d["param_groups"][0].update(momentum=0.9)),
+            RuntimeError,
+            r"group 0 lacks the options \['betas'\] of Adam\w* and has \['momentum'\]: it was saved by another optimizer",
+        ),
+        (
             lambda d: d["state"][1].update(exp_avg=dynograd.ones(9)),
             ValueError,
             r"exp_avg of parameter 1 has shape \(9,\), but the parameter has shape \(4, 5\)",
@@ -199,6 +204,12 @@ def test_errors(change, error, text):
     with pytest.raises(error, match=text):
         optimizer.load_state_dict(saved)
     assert optimizer.state_dict()["param_groups"] == before["param_groups"]
+
+
+def test_what_is_no_state_dict():
+    optimizer, _, _ = trained()
+    with pytest.raises(TypeError, match="expected what state_dict.. returned, a dict, got a list"):
+        optimizer.load_state_dict([1])
 
 
 def test_hooks():

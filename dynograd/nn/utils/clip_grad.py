@@ -50,7 +50,11 @@ def clip_grad_norm_(
     if not given and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     grads = _gradients(given)
-    norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
+    try:
+        norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
+    except RuntimeError as error:
+        _name_the_first(error, given)
+        raise
     arrays.quietly(_scale, grads, max_norm, norm, caller())
     return _as_tensor(norm, grads)
 
@@ -113,6 +117,18 @@ def _listed(tensors: Any) -> list[Tensor]:
             f"Pass its parameters()."
         )
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _name_the_first(error: RuntimeError, given: list[Tensor]) -> None:
+    """Says which gradient is not finite."""
+    for number, p in enumerate(given):
+        if p.grad is not None and _entries(p.grad).size:
+            entries = wrap(_entries(p.grad))
+            if not bool(entries.isfinite().all().item()):  # type: ignore[attr-defined]
+                error.args = (
+                    f"{error} The first one is the gradient of parameter {number}, of shape {tuple(p.shape)}.",
+                )
+                return
 
 
 def _gradients(given: list[Tensor]) -> list[Any]:
