@@ -23,7 +23,7 @@ from dynograd.kernels.optimizer_passes_cpu import (
 )
 from dynograd.kernels.tables_cpu import StepTable
 
-__all__ = ["adafactor_step", "adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
+__all__ = ["adafactor_step", "adam_step", "adam_table_step", "row_step", "sgd_step", "sgd_table_step", "step_table"]
 __all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step", "asgd_table_step", "nadam_table_step"]
 __all__ += ["radam_table_step", "rmsprop_table_step", "rprop_table_step"]
 
@@ -116,6 +116,29 @@ def adam_step(
         square = np.maximum(_wide(max_exp_avg_sq), square)
         max_exp_avg_sq[...] = square
     parameter[...] = value - rate * mean / (np.sqrt(square) / scale + eps)
+
+
+def row_step(name, tables, index, gradient, *numbers):
+    """A step on the rows `index` (each once) of tables, in one compiled call: whether the arrays are plain enough, and it was done.
+
+    Args:
+        name: "adagrad_rows" or "sparse_adam_rows".
+        tables: the parameter and its states, (rows, *rest).
+        gradient: (entries, *rest).
+        numbers: sign, rate, eps, and the others that the step takes.
+    """
+    kind = gradient.dtype
+    if gradient.size < COMPILED_SIZE or kind.char not in "fd" or any([one.dtype is not kind for one in tables]):
+        return False
+    if not gradient.flags.c_contiguous or not all([one.flags.carray for one in tables]):
+        return False
+    from dynograd.kernels import row_steps_numba
+
+    lines = [one.reshape(len(one), -1) for one in tables]
+    scalars = [kind.type(number) for number in numbers]
+    given = np.ascontiguousarray(index), gradient.reshape(len(gradient), -1)
+    getattr(row_steps_numba, name)(*lines, *given, *scalars, count=len(index), work=_ADAM_WORK * gradient.size)
+    return True
 
 
 def adafactor_step(parameter, gradient, *rest):

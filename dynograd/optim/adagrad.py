@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_flags, check_range
-from dynograd.optim.sparse_rows import check_sparse_options, rows, set_rows
+from dynograd.optim.sparse_rows import check_sparse_options, rows, set_rows, step_compiled
 from dynograd.optim.states import new_step
 from dynograd.tensor import Tensor, wrap
 
@@ -100,7 +100,9 @@ class Adagrad(Elementwise):
     def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         check_sparse_options("Adagrad", group)
         size = float(rate(group)) / (1 + (counted(state) - 1) * group["lr_decay"])
-        g = g.coalesce()
+        g, sign = g.coalesce(), -1.0 if group["maximize"] else 1.0
+        if step_compiled("adagrad_rows", [p, state["sum"]], g, sign, size, group["eps"]):
+            return
         entries = -g._values() if group["maximize"] else g._values()
         total = rows(state["sum"], g).addcmul_(entries, entries)
         set_rows(state["sum"], g, total)

@@ -8,7 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.optim.elementwise import check_common
 from dynograd.optim.optimizer import Optimizer, ParamsT
-from dynograd.optim.sparse_rows import rows, set_rows
+from dynograd.optim.sparse_rows import rows, set_rows, step_compiled
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["SparseAdam"]
@@ -87,10 +87,13 @@ class SparseAdam(Optimizer):
         step = int(state["step"])
         if not g._nnz():
             return
+        size = float(group["lr"]) * sqrt(1 - beta2**step) / (1 - beta1**step)
+        tensors, sign = [p, state["exp_avg"], state["exp_avg_sq"]], -1.0 if group["maximize"] else 1.0
+        if step_compiled("sparse_adam_rows", tensors, g, sign, size, group["eps"], 1 - beta1, beta2, 1 - beta2):
+            return
         entries = -g._values() if group["maximize"] else g._values()
         mean = rows(state["exp_avg"], g).lerp_(entries, 1 - beta1)
         square = rows(state["exp_avg_sq"], g).mul_(beta2).addcmul_(entries, entries, value=1 - beta2)
         set_rows(state["exp_avg"], g, mean)
         set_rows(state["exp_avg_sq"], g, square)
-        size = float(group["lr"]) * sqrt(1 - beta2**step) / (1 - beta1**step)
         set_rows(p, g, rows(p, g).addcdiv_(mean, square.sqrt_().add_(group["eps"]), value=-size))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.kernels import kernel
 from dynograd.sparse import coordinates
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["add_rows", "check_sparse_options", "rows", "set_rows"]
+__all__ = ["add_rows", "check_sparse_options", "rows", "set_rows", "step_compiled"]
 
 
 def check_sparse_options(who: str, group: dict[str, Any]) -> None:
@@ -40,6 +41,15 @@ def set_rows(x: Tensor, g: Any, values: Tensor) -> None:
     """Writes `values` where the coalesced `g` has entries."""
     table, index = _table(x, g)
     kernel("embeddings", "write_rows", table)(table, index, values.array)
+
+
+def step_compiled(name: str, tensors: list[Any], g: Any, *numbers: float) -> bool:
+    """A step of the rows of the coalesced `g` in one compiled call, for plain arrays on a CPU; whether it was done."""
+    given = [_table(x, g) for x in tensors]
+    tables, index, entries = [table for table, _ in given], given[0][1], g._values().array
+    if not all([type(one) is arrays.ndarray for one in (*tables, index, entries)]):
+        return False
+    return kernel("optimizers", "row_step", entries)(name, tables, index, entries, *numbers)
 
 
 def _table(x: Tensor, g: Any) -> tuple[Any, Any]:
