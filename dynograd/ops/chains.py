@@ -14,6 +14,7 @@ from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.choices import choose
+from dynograd.ops.extremes import max_along
 from dynograd.ops.indexing import add_advanced, get_advanced, get_basic
 from dynograd.ops.joins import stack
 from dynograd.ops.op import op
@@ -120,6 +121,31 @@ def chain_best_paths(
 ) -> Any:
     """(tags (M,) of the sequences of tags with the highest scores, 0 in rows of no sequence; these scores (B,))."""
     return kernel("chains", "best_paths", emissions)(emissions, transitions, first, last, starts, lengths, step)
+
+
+@chain_best_paths.decomposition
+def chain_best_paths_step_by_step(
+    emissions: Any, transitions: Any, first: Any, last: Any, starts: Any, lengths: Any, step: int
+) -> Any:
+    x, alive, rows = _by_steps(emissions, starts, lengths, step)
+    level = get_basic(x, (0,)) + first
+    moves = reshaped(transitions, (1, *transitions.shape))
+    own = arrays.from_python([list(range(x.shape[2]))], dtypes.int64)
+    own = arrays.to_device(own, arrays.place_of(getattr(emissions, "array", emissions)))
+    origins = []
+    for t in range(1, x.shape[0]):
+        best, origin = max_along(reshaped(level, (*level.shape, 1)) + moves, 1, False)
+        level = choose(_of_step(alive, t), best + get_basic(x, (t,)), level)
+        origins.append(choose(_of_step(alive, t), origin, own))
+    score, tag = max_along(level + last, 1, True)
+    tags = [tag]
+    for origin in reversed(origins):
+        tag = gathered(origin, 1, tag)
+        tags.append(tag)
+    found = choose(alive, stack(tags[::-1]), 0)
+    whole = add_advanced(reshaped(found, (-1,)), [reshaped(rows, (-1,))], (0,), (emissions.shape[0] + 1,))
+    score = choose(reshaped(lengths, (-1,)) > 0, reshaped(score, (-1,)), 0.0)
+    return get_basic(whole, (slice(0, -1),)), score
 
 
 # --- step by step ----------------------------------------------------------------------------------------------------------------

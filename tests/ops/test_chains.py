@@ -13,8 +13,8 @@ from dynograd.ops.chains import chain_best_paths, chain_likelihoods, chain_margi
 from tests.ops.harness import Row, generate
 
 K = 3
-STARTS, LENGTHS = numpy.array([0, 4, 5, 8]), numpy.array([4, 0, 1, 3])  # rows 4, 6 and 7 belong to no sequence
-TAGS = numpy.array([0, 2, 2, 1, 9, 1, -7, 0, 2, 0, 1])
+STARTS, LENGTHS = numpy.array([0, 4, 5, 8]), numpy.array([4, 0, 1, 3])  # rows 4, 6, 7 and 11 belong to no sequence
+TAGS = numpy.array([0, 2, 2, 1, 0, 1, 2, 0, 2, 0, 1, 2])
 ROWS_OF = len(TAGS)
 
 
@@ -166,6 +166,16 @@ def test_tags_that_no_path_allows_have_likelihood_0_and_chains_without_a_path_no
     assert found.item() == numpy.inf and not any(one.any() for one in grad(found.sum(), given))
 
 
+def test_tags_in_rows_of_no_sequence_may_be_anything():
+    given = drawn(6, K, len(TAGS))
+    starts, lengths = dynograd.tensor(STARTS), dynograd.tensor(LENGTHS)
+    odd = dynograd.tensor(TAGS)
+    odd[4], odd[6], odd[7], odd[11] = 9, -7, 1 << 40, -1
+    for function in (chain_likelihoods, chain_likelihoods.op.decomposition):
+        found, wanted = (function(*given, tags, starts, lengths, 1) for tags in (odd, dynograd.tensor(TAGS)))
+        assert (found == wanted).all()
+
+
 def test_nan_comes_through():
     given = drawn(3, 3, 4, dtype="float32")
     with dynograd.no_grad():
@@ -184,6 +194,14 @@ def test_the_best_path_of_ties_is_the_lowest_and_survives_minus_infinity():
     assert (tags.tolist(), scores.tolist()) == ([2, 1, 2, 1], [0.0])
     tags, scores = chain_best_paths(x, transitions * 0 - numpy.inf, nothing, nothing, starts, lengths, 1)
     assert scores.item() == -numpy.inf and set(tags.tolist()) <= {0, 1, 2}
+
+
+def test_best_paths_step_by_step_are_those_of_the_kernel():
+    given = [one.detach() for one in drawn(7, 4, 12)]
+    starts, lengths = dynograd.tensor(STARTS), dynograd.tensor(LENGTHS)
+    found = chain_best_paths.op.decomposition(*given, starts, lengths, 1)
+    for one, other in zip(found, chain_best_paths(*given, starts, lengths, 1)):
+        assert one.dtype is other.dtype and one.tolist() == pytest.approx(other.tolist())
 
 
 def test_marginals_are_the_gradient_of_the_partition_and_differentiate_too():

@@ -129,7 +129,7 @@ def _leading_of_all(call: Call) -> Any:
     return parted(found, call.size)
 
 
-@rule("chain_likelihoods", "chain_marginals")
+@rule("chain_likelihoods", "chain_marginals", "chain_best_paths")
 def chains(call: Call) -> Any:
     """All examples' sequences as one batch, if the transitions are the same for all."""
     if not call.size or call.batched & {"transitions", "first", "last"}:
@@ -140,7 +140,10 @@ def chains(call: Call) -> Any:
     moved["lengths"] = merged(call.front("lengths"))
     if call.given.get("tags") is not None:
         moved["tags"] = merged(call.front("tags"))
-    return parted(call.with_(**moved), call.size)
+    found = call.with_(**moved)
+    if isinstance(found, tuple):
+        return type(found)(*[parted(one, call.size) for one in found])
+    return parted(found, call.size)
 
 
 @rule("segment_sum", "segment_extreme", "segment_product", "segment_cumsum", "segment_softmax")
