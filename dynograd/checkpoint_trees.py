@@ -145,6 +145,10 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+class _OfTheCaller(Exception):
+    """Carries an error of the function that was given as `map_location` past the handler for damaged trees."""
+
+
 class Reader:
     """Rebuilds the object from the tree.
 
@@ -169,6 +173,9 @@ class Reader:
             return self.build(tree)
         except (CheckpointError, DeviceError):
             raise
+        except _OfTheCaller as error:
+            assert error.__cause__ is not None
+            raise error.__cause__ from None
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
             said = f"{type(error).__name__}: {error}"
             raise CheckpointError(
@@ -183,7 +190,10 @@ class Reader:
         elif callable(wanted):
             from dynograd.storages import UntypedStorage
 
-            wanted = getattr(wanted(UntypedStorage(0), saved), "device", None)
+            try:
+                wanted = getattr(wanted(UntypedStorage(0), saved), "device", None)
+            except Exception as error:
+                raise _OfTheCaller from error
         if wanted is not None:
             return arrays.check_device("load", wanted)
         if saved != "cpu" and not cuda.is_available():
@@ -224,9 +234,8 @@ class Reader:
         from dynograd.ragged.making import from_file
 
         values = self.build(tree["values"])
-        return from_file(
-            values, tree["dim"], *[self.entries.get(tree.get(name)) for name in ("offsets", "sizes")], tree.get("fixed")
-        )
+        offsets, sizes = [self.entries.get(tree.get(name, "")) for name in ("offsets", "sizes")]
+        return from_file(values, tree["dim"], offsets, sizes, tree.get("fixed"))
 
     def _dict(self, tree: dict) -> Any:
         items = [(key, self.build(one)) for key, one in tree["items"]]

@@ -214,6 +214,12 @@ def test_loading_to_a_device_that_is_not_there(tmp_path):
         dg.load(tmp_path / "x", map_location="cuda")
 
 
+def test_errors_of_map_location_are_its_own(tmp_path):
+    dg.save(dg.ones(1), tmp_path / "x")
+    with pytest.raises(ZeroDivisionError):
+        dg.load(tmp_path / "x", map_location=lambda storage, place: 1 / 0)
+
+
 def test_a_newer_format_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("dynograd.checkpoint_files.FORMAT", 3)
     dg.save({"a": 1}, tmp_path / "x")

@@ -103,7 +103,9 @@ def _tell(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, A
     listeners = _listeners
     if not listeners:
         return plain(*args, **kwargs)
-    marks = [(one, one.begin("op", name, args)) for one in listeners]
+    named = [value for value in kwargs.values() if hasattr(value, "shape") or isinstance(value, (list, tuple))]
+    given = (*args, *named)
+    marks = [(one, one.begin("op", name, given)) for one in listeners]
     result = None
     try:
         result = plain(*args, **kwargs)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from dynograd import arrays
+from dynograd.data import DataLoader, IterableDataset
+from dynograd.data.positions import Tasks, beginnings, restore
+from dynograd.data.seeding import Undisturbed, draw_seed
 from dynograd.errors import NonFiniteError
 from dynograd.runs.origins import Origin, Tracer, kinds_of
 from dynograd.runs.parts import states_of
-from dynograd.runs.snapshots import non_finite
+from dynograd.runs.snapshots import array_of, non_finite
 from dynograd.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -99,10 +102,10 @@ class Search:
 
     def _name_of(self, run: Run, tensor: Any) -> str:
         for place, one in _places(self.given, "batch"):
-            if one is tensor or arrays.may_overlap(one.array, tensor.array):
+            if one is tensor or _overlap(one, tensor):
                 return f"{place} ({_first(one)})"
         for place, one in _named_weights(_of_weights(run)):
-            if one is tensor or arrays.may_overlap(one.array, tensor.array):
+            if one is tensor or _overlap(one, tensor):
                 return f"{place} ({_first(one)})"
         return f"a tensor of shape {tuple(tensor.shape)} that no op made ({_first(tensor)})"
 
@@ -110,7 +113,8 @@ class Search:
 def is_finite(value: Any) -> bool:
     """Whether a number, a tensor, or all in a list or dict of them are finite."""
     if isinstance(value, Tensor):
-        return arrays.is_finite(value.array)
+        array = array_of(value)
+        return array is None or arrays.is_finite(array)
     if isinstance(value, dict):
         return all([is_finite(one) for one in value.values()])
     if isinstance(value, (list, tuple)):
@@ -120,11 +124,39 @@ def is_finite(value: Any) -> bool:
 
 def problem_of(run: Run, said: str, origin: Origin | None = None) -> NonFiniteError:
     """The error at the run's present step."""
-    error = NonFiniteError(f"step {run.step} (epoch {run.epoch}, batch {run.batch}): {said}.")
-    error.step, error.batch = run.step, run.batch
+    indices = indices_of(run.loader, run.batch)
+    samples = (
+        "" if indices is None else f" of samples {indices if len(indices) <= 16 else str(indices[:16])[:-1] + ', ...]'}"
+    )
+    error = NonFiniteError(f"step {run.step} (epoch {run.epoch}, batch {run.batch}{samples}): {said}.")
+    error.step, error.batch, error.indices = run.step, run.batch, indices
     if origin is not None:
         error.op, error.line = origin.op, origin.line
     return error
+
+
+def indices_of(loader: Any, number: int) -> list | None:
+    """Which samples are in batch `number` of the epoch that is under way; None where that cannot be told: its order is drawn again."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    state = loader.state_dict()
+    if not state["in_progress"] or "sampler" in state:
+        return None
+    batched, now = loader.batch_sampler is not None, beginnings(loader)
+    with Undisturbed():
+        try:
+            restore(loader, state["beginnings"], with_global=True)
+            draw_seed(loader.generator)  # as the epoch did when it began
+            tasks = Tasks(loader.batch_sampler if batched else loader.sampler, batched)
+            found = next((indices for place, indices, _ in tasks if place == number), None)
+        finally:
+            restore(loader, now, with_global=False)
+    return None if found is None else list(found) if batched else [found]
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    first, second = array_of(one), array_of(other)
+    return first is not None and second is not None and arrays.may_overlap(first, second)
 
 
 def _of_weights(run: Run) -> dict[str, Any]:
@@ -147,12 +179,11 @@ def _places(value: Any, place: str) -> list[tuple[str, Any]]:
         return [found for key, one in value.items() for found in _places(one, f"{place}[{key!r}]")]
     if isinstance(value, (list, tuple)):
         return [found for number, one in enumerate(value) for found in _places(one, f"{place}[{number}]")]
-    inner = getattr(value, "values", None)  # a RaggedTensor
-    return [(place, inner)] if isinstance(inner, Tensor) else []
+    return []
 
 
 def _first(tensor: Any) -> str:
-    plain = numpy.asarray(arrays.to_numpy(tensor.array))
+    plain = numpy.asarray(arrays.to_numpy(array_of(tensor)))
     bad = numpy.argwhere(~numpy.isfinite(plain))
     if not len(bad):
         return "finite now"

@@ -15,6 +15,7 @@ from dynograd import arrays
 from dynograd.autograd import engine, set_detect_anomaly
 from dynograd.autograd.nodes import traces, user_line
 from dynograd.profiler.ranges import listen, stop_listening
+from dynograd.runs.snapshots import array_of
 from dynograd.tensor import Tensor
 
 __all__ = ["Origin", "Tracer", "kinds_of"]
@@ -151,16 +152,16 @@ class Tracer:
             for event in reversed(
                 list(self.events.values())
             ):  # `loss.detach()`, `.data`: another tensor on the same memory
-                if arrays.may_overlap(event.output.array, value.array):
+                if arrays.may_overlap(array_of(event.output), array_of(value)):
                     return event
-        scalars = [one for one in self.events.values() if one.output.numel() == 1]
+        scalars = [one for one in self.events.values() if array_of(one.output).size == 1]
         return scalars[-1] if scalars else None
 
 
 def kinds_of(tensor: Any) -> frozenset[str]:
     """Which of "nan" and "inf" are among the elements."""
-    array = tensor.array
-    if arrays.is_finite(array):
+    array = array_of(tensor)
+    if array is None or arrays.is_finite(array):
         return frozenset()
     plain = numpy.asarray(arrays.to_numpy(array))
     found = [name for name, test in (("nan", numpy.isnan), ("inf", numpy.isinf)) if test(plain).any()]
@@ -203,7 +204,7 @@ def _story(event: _Event, way: list[_Event], name_of: Any) -> str:
 
 def _where(tensor: Any) -> str:
     """The first element that is not finite, and how many there are."""
-    plain = numpy.asarray(arrays.to_numpy(tensor.array))
+    plain = numpy.asarray(arrays.to_numpy(array_of(tensor)))
     bad = ~numpy.isfinite(plain)
     if not plain.ndim:
         return ""

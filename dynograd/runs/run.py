@@ -107,6 +107,7 @@ class Run:
         self._stop = StopRequests(stop_on)
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
+        self._left: tuple[Any, Iterator[Any]] | None = None
         if self.path is not None and not fresh and _has_run(self.path):
             self._resume()
 
@@ -121,7 +122,7 @@ class Run:
                 self._jump = None
                 continue
             self.epoch += 1
-            self.batch, self._epoch_is_over = 0, False
+            self.batch, self._epoch_is_over, self._left = 0, False, None
             self._boundary(epoch_is_over=True)
 
     def steps(self, loader: Any = None, until: int | None = None) -> Iterator[Any]:
@@ -140,14 +141,18 @@ class Run:
             self._take_snapshot()
         while not self._epoch_is_over and self.step != until:
             epoch = self.epoch
-            for batch in self._rest_of(loader):
+            iterator = self._rest_of(loader)
+            for batch in iterator:
                 if self._search is not None:
                     self._search.begin(batch)
                 yield batch
                 self.step += 1
                 self.batch += 1
                 self._boundary()
-                if self._jump is not None or self.step == until:
+                if self._jump is not None:
+                    break
+                if self.step == until:
+                    self._left = loader, iterator  # the loader's place in the epoch lives as long as this
                     break
             else:
                 self._epoch_is_over = True
@@ -285,6 +290,9 @@ class Run:
         raise SystemExit(128 + self._stop.signal)
 
     def _rest_of(self, loader: Any) -> Iterator[Any]:
+        left, self._left = self._left, None
+        if left is not None and left[0] is loader:
+            return left[1]
         iterator = iter(loader)
         if self.batch and not self._keeps(loader):
             for _ in range(self.batch):
@@ -320,6 +328,7 @@ class Run:
     def _go_back(self) -> None:
         assert self._jump is not None
         snapshot, then = self._jump
+        self._left = None
         content = copied(snapshot.content)
         load_states(self.parts, content["states"], f"the copy of step {snapshot.step}")
         set_global_state(content["random"])

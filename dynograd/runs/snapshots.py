@@ -12,7 +12,7 @@ from dynograd import arrays
 from dynograd.autograd import no_grad
 from dynograd.tensor import Tensor
 
-__all__ = ["Snapshot", "Snapshots", "copied", "non_finite"]
+__all__ = ["Snapshot", "Snapshots", "array_of", "copied", "non_finite"]
 
 
 @dataclass
@@ -69,6 +69,12 @@ class Snapshots:
         _walk(old.content, (), lambda place, tensor: self.spare.__setitem__(place, tensor))
 
 
+def array_of(tensor: Any) -> Any:
+    """The elements of a tensor as a dense array, those of a ragged one end to end; None for other kinds (sparse ones, say)."""
+    array = (tensor.packed if hasattr(type(tensor), "__dynograd_rows__") else tensor).array
+    return array if arrays.is_array(array) else None
+
+
 def copied(value: Any, spare: dict[Any, Tensor] | None = None, place: tuple = ()) -> Any:
     """A copy that shares no memory with `value`; tensors lie in those of `spare` that fit."""
     if isinstance(value, Tensor):
@@ -88,8 +94,9 @@ def non_finite(value: Any) -> dict[tuple, tuple[int, int]]:
     found: dict[tuple, tuple[int, int]] = {}
 
     def look(place: tuple, tensor: Tensor) -> None:
-        if not arrays.is_finite(tensor.array):
-            plain = numpy.asarray(arrays.to_numpy(tensor.array))
+        array = array_of(tensor)
+        if array is not None and not arrays.is_finite(array):
+            plain = numpy.asarray(arrays.to_numpy(array))
             nan = int(numpy.isnan(plain).sum())
             found[place] = (nan, int((~numpy.isfinite(plain)).sum()) - nan)
 
@@ -98,6 +105,8 @@ def non_finite(value: Any) -> dict[tuple, tuple[int, int]]:
 
 
 def _copied_tensor(tensor: Tensor, room: Tensor | None) -> Tensor:
+    if array_of(tensor) is not getattr(tensor, "array", None):
+        room = None  # rows, or entries of a sparse tensor
     with no_grad():
         if room is None or (room.shape, room.dtype, room.device) != (tensor.shape, tensor.dtype, tensor.device):
             made = tensor.detach().clone()

@@ -94,6 +94,27 @@ def test_a_bad_batch_is_named_with_the_place_in_it():
     assert error.value.batch == 17
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_bad_sample_in_a_shuffled_loader_is_named_with_its_index(workers):
+    values = dg.ones(40, 2)
+    values[29, 1] = float("inf")
+    model = nn.Linear(2, 1)
+    generator = dg.Generator().manual_seed(7)
+    loader = dg.data.DataLoader(
+        dg.data.TensorDataset(values), 4, shuffle=True, num_workers=workers, generator=generator
+    )
+    run = dg.Run(None, model=model, loader=loader, snapshot_every=3)
+    order = []
+    with pytest.raises(NonFiniteError, match=r"of samples \[.*29.*\].*batch\[0\] \(inf at index") as error, run:
+        for _ in run.epochs(2):
+            for (x,) in run.steps():
+                order.append(x)
+                run.check(model(x).square().mean())
+    assert 29 in error.value.indices and len(error.value.indices) == 4
+    place = error.value.indices.index(29)
+    assert order[-1][place, 1].item() == float("inf")
+
+
 def test_a_gradient_is_named_when_the_loss_was_finite():
     def body(model, x, run):
         y = model(x)
@@ -156,6 +177,31 @@ def test_in_place_ops_and_views():
     with pytest.raises(NonFiniteError, match="step 6") as error:
         train(body)
     assert error.value.line and "in body" in error.value.line
+
+
+def test_ragged_batches():
+    batches = [dg.ragged_tensor([[1.0, 2.0], [number / 10]]) for number in range(10)]
+    with pytest.raises(NonFiniteError, match="step 5 .*: log at .* all that went into it was finite") as error:
+        train(
+            lambda model, x, run: (x * model[0].bias[0]).sum() * ((x - 5).log().sum() if run.step == 5 else 1.0),
+            batches=batches,
+        )
+    assert (error.value.step, error.value.op) == (5, "log")
+    bad = [*batches[:7], dg.ragged_tensor([[1.0], [2.0, float("nan"), 3.0]])]
+    with pytest.raises(NonFiniteError, match=r"batch \(nan at index \[2\], 1 of 4\) holds nan"):
+        train(lambda model, x, run: (x * model[0].bias[0]).sum(), batches=bad)
+
+
+def test_sparse_tensors_are_passed_over():
+    matrix = dg.eye(3).to_sparse()
+
+    def body(model, x, run):
+        y = dg.sparse.mm(matrix, model(x)).mean()
+        return y / 0.0 if run.step == 4 else y
+
+    with pytest.raises(NonFiniteError) as error:
+        train(body, batches=[dg.ones(3, 2)] * 8)
+    assert error.value.op == "div"
 
 
 def test_what_cannot_be_repeated_is_said():

@@ -157,6 +157,27 @@ def test_steps_until(tmp_path, uninterrupted):
     assert (run.step, run.batch, run.epoch) == (3, 3, 0)
 
 
+def test_stopping_at_a_step_and_going_on(tmp_path, uninterrupted):
+    """With `until` the epoch is left in its middle; the same process and another one go on there."""
+    seen = []
+    for until in (3, 7, 7, 12):
+        run = build(tmp_path, save_every=100)
+        with run:
+            for _ in run.epochs(EPOCHS):
+                seen += [x.sum().item() for x, _, _ in run.steps(until=until)]
+                if run.step == until:
+                    break
+        assert run.step == until
+    run = build(None)
+    with run:
+        for _ in run.epochs(EPOCHS):
+            straight = [x.sum().item() for x, _, _ in run.steps(until=12)] if run.epoch == 0 else []
+            assert straight == seen[: len(straight)]
+    run = build(None)
+    parts = [[x.sum().item() for x, _, _ in run.steps(until=until)] for until in (2, 4, 9)]
+    assert [len(part) for part in parts] == [2, 2, 1] and [*parts[0], *parts[1], *parts[2]] == seen[:5]
+
+
 def test_loaders_without_a_state_go_on_behind_the_last_batch(tmp_path):
     def numbers(stop_at=None):
         seen = []
