@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.methods import public_functions
-from dynograd.nn import randomized
+from dynograd.nn import randomized, variants
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.out_forms import out_forms
@@ -32,8 +32,10 @@ _names = (
 _inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_ sigmoid_ tanh_ threshold_").split()
 
 _ops = {**out_forms(public_functions()), "multi_head_attention_forward": multi_head_attention_forward}
+_ops |= {name: getattr(variants, name) for name in variants.__all__}
+_ops |= {"native_channel_shuffle": _ops["channel_shuffle"]}
 _ops |= {"gumbel_softmax": gumbel_softmax, **{name: getattr(randomized, name) for name in randomized.__all__}}
-__all__ = [name for name in _names if name in _ops]
+__all__ = [name for name in (*_names, *variants.__all__, "native_channel_shuffle") if name in _ops]
 globals().update({name: _ops[name] for name in __all__})
 unfold = _ops["im2col"]  # Tensor.unfold is another op
 for _name in _inplace:

@@ -235,3 +235,15 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
 uniform, normal, constant = uniform_, normal_, constant_
 xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
 kaiming_uniform, kaiming_normal, orthogonal = kaiming_uniform_, kaiming_normal_, orthogonal_
+
+
+# --- PyTorch's private names that programs use --------------------------------------------------------------------------
+
+
+def _calculate_correct_fan(tensor: Any, mode: str) -> int:
+    return _fan(tensor, mode.lower())
+
+
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_
+dirac, eye, sparse = dirac_, eye_, sparse_

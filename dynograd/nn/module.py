@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynograd.nn import hooks, moves, state
-from dynograd.nn.hooks import (
+from dynograd.nn.hooks import *  # noqa: F403
+from dynograd.nn.hooks import (  # noqa: F401
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
     _global_buffer_registration_hooks,
+    _global_forward_hooks,
+    _global_forward_pre_hooks,
     _global_module_registration_hooks,
     _global_parameter_registration_hooks,
 )
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.places import note_place
+from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
 from dynograd.tensor import Tensor
 
 __all__ = ["Module"]
@@ -403,8 +409,7 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
         lines = extra.split("\n") if extra else []
         children = []
         for name, module in self._modules.items():
-            text = repr(module).replace("\n", "\n  ")
-            children.append(f"({name}): {text}")
+            children.append(f"({name}): {_addindent(repr(module), 2)}")
         if not children:
             if len(lines) <= 1:
                 return f"{self._get_name()}({extra})"
@@ -433,6 +438,11 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
         for name in ("_parameters", "_buffers", "_modules"):
             made.__dict__[name] = made.__dict__[name].copy()
         return made
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """The text with all lines but the first moved to the right."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 def _not_begun(module: Any) -> str:

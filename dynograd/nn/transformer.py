@@ -346,3 +346,18 @@ def _is_causal(mask: Any, said: bool | None) -> bool:
         return False
     causal = Transformer.generate_square_subsequent_mask(mask.shape[0], dtype=mask.dtype)
     return bool((mask == causal).all())
+
+
+# --- PyTorch's private names that programs use --------------------------------------------------------------------------
+
+
+def _get_clones(module: Any, N: int) -> ModuleList:
+    """`N` deep copies of a module."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _get_activation_fn(activation: str) -> Any:
+    """The function of "relu" or "gelu"."""
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}.")
+    return getattr(F, activation)

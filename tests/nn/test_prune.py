@@ -91,7 +91,11 @@ def test_a_method_of_ones_own_alone_and_on_top():
     assert layer.weight_mask.tolist() == [[0, 1, 0, 1], [0, 1, 0, 1]]
     container = EveryOther.apply(layer, "weight")
     assert layer.weight_mask.tolist() == [[0, 0, 0, 1], [0, 0, 0, 1]]
-    assert isinstance(container, prune.PruningContainer) and len(container) == 2 and container[0] is list(container)[0]
+    assert (
+        isinstance(container, prune.PruningContainer)
+        and len(container) == 2
+        and list(container) == [container[0], container[1]]
+    )
     prune.L1Unstructured.apply(layer, "weight", 1)
     assert len(container) == 3 and int(layer.weight_mask.sum()) == 1 and len(layer._forward_pre_hooks) == 1
     pruned = EveryOther().prune(dg.ones(4))

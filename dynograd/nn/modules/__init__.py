@@ -1,4 +1,4 @@
-"""PyTorch's import paths below `torch.nn.modules`: each is the file of `dynograd.nn` that holds the same classes.
+"""PyTorch's import paths below `torch.nn.modules`: each holds the classes of its name, wherever they lie in `dynograd.nn`.
 
 >>> from dynograd.nn.modules.batchnorm import _BatchNorm
 >>> isinstance(dynograd.nn.BatchNorm2d(3), _BatchNorm)
@@ -9,35 +9,54 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from types import ModuleType
 
 from dynograd import nn
 
+# path below torch.nn.modules -> the files of dynograd.nn it is made of; names of earlier ones win
 _PATHS = {
-    "activation": "activation",
-    "batchnorm": "batchnorm",
+    "activation": "activation attention",
+    "adaptive": "adaptive",
+    "batchnorm": "batchnorm lazy",
     "channelshuffle": "resampling",
     "container": "containers",
-    "conv": "conv",
+    "conv": "conv lazy",
     "distance": "distance",
     "dropout": "dropout",
     "flatten": "flatten",
     "fold": "resampling",
-    "instancenorm": "batchnorm",
+    "instancenorm": "batchnorm lazy",
     "lazy": "lazy",
-    "linear": "linear",
-    "loss": "loss",
+    "linear": "linear lazy",
+    "linear_cross_entropy": "linear_losses",
+    "linear_cross_entropy_options": "linear_losses",
+    "loss": "loss linear_losses",
     "module": "module",
     "normalization": "normalization",
     "padding": "padding",
     "pixelshuffle": "resampling",
     "pooling": "pooling",
-    "rnn": "rnn",
+    "rnn": "rnn rnn_cells",
     "sparse": "sparse",
     "transformer": "transformer",
     "upsampling": "resampling",
 }
-for _name, _family in _PATHS.items():
-    _module = import_module(f"dynograd.nn.{_family}")
+
+
+def _face(name: str, files: list[str]) -> ModuleType:
+    """The file itself, or one module with the names of several."""
+    found = [import_module(f"dynograd.nn.{one}") for one in files]
+    if len(found) == 1:
+        return found[0]
+    made = ModuleType(f"{__name__}.{name}", found[0].__doc__)
+    for one in reversed(found):
+        made.__dict__.update({key: value for key, value in vars(one).items() if not key.startswith("__")})
+    made.__dict__["__all__"] = [key for one in found for key in one.__all__]
+    return made
+
+
+for _name, _files in _PATHS.items():
+    _module = _face(_name, _files.split())
     sys.modules[f"{__name__}.{_name}"] = _module
     globals()[_name] = _module
 

@@ -1,0 +1,31 @@
+"""Weights of convolutions in another memory layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+
+def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """`module` with the weights of its `Conv2d` and `ConvTranspose2d` laid out as `memory_format` says.
+
+    >>> model = convert_conv2d_weight_memory_format(dynograd.nn.Conv2d(2, 4, 3), dynograd.channels_last)
+    >>> model.weight.is_contiguous(memory_format=dynograd.channels_last)
+    True
+    """
+    return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
+
+
+def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """`convert_conv2d_weight_memory_format` for `Conv3d` and `ConvTranspose3d`."""
+    return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
+
+
+def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
+    for one in module.modules():
+        if isinstance(one, kinds):
+            one.weight.data = one.weight.detach().clone().contiguous(memory_format=memory_format)  # type: ignore[attr-defined]
+    return module
