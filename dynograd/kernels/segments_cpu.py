@@ -24,6 +24,9 @@ def reduce_segments(values, starts, ends, kind):
     number, ufunc = _KINDS[kind]
     kernels = compiled_for(values.size)
     result = buffers.empty((len(starts), values.shape[1]), values.dtype)
+    if not values.size:
+        result[:] = _EMPTY[kind]
+        return result
     if kernels is None:
         with np.errstate(all="ignore"):
             for k, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
@@ -77,6 +80,8 @@ def segment_gradients(g, values, output, starts, ends, kind):
     lengths = np.maximum(ends - starts, 0)
     whole = int(lengths.sum()) >= len(values)
     result = (buffers.empty if whole else buffers.zeros)(values.shape, values.dtype)
+    if not result.size or not len(lengths):
+        return result
     groups = _groups(lengths)
     given = [np.ascontiguousarray(one) for one in (g, values, output, starts, ends) if one is not None]
     run = segments_numba.product_gradients if kind == "prod" else segments_numba.extreme_gradients
@@ -98,6 +103,8 @@ def _row_by_row(name, values, starts, ends, *options):
     lengths = np.maximum(ends - starts, 0)
     result = (buffers.empty if int(lengths.sum()) >= len(values) else buffers.zeros)(values.shape, values.dtype)
     kernels = compiled_for(values.size)
+    if not result.size or not len(lengths):
+        return result
     if kernels is None:
         for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
             part = values[max(first, 0) : max(last, 0)]

@@ -243,7 +243,7 @@ def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: lis
         like = ragged[0]
         dims = [like.place - 1] if like.ndim - 1 == rank and like.place else []
     if not found:
-        return _of_no_rows(groups, others[0], dims)
+        return _of_no_rows(ragged, others[0], dims)
     order = groups.inverse
     if not dims:
         whole = cat(found) if len(found) > 1 else found[0]
@@ -282,12 +282,21 @@ def _back_in_order(pieces: list[Any], part: Any, groups: Groups) -> tuple[Any, A
     return run("index", whole, [index_of(places, whole)], (0,)), part
 
 
-def _of_no_rows(groups: Groups, like: Any, dims: list[int]) -> Any:
+def _of_no_rows(ragged: list[RaggedTensor], like: Any, dims: list[int]) -> Any:
     shape = tuple(like.shape[1:])
+
+    def nothing(*sizes: int) -> Any:
+        """No elements, with the history of the arguments: a loss of an empty batch goes backward too."""
+        made = zeros(*sizes, dtype=like.dtype, device=like.device)
+        joined_to = [one.packed for one in ragged if one._requires_grad] if like.dtype.is_floating_point else []
+        for one in joined_to:
+            made = made + run("sum", one, None, False)
+        return made
+
     if not dims:
-        return zeros(0, *shape, dtype=like.dtype, device=like.device)
+        return nothing(0, *shape)
     if len(dims) == 1:
         sizes = [0 if dim == dims[0] else size for dim, size in enumerate(shape)]
-        return make(zeros(*sizes, dtype=like.dtype, device=like.device), Partition(np.zeros(0, np.int64)), dims[0] + 1)
+        return make(nothing(*sizes), Partition(np.zeros(0, np.int64)), dims[0] + 1)
     fixed = tuple(None if dim in dims else size for dim, size in enumerate(shape))
-    return make(zeros(0, dtype=like.dtype, device=like.device), Shapes(np.zeros((0, len(shape)), np.int64), fixed), 0)
+    return make(nothing(0), Shapes(np.zeros((0, len(shape)), np.int64), fixed), 0)

@@ -185,7 +185,9 @@ class RaggedTensor(Tensor):
     @property
     def array(self) -> Any:  # type: ignore[override]
         inner = self.packed.array
-        if type(inner) is arrays.CudaArray:  # as many dims, on that device; a GPU's arrays have no type of their own to say more
+        if (
+            type(inner) is arrays.CudaArray
+        ):  # as many dims, on that device; a GPU's arrays have no type of their own to say more
             return inner[(None,) * (self.ndim - inner.ndim)]
         shown = numpy.empty(0, inner.dtype).view(_Shown)
         shown.owner = self

@@ -26,7 +26,6 @@ class Row:
     lengths: Any = field(default_factory=lambda: LENGTHS)
     turned: bool = False  # (B, D, j)
     tolerance: float = 1e-10
-    bits: bool = True
 
 
 def rows_of(lengths, turned=False, dtype=dynograd.float64):
@@ -126,7 +125,7 @@ ROWS = [
     Row("max_pool1d.dilated", lambda: nn.MaxPool1d(2, 1, 1, 2), lengths=[5, 3, 9], turned=True),
     Row("avg_pool1d", lambda: nn.AvgPool1d(3, 2, 1), lengths=FILLED, turned=True),
     Row("avg_pool1d.real", lambda: nn.AvgPool1d(3, 2, 1, count_include_pad=False), lengths=FILLED, turned=True),
-    Row("adaptive_avg_pool1d", lambda: nn.AdaptiveAvgPool1d(1), lengths=FILLED, turned=True, bits=False),
+    Row("adaptive_avg_pool1d", lambda: nn.AdaptiveAvgPool1d(1), lengths=FILLED, turned=True),
     Row("adaptive_max_pool1d", lambda: nn.AdaptiveMaxPool1d(1), lengths=FILLED, turned=True),
     Row("adaptive_avg_pool1d.3", lambda: nn.AdaptiveAvgPool1d(3), lengths=FILLED, turned=True),
     Row("sequential", lambda: nn.Sequential(nn.Linear(D, 6), nn.GELU(), nn.LayerNorm(6), nn.Linear(6, 2), nn.Softmax(-1))),
@@ -169,7 +168,7 @@ def test_a_layer_of_ragged_rows_is_the_layer_of_each_row(row):
 
 
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16])
-@pytest.mark.parametrize("row", [row for row in ROWS if row.bits], ids=[row.name for row in ROWS if row.bits])
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_bits_are_those_of_the_row_alone(row, dtype):
     layer = row.make().to(dtype).eval()
     rows = rows_of(row.lengths, row.turned, dtype)
@@ -178,6 +177,33 @@ def test_bits_are_those_of_the_row_alone(row, dtype):
         for y, x in zip(ys, rows, strict=True):
             if x.numel():
                 assert y.tolist() == row.alone(layer, x).tolist()
+
+
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16])
+def test_a_convolution_as_long_as_its_input_has_the_same_bits_in_any_layout(dtype):
+    weight, bias, x = dynograd.randn(4, 8, 3).to(dtype), dynograd.randn(4).to(dtype), dynograd.randn(2, 8, 3).to(dtype)
+    other = x.transpose(1, 2).contiguous().transpose(1, 2)
+    expected = numpy.einsum("nci,oci->no", x.double().numpy(), weight.double().numpy()) + bias.double().numpy()
+    for invariant in (True, False):
+        with dynograd.use_batch_invariant(invariant):
+            one, two = (F.conv1d(given, weight, bias) for given in (x, other))
+        assert numpy.allclose(one.squeeze(2).double(), expected, atol=1e-5 if dtype is dynograd.float32 else 0.1)
+        if invariant:
+            assert one.tolist() == two.tolist()
+
+
+REDUCTIONS = "sum mean softmax log_softmax logsumexp var std cumsum prod norm amax cumprod nansum".split()
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_rows_have_the_bits_of_the_row_alone(name):
+    rows = [dynograd.randn(length, 7) for length in (5, 33, 300, 2, 1025)]
+    with dynograd.use_batch_invariant(True):
+        y = getattr(dynograd.ragged_tensor(rows), name)(dim=1)
+        for number, row in enumerate(rows):
+            assert (
+                y[number].tolist() == getattr(row[None], name)(dim=1)[0].tolist() == getattr(row, name)(dim=0).tolist()
+            )
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
