@@ -137,8 +137,8 @@ class Group:
         numbers = None
         if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
             like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
-            values = numpy.array(self.numbers, like.dtype)
-            numbers = wrap(arrays.to_device(values, arrays.device_of(like)))
+            given_numbers = numpy.array(self.numbers, like.dtype)
+            numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
         together = numbers is not None or any([stacked for _, stacked in operands])
         try:
             if not together:  # the same call again and again

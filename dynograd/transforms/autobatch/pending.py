@@ -273,7 +273,7 @@ class Lazy(Tensor):
         return _slots.write(target, value, who, write)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        Tensor.__setitem__(settle(self), index, value)
+        Tensor.__setitem__(settle(self), index, value)  # type: ignore[index]
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
         Tensor.backward(settle(self), *args, **kwargs)

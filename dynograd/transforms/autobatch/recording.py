@@ -114,7 +114,8 @@ class Bucket:
 
     def count(self) -> int:
         """How many calls it has."""
-        return self.rows.__reduce__()[1][0]
+        state: Any = self.rows.__reduce__()
+        return state[1][0]
 
 
 class outside:
@@ -334,6 +335,7 @@ def at_once(op: Op, given: dict[str, Any]) -> Any:
 def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
     parts: list[Any] = [op, MODES.grad]
+    key: Any
     rows: list[Any] = []
     if op.name == "add":
         made = chained(recorder, op, args, MODES.grad)

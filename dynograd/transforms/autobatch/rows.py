@@ -27,6 +27,9 @@ class RowParts(Partial):
     __array_ufunc__ = None
     parts: Any
 
+    def __init__(self, parts: list[Any]) -> None:
+        self.parts = parts
+
     def __add__(self, other: Any) -> Any:
         self.parts += other.parts  # the engine alone holds the sum
         return self

@@ -53,7 +53,7 @@ def batched(
     def call(examples: Iterable[Any]) -> list[Any]:
         with autobatch():
             tasks = _run(function, list(examples), concurrent)
-        found = []
+        found: list[Any] = []
         for place, task in enumerate(tasks):
             if task.error is None:
                 found.append(task.result)
@@ -67,13 +67,41 @@ def batched(
     return call
 
 
+class Round:
+    """Who has the baton next: the tasks of this round in order, then the caller."""
+
+    __slots__ = ("caller", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Task] = []
+        self.caller = threading.Lock()
+        self.caller.acquire()
+
+    def run(self, tasks: list[Task]) -> None:
+        """Lets each task run until it is parked or done."""
+        before = default_generator.state()
+        self.waiting = tasks[::-1]
+        self.hand_on()
+        self.caller.acquire()
+        default_generator.set_plain_state(before)
+
+    def hand_on(self) -> None:
+        """Gives the baton to the next."""
+        if self.waiting:
+            task = self.waiting.pop()
+            default_generator._seed, default_generator._offset = task.state
+            task.turn.release()
+        else:
+            self.caller.release()
+
+
 class Task:
     """One example under way."""
 
-    __slots__ = ("baton", "error", "finished", "target", "result", "state", "turn")
+    __slots__ = ("error", "finished", "result", "round", "state", "target", "turn")
 
-    def __init__(self, state: tuple[int, int], baton: Any) -> None:
-        self.state, self.baton = state, baton
+    def __init__(self, state: tuple[int, int], round_: Round) -> None:
+        self.state, self.round = state, round_
         self.turn = threading.Lock()
         self.turn.acquire()
         self.finished = False
@@ -83,47 +111,38 @@ class Task:
     def park(self, target: Any) -> None:
         """On the task's thread: waits until `target` has run."""
         self.target = target
-        self.baton.release()
+        self.state = default_generator._seed, default_generator._offset
+        self.round.hand_on()
         self.turn.acquire()
-
-    def go_on(self) -> None:
-        """On the caller's thread: lets the task run until it is parked or done."""
-        before = default_generator.state()
-        default_generator.set_plain_state(self.state)
-        self.turn.release()
-        self.baton.acquire()
-        self.state = default_generator.state()
-        default_generator.set_plain_state(before)
 
 
 def _run(function: Any, examples: list[Any], concurrent: int) -> list[Task]:
     recorder = MODES.recorder
     seed, offset = default_generator.state()
     default_generator.key(1)
-    baton = threading.Lock()
-    baton.acquire()
-    tasks = [Task((_mixed(seed, offset, place), 0), baton) for place in range(len(examples))]
+    rounds = Round()
+    tasks = [Task((_mixed(seed, offset, place), 0), rounds) for place in range(len(examples))]
     modes = {name: getattr(MODES, name) for name in ("grad", "inference", "honest", "watchers", "check_nan", "anomaly")}
     started = 0
-    running: list[Task] = []
+    parked: list[Task] = []
     outer = recorder.tasks
     recorder.tasks = own = {}
     try:
-        while running or started < len(tasks):
-            fresh = []
-            while started < len(tasks) and len(running) + len(fresh) < concurrent:
-                task = tasks[started]
-                args = (task, function, examples[started], recorder, own, modes)
-                threading.Thread(target=_work, args=args, daemon=True).start()
-                fresh.append(task)
-                started += 1
-            for task in [*running, *fresh]:
-                task.go_on()
-            running = [task for task in [*running, *fresh] if not task.finished]
-            if running and (len(running) >= concurrent or started == len(tasks)):
-                recorder.tasks = outer
-                recorder.flush_for([task.target for task in running])
-                recorder.tasks = own
+        while parked or started < len(tasks):
+            fresh = tasks[started : started + concurrent - len(parked)]
+            if fresh:
+                for task in fresh:
+                    args = (task, function, examples[started], recorder, own, modes)
+                    threading.Thread(target=_work, args=args, daemon=True).start()
+                    started += 1
+                rounds.run(fresh)
+                parked += [task for task in fresh if not task.finished]
+                continue  # those that are done already make room for others
+            recorder.tasks = outer
+            recorder.flush_for([task.target for task in parked])
+            recorder.tasks = own
+            rounds.run(parked)
+            parked = [task for task in parked if not task.finished]
     finally:
         recorder.tasks = outer
     return tasks
@@ -146,7 +165,7 @@ def _work(
         MODES.recorder = None
         del tasks[me]
         task.finished = True
-        task.baton.release()
+        task.round.hand_on()
 
 
 def _mixed(seed: int, offset: int, place: int) -> int:

@@ -117,6 +117,19 @@ def test_modes_nesting_and_no_examples():
     assert dynograd.batched(outer)([1.0, 3.0]) == [6.0, 18.0]
 
 
+def test_more_examples_than_may_be_under_way():
+    def halvings(x):
+        count = 0
+        while x > 1:
+            x, count = x / 2, count + 1
+        return count
+
+    numbers = [float(k) for k in (5, 1, 100, 3, 3, 1, 7, 2, 60)]
+    expected = [halvings(x) for x in numbers]
+    for concurrent in (1, 2, 4, 100):
+        assert dynograd.batched(halvings, concurrent=concurrent)([dynograd.tensor(x) for x in numbers]) == expected
+
+
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
