@@ -1,11 +1,14 @@
 """Files that PyTorch itself saved come back as they were."""
 
 import io
+import json
 
+import numpy
 import pytest
 import torch
 
 import dynograd as dg
+from dynograd import convert
 
 FORMATS = {
     "zip": {},
@@ -124,3 +127,29 @@ def test_torchscript_is_refused(tmp_path):
         torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), tmp_path / "x.pt")
     with pytest.raises(dg.errors.CheckpointError, match="TorchScript"):
         dg.load(tmp_path / "x.pt")
+
+
+def test_shards_of_pickled_files(tmp_path):
+    """`pytorch_model.bin.index.json`, as Hugging Face's libraries wrote it, read and converted."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(7, 9), torch.nn.Linear(9, 3))
+    state = model.state_dict()
+    names = [f"pytorch_model-{number:05d}-of-00002.bin" for number in (1, 2)]
+    parts = [{key: one for key, one in state.items() if key.startswith(start)} for start in ("0.", "1.")]
+    for name, part in zip(names, parts):
+        torch.save(part, tmp_path / name)
+    weight_map = {key: name for name, part in zip(names, parts) for key in part}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    twin = dg.nn.Sequential(dg.nn.Linear(7, 9), dg.nn.Linear(9, 3))
+    target = tmp_path / "converted"
+    assert convert.main([str(tmp_path), str(target), "--max-shard-size", "200", "--quiet"]) == 0
+    for path in (tmp_path, tmp_path / "pytorch_model.bin.index.json", target):
+        twin.load_state_dict(dg.load(path))
+        x = torch.randn(4, 7)
+        numpy.testing.assert_allclose(
+            twin(dg.from_numpy(x.numpy())).detach().numpy(), model(x).detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+    from safetensors.torch import load_file
+
+    found = {key: one for path in target.glob("*.safetensors") for key, one in load_file(path).items()}
+    assert found.keys() == state.keys() and all(torch.equal(found[key], one) for key, one in state.items())
