@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.data.collate import MakingIn, default_collate, default_convert, gathered, has_functions_of_the_users
 from dynograd.data.dataset import IterableDataset, TensorDataset, is_plain, reads_batches
-from dynograd.data.seeding import Seeder, mix, seed_all
+from dynograd.data.seeding import Seeder, SeedFor, mix, seed_all
 from dynograd.data.variable_length import Padding, Ragging
 from dynograd.errors import LoaderError
 from dynograd.tensor import Tensor
@@ -108,31 +108,34 @@ class MapFetch(_Fetch):
         if self.takes_rows:
             self.counts = (len(indices), 0, 0)
             return self._reads(self._rows, indices, number)
-        if self.sample_draws:
-            self.seeder.begin()
-        if not self.batched:
-            samples = self._sample(indices, position, task)
-        elif self.reads_batches:
+        if self.reads_batches:
             if self.sample_draws:
                 seed_all(mix(mix(self.seed, _BATCH), number))
             samples = self._reads(self.dataset.__getitems__, indices, number)
-        elif position is None:
-            samples = [self._sample(index, None, task) for index in indices]
+        elif self.sample_draws:
+            samples = self.seeder.run(lambda seed_for: self._samples(task, seed_for), self.seed, position)
         else:
-            samples = [self._sample(index, position + offset, task) for offset, index in enumerate(indices)]
-        return self._collated(samples, number, lambda: f"indices {shown(indices)}")
+            samples = self._samples(task, None)
+        return self._collated(samples if self.batched else samples[0], number, lambda: f"indices {shown(indices)}")
 
-    def _sample(self, index: Any, position: int | None, task: Task) -> Any:
-        if self.stop.requested:
-            raise Stopped
+    def _samples(self, task: Task, seed_for: SeedFor | None) -> list:
+        number, indices, _ = task
+        dataset, stop, index = self.dataset, self.stop, None
+        samples: list = []
         try:
-            if self.sample_draws:
-                return self.seeder.read(self.dataset.__getitem__, index, self.seed, position)
-            return self.dataset[index]
-        except (Exception, SystemExit) as error:
-            among = f" with indices {shown(task[1])}" if self.batched else ""
-            _name_place(error, f"dataset[{index!r}]", f" for batch {task[0]}{among}")
+            for offset, index in enumerate(indices if self.batched else [indices]):
+                if stop.requested:
+                    raise Stopped
+                if seed_for is not None:
+                    seed_for(index, offset)
+                samples.append(dataset[index])
+        except Stopped:
             raise
+        except (Exception, SystemExit) as error:
+            among = f" with indices {shown(indices)}" if self.batched else ""
+            _name_place(error, f"dataset[{index!r}]", f" for batch {number}{among}")
+            raise
+        return samples
 
     def _reads(self, read: Callable, indices: list, number: int) -> Any:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from dynograd.data.dataset import Dataset
-from dynograd.data.transport import shared_descriptor
+from dynograd.data.memory_files import shared_descriptor
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["FrozenDataset", "freeze"]

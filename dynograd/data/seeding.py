@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.data.generators import SOURCES, make_seedable, mix
 from dynograd.random_streams import Generator, default_generator
 
-__all__ = ["Seeder", "Undisturbed", "draw_seed", "make_seedable", "mix", "sample_seed", "seed_all"]
+__all__ = ["SeedFor", "Seeder", "Undisturbed", "draw_seed", "make_seedable", "mix", "sample_seed", "seed_all"]
 
 
 def draw_seed(generator: Generator | None = None) -> int:
@@ -39,11 +39,15 @@ def seed_all(seed: int) -> None:
         source.seed(seed)
 
 
-class Seeder:
-    """Reads samples with the generators seeded, as far as the data set draws from them.
+SeedFor = Callable[[Any, int], None]
+"""Called before a sample is read, with its index and its place in the batch."""
 
-    The first `TRIALS` samples have all three seeded; from then on those that were never drawn from are only watched. A later sample that
-    draws from such a one for the first time is read again with it seeded, so that every sample comes out as if always seeded.
+
+class Seeder:
+    """Reads batches of samples with the generators seeded, as far as the data set draws from them.
+
+    The first `TRIALS` samples have all three seeded; from then on those that were never drawn from are only watched. A later batch in which
+    one of those is drawn from for the first time is read again with it seeded, so that every sample comes out as if always seeded.
     """
 
     TRIALS = 32
@@ -53,34 +57,38 @@ class Seeder:
         self.drawn: list = []
         self.watched = list(SOURCES)
 
-    def begin(self) -> None:
-        """From here on nobody but samples draws, until the batch is made."""
-        for source in self.watched:
-            source.mark()
-
-    def read(self, read: Callable[[Any], Any], index: Any, seed: int, position: int | None) -> Any:
-        """`read(index)`, with its random numbers made of `seed`, `index` and `position`."""
+    def run(self, read: Callable[[SeedFor | None], list], seed: int, position: int | None) -> list:
+        """What `read` returns, which reads one batch; the random numbers of a sample are made of `seed`, index and position."""
+        self._mark()
         if self.trials > 0:
-            self.trials -= 1
-            seed_all(sample_seed(seed, index, position))
-            self.begin()
-            try:
-                return read(index)
-            finally:
-                self._has_new_draws()
+            return self._tried(read, seed, position)
         while True:
-            if self.drawn:
-                number = sample_seed(seed, index, position)
-                for source in self.drawn:
-                    source.seed(number)
             try:
-                sample = read(index)
+                samples = read(_seeding(self.drawn, seed, position) if self.drawn else None)
             except Exception:
                 if self._has_new_draws():
                     continue
                 raise
             if not self._has_new_draws():
-                return sample
+                return samples
+
+    def _tried(self, read: Callable[[SeedFor | None], list], seed: int, position: int | None) -> list:
+        seed_all_for = _seeding(SOURCES, seed, position)
+
+        def seed_for(index: Any, offset: int) -> None:
+            self._has_new_draws()
+            seed_all_for(index, offset)
+            self._mark()
+            self.trials -= 1
+
+        try:
+            return read(seed_for)
+        finally:
+            self._has_new_draws()
+
+    def _mark(self) -> None:
+        for source in self.watched:
+            source.mark()
 
     def _has_new_draws(self) -> bool:
         new = [source for source in self.watched if source.moved()]
@@ -88,6 +96,15 @@ class Seeder:
             self.watched.remove(source)
             self.drawn.append(source)
         return bool(new)
+
+
+def _seeding(sources: Iterable, seed: int, position: int | None) -> SeedFor:
+    def seed_for(index: Any, offset: int) -> None:
+        number = sample_seed(seed, index, None if position is None else position + offset)
+        for source in sources:
+            source.seed(number)
+
+    return seed_for
 
 
 class Undisturbed:

@@ -16,7 +16,6 @@ import mmap
 import os
 import pickle
 import select
-import tempfile
 import warnings
 import weakref
 from collections import deque
@@ -29,6 +28,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.data.memory_files import shared_descriptor
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["BatchReceiver", "BatchSender", "Slots", "wait_for"]
@@ -316,36 +316,6 @@ def wait_for(connection: Connection, *others: int) -> Callable[[float], bool]:
     for descriptor in (own, *others):
         poll.register(descriptor, select.POLLIN)
     return lambda seconds: any([descriptor == own for descriptor, _ in poll.poll(seconds * 1000)])
-
-
-def shared_descriptor(size: int) -> int:
-    """A file of `size` bytes in memory, without a name: a memory file, or a file in /dev/shm that is unlinked at once.
-
-    Raises:
-        OSError: there is neither, or not enough of it.
-    """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("dynograd-loader")
-        try:
-            os.ftruncate(descriptor, size)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return descriptor
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    descriptor, path = tempfile.mkstemp(prefix="dynograd-loader", dir=folder)
-    try:
-        os.unlink(path)
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(
-                descriptor, 0, size
-            )  # a full /dev/shm says so here, and not by SIGBUS at the first write
-        else:
-            os.ftruncate(descriptor, size)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 _has_warned = False

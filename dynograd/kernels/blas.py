@@ -30,6 +30,10 @@ class Library:
         handle = ctypes.PyDLL(path)
         self.get_threads: Any = getattr(handle, f"{prefix}openblas_get_num_threads{suffix}", None)
         self.set_threads: Any = getattr(handle, f"{prefix}openblas_set_num_threads{suffix}", None)
+        try:
+            self.count: Any = ctypes.c_int.in_dll(handle, "blas_cpu_number")
+        except ValueError:
+            self.count = None
 
     def symbol(self, name: str) -> str:
         return f"{self.prefix}{name}{self.suffix}"
@@ -52,9 +56,17 @@ def library_name() -> str:
 
 
 def set_threads_of_process(count: int) -> None:
-    """The library's own number of threads, for processes that compute in one thread."""
+    """The library's own number of threads, for processes that compute in one thread.
+
+    In a forked process its function would first start all threads anew, and those spin for a tenth of a second; so the number
+    that it keeps is lowered directly where that is what it seems to be.
+    """
     known = library()
-    if known is not None and known.set_threads is not None:
+    if known is None or known.set_threads is None:
+        return
+    if known.count is not None and known.count.value == known.get_threads() >= count:
+        known.count.value = count
+    else:
         known.set_threads(count)
 
 

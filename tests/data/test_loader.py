@@ -638,3 +638,36 @@ def test_subclasses():
 def test_long_lists_of_indices_are_shortened():
     assert fetching.shown([1, 2]) == "[1, 2]"
     assert fetching.shown(list(range(100))).endswith("63, ... 36 more]")
+
+
+class DrawsLate(Dataset):
+    """Only samples with certain indices draw, each from another generator; counts readings in this process."""
+
+    readings = 0
+
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, index):
+        DrawsLate.readings += 1
+        drawn = {61: random.random, 62: np.random.rand, 150: lambda: dg.rand(1).item(), 199: random.random}.get(index)
+        return index, drawn() if drawn else 0.0
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_samples_that_begin_to_draw_late_are_seeded_too(workers):
+    dg.manual_seed(3)
+    (expected,) = epochs(DrawsLate(), 1, batch_size=200)  # all within the trials
+    seen = dict(zip(*(sum(column, []) for column in zip(*epochs(DrawsLate(), 1, batch_size=5, **workers)[0]))))
+    drawn = dict(zip(*expected[0]))
+    assert {index: seen[index] for index in drawn} == drawn
+    assert len({drawn[index] for index in (61, 62, 150, 199)}) == 4
+
+
+def test_samples_that_do_not_draw_are_read_once():
+    DrawsLate.readings = 0
+    list(DataLoader(Subset(DrawsLate(), range(60)), 5))
+    assert DrawsLate.readings == 60
+    DrawsLate.readings = 0
+    list(DataLoader(DrawsLate(), 5))
+    assert 200 < DrawsLate.readings <= 200 + 3 * 5  # once again for each generator
