@@ -12,6 +12,7 @@ output_shape. Its gradients are `conv_forward(g, weight, None, ...)` and `conv_w
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -21,6 +22,7 @@ from dynograd.kernels import convolutions_columns as columns
 from dynograd.kernels import convolutions_plans as plans
 from dynograd.kernels import convolutions_point_plans as points
 from dynograd.kernels import threads
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.convolutions_weight_plans import weight_plan
 from dynograd.kernels.matmuls_cpu import linear_forward, matmul_forward
 
@@ -47,7 +49,9 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
         return _with_bias(columns.conv_forward(x, weight, stride, padding, dilation, groups), bias).astype(
             kind, copy=False
         )
-    if _is_whole(x.shape, weight.shape, padding, groups) and x.flags.c_contiguous and weight.flags.c_contiguous:
+    whole = _is_whole(x.shape, weight.shape, padding, groups) and x.flags.c_contiguous and weight.flags.c_contiguous
+    if whole and not batch_invariant():  # bits would depend on how x lies in memory
+        bias = None if bias is None else bias.astype(x.dtype, copy=False)
         return linear_forward(x.reshape(len(x), -1), _as_matrix(weight), bias).reshape(shape).astype(kind, copy=False)
     out = _empty(shape, x.dtype, _is_channels_last(x) or _is_channels_last(weight))
     if _by_points(x, weight, shape[1], groups, x.shape[1] >= DEEP and max(stride) == 1):
@@ -104,11 +108,9 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     windows = _windows(weight_shape[2:], stride, padding, dilation)
     if _by_points(x, g, weight_shape[0], groups, prod(weight_shape[2:]) > 1 or max(stride) == 1):
         return _weight_gradient_by_points(x, g, weight_shape, windows).astype(kind, copy=False)
-    from dynograd.kernels import convolutions_numba as compiled
-    from dynograd.kernels import tiles_numba
-
+    compiled = _over_places()
     size, lanes, _ = _tiles(x.dtype)
-    plan = weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, tuple(tiles_numba.DOT_TILES))
+    plan = weight_plan(*_five(x), *_five(g), *windows, groups, size, lanes, _widths()[2])
     partial = buffers.zeros((plan.partial,), x.dtype)
     laid = g
     if plan.lay_out:
@@ -155,8 +157,7 @@ def _by_points(x, other, outer, groups, pays):
 
 
 def _correlate_points(plan, x, weight, bias, out, back=False):
-    from dynograd.kernels import convolutions_points_numba as compiled
-
+    compiled = _over_channels()
     packed = buffers.empty((plan.weights,), x.dtype)
     flat, (outer_step, inner_step, tap_step) = _flat_weight(weight)
     steps = (inner_step, outer_step, tap_step) if back else (outer_step, inner_step, tap_step)
@@ -171,8 +172,7 @@ def _correlate_points(plan, x, weight, bias, out, back=False):
 
 
 def _weight_gradient_by_points(x, g, weight_shape, windows):
-    from dynograd.kernels import convolutions_points_numba as compiled
-
+    compiled = _over_channels()
     plan = points.weight_points(*_five(x), *_five(g), *windows, *_point_tiles(x.dtype))
     partial, result = buffers.empty((plan.partial,), x.dtype), buffers.empty(tuple(weight_shape), x.dtype)
     compiled.correlate_weight_points(
@@ -185,8 +185,7 @@ def _weight_gradient_by_points(x, g, weight_shape, windows):
 
 
 def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
-    from dynograd.kernels import convolutions_numba as compiled
-
+    compiled = _over_places()
     packed = buffers.empty((plan.weights,), x.dtype)
     flat, steps = _flat_weight(weight)
     group_step = weight.shape[0] // groups * steps[0]
@@ -211,17 +210,47 @@ def _flat_weight(weight):
 
 def _tiles(kind):
     """Bytes of an element, elements of a vector; tiles and threads: what plans depend on besides shapes."""
-    from dynograd.kernels import tiles_numba
-
-    heights = tuple(tiles_numba.PRODUCT_TILES.items())
-    return kind.itemsize, tiles_numba.BYTES // kind.itemsize, (heights, threads.get_num_threads())
+    width, heights, _ = _widths()
+    return kind.itemsize, width // kind.itemsize, (heights, threads.get_num_threads())
 
 
 def _point_tiles(kind):
     """Bytes of an element, elements of a vector, places of a tile."""
+    width, places = _point_widths()
+    return kind.itemsize, width // kind.itemsize, places
+
+
+# What is imported on the first use, and looked up once: small pictures are convolved in tens of microseconds.
+
+
+@cache
+def _over_places():
+    from dynograd.kernels import convolutions_numba
+
+    return convolutions_numba
+
+
+@cache
+def _over_channels():
+    from dynograd.kernels import convolutions_points_numba
+
+    return convolutions_points_numba
+
+
+@cache
+def _widths():
+    """(bytes of a vector, heights of the tiles of products, tiles of dot products)."""
+    from dynograd.kernels import tiles_numba
+
+    return tiles_numba.BYTES, tuple(tiles_numba.PRODUCT_TILES.items()), tuple(tiles_numba.DOT_TILES)
+
+
+@cache
+def _point_widths():
+    """(bytes of a vector, places of a tile)."""
     from dynograd.kernels import point_tiles_numba
 
-    return kind.itemsize, point_tiles_numba.WIDTH // kind.itemsize, point_tiles_numba.POINTS
+    return point_tiles_numba.WIDTH, point_tiles_numba.POINTS
 
 
 def _windows(kernel, stride, padding, dilation):
