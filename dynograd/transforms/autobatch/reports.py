@@ -20,6 +20,7 @@ class Report:
     """
 
     def __init__(self) -> None:
+        self.skipped = False  # nothing was recorded: the scopes before at that line gained nothing
         self.groups: dict[str, list[int]] = {}
         self.order: list[tuple[str, int]] = []
         self.refused: Counter[tuple[str, str, str]] = Counter()
@@ -64,6 +65,8 @@ class Report:
         return "\n".join([*lines, "}"]) + "\n"
 
     def __str__(self) -> str:
+        if self.skipped:
+            return "autobatch: not recorded, since no call of the scope before at that line had a partner (always=True records)"
         calls, launches = self.calls, self.launches
         lines = [
             f"autobatch: {calls} calls in {launches} groups" + (f" ({calls / launches:.1f} each)" if launches else "")

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd import inplace
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import caller
 from dynograd.transforms.autobatch import pending, writing
 from dynograd.transforms.autobatch.recording import Recorder
 from dynograd.transforms.autobatch.reports import Report
@@ -15,6 +16,10 @@ __all__ = ["autobatch"]
 
 pending.install_methods()
 _last: list[Report] = []
+# By line: how many of the next scopes there are not recorded, and how many were skipped the latest time.
+_alone: dict[Any, tuple[int, int]] = {}
+_MOST_SKIPPED = 63
+_SKIPPED = object()
 
 
 class autobatch:
@@ -26,6 +31,8 @@ class autobatch:
 
     Args:
         limit: how many calls may wait; then they are run, so that memory stays bounded.
+        always: record each time. Otherwise a scope in which no call found a partner (one example, without anything alike in it) is not
+            recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone costs what it costs outside.
 
     >>> layer = dynograd.nn.Linear(3, 2)
     >>> examples = [dynograd.ones(3) * k for k in range(4)]
@@ -34,10 +41,10 @@ class autobatch:
     >>> loss.backward()
     """
 
-    def __init__(self, limit: int = 1_000_000) -> None:
+    def __init__(self, limit: int = 1_000_000, *, always: bool = False) -> None:
         if not isinstance(limit, int) or limit < 1:
             raise ValueError(f"autobatch: expected limit to be a positive number of calls, got {limit!r}.")
-        self.limit = limit
+        self.limit, self.always = limit, always
 
     def __enter__(self) -> Report:
         self.outer = MODES.recorder
@@ -45,6 +52,13 @@ class autobatch:
             return self.outer.report
         found = Report()
         _last[:] = [found]
+        self.place = caller()
+        left, _ = _alone.get(self.place, (0, 0))
+        if left:  # the latest time nothing here had a partner: recording would only cost
+            _alone[self.place] = left - 1, _
+            found.skipped = True
+            self.outer = _SKIPPED
+            return found
         if before_write not in inplace.guards:
             inplace.guards.append(before_write)
         writing.open_()
@@ -58,6 +72,8 @@ class autobatch:
         try:
             if kind is None:
                 recorder.flush(None, "the end of the scope")
+                if not self.always:
+                    self.learn(recorder.report)
                 if recorder.failed:
                     first, others = recorder.failed[0], len(recorder.failed) - 1
                     if others:
@@ -67,10 +83,21 @@ class autobatch:
             MODES.recorder = None
             writing.close()
 
+    def learn(self, report: Report) -> None:
+        """Whether the next scopes at this line are worth recording."""
+        alone = report.calls > 0 and report.launches == report.calls
+        if not alone:
+            _alone.pop(self.place, None)
+            return
+        if len(_alone) > 1000:
+            _alone.clear()
+        _, times = _alone.get(self.place, (0, 0))
+        _alone[self.place] = min(2 * times + 1, _MOST_SKIPPED), min(2 * times + 1, _MOST_SKIPPED)
+
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with autobatch(self.limit):
+            with autobatch(self.limit, always=self.always):
                 return function(*args, **kwargs)
 
         return call

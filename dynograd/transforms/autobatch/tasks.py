@@ -51,7 +51,7 @@ def batched(
 
     @functools.wraps(function)
     def call(examples: Iterable[Any]) -> list[Any]:
-        with autobatch():
+        with autobatch(always=True):
             tasks = _run(function, list(examples), concurrent)
         found: list[Any] = []
         for place, task in enumerate(tasks):

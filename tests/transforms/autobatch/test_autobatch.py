@@ -23,7 +23,7 @@ def inputs(count, width=3):
 def test_one_group_for_all_examples():
     net, xs = layer(), inputs(5)
     expected = [net(x).tanh() for x in xs]
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         found = [net(x).tanh() for x in xs]
         assert all(type(one) is Lazy for one in found)
         assert found[0].shape == (3,) and found[0].dtype is dynograd.float32 and found[0].requires_grad
@@ -62,7 +62,7 @@ READS = {
 def test_reading(name):
     net, x = layer(), inputs(2)[1]
     expected = READS[name](net(x) * 2)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         found = READS[name](net(x) * 2)
     if isinstance(expected, float) or (isinstance(expected, list) and isinstance(expected[0], float)):
         assert found == pytest.approx(expected, rel=1e-6)
@@ -72,7 +72,7 @@ def test_reading(name):
 
 def test_a_read_runs_only_what_it_needs():
     net, xs = layer(), inputs(4)
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         first = [net(x) for x in xs]
         second = [one.exp() for one in first]
         other = [x * 2 for x in xs]
@@ -84,7 +84,7 @@ def test_a_read_runs_only_what_it_needs():
 
 def test_losses_at_different_depths_wait_for_each_other():
     net, xs = layer(), inputs(8)
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         for k, x in enumerate(xs):
             for _ in range(k + 1):
                 x = net(x).tanh()
@@ -97,7 +97,7 @@ def test_losses_at_different_depths_wait_for_each_other():
 
 
 def test_writing_a_waiting_value_stays_recorded():
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         found = []
         for x in inputs(4):
             y = x * 2
@@ -110,7 +110,7 @@ def test_writing_a_waiting_value_stays_recorded():
 
 
 def test_writes_are_seen_through_views():
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         base = inputs(2)[1] * 2
         view = base[1:]
         deeper = view[0]
@@ -123,7 +123,7 @@ def test_writes_are_seen_through_views():
 
 def test_operands_written_before_their_calls_run():
     x, row = inputs(2)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         before = [x + 1, x * 2]
         x.add_(100)
         after = x + 1
@@ -139,7 +139,7 @@ def test_operands_written_before_their_calls_run():
 
 def test_equal_calls_do_not_share_memory():
     x = inputs(1)[0]
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         found = [x + 1 for _ in range(3)]
         together = [one * 1 for one in found]
     together[0].add_(5)
@@ -148,7 +148,10 @@ def test_equal_calls_do_not_share_memory():
 
 def test_a_write_that_nobody_told_of_is_an_error():
     x = dynograd.zeros(3)
-    with pytest.raises(InplaceError, match=r"an operand of shape \(3,\) was written by .*clone"), dynograd.autobatch():
+    with (
+        pytest.raises(InplaceError, match=r"an operand of shape \(3,\) was written by .*clone"),
+        dynograd.autobatch(always=True),
+    ):
         x + 1
         from dynograd.autograd.writes import stamp
 
@@ -173,7 +176,7 @@ def test_hooks_see_the_whole_gradient():
             return total
 
         if scope:
-            with dynograd.autobatch():
+            with dynograd.autobatch(always=True):
                 total = body()
         else:
             total = body()
@@ -187,7 +190,7 @@ def test_hooks_see_the_whole_gradient():
 
 def test_a_hook_that_changes_the_gradient_and_retain_grad():
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
         loss = sum((one * 2).sum() for one in hidden)
         hidden[0].register_hook(lambda g: g * 0)
@@ -199,7 +202,7 @@ def test_a_hook_that_changes_the_gradient_and_retain_grad():
 
 def test_grad_with_respect_to_a_value_inside():
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
         loss = sum((one**2).sum() for one in hidden)
     found = dynograd.autograd.grad(loss, hidden, retain_graph=True)
@@ -217,7 +220,7 @@ def test_second_order():
             return sum((net(x.double()).tanh() ** 2).sum() for x in inputs(3))
 
         if scope:
-            with dynograd.autobatch():
+            with dynograd.autobatch(always=True):
                 loss = body()
         else:
             loss = body()
@@ -230,7 +233,7 @@ def test_second_order():
 
 def test_several_losses_and_two_backwards():
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         hidden = [net(x).sum() for x in xs]
         first, second = hidden[0] + hidden[1], hidden[1] * hidden[2]
     first.backward(retain_graph=True)
@@ -242,7 +245,7 @@ def test_several_losses_and_two_backwards():
 
 def test_backward_inside_the_scope():
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         losses = [net(x).sum() for x in xs]
         (losses[0] + losses[1]).backward()
         assert net.weight.grad is not None
@@ -254,9 +257,9 @@ def test_backward_inside_the_scope():
 
 def test_no_grad_inside_and_around():
     net, xs = layer(), inputs(3)
-    with dynograd.no_grad(), dynograd.autobatch():
+    with dynograd.no_grad(), dynograd.autobatch(always=True):
         outside = [net(x) for x in xs]
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         with dynograd.no_grad():
             inside = [net(x) for x in xs]
         recorded = [net(x) + one for x, one in zip(xs, inside)]
@@ -268,7 +271,7 @@ def test_checkpoint_and_anomaly_mode_run_at_once():
     from dynograd.utils.checkpoint import checkpoint
 
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         loss = sum(checkpoint(lambda x: net(x).tanh(), x, use_reentrant=False).sum() for x in xs)
         with dynograd.autograd.detect_anomaly():
             loss = loss + net(xs[0]).sum()
@@ -287,7 +290,7 @@ def test_dropout_draws_as_in_the_loop():
         dynograd.manual_seed(7)
         drop = nn.Dropout(0.5)
         if scope:
-            with dynograd.autobatch():
+            with dynograd.autobatch(always=True):
                 return [drop(x + 1).tolist() for x in [dynograd.ones(8) for _ in range(4)]]
         return [drop(x + 1).tolist() for x in [dynograd.ones(8) for _ in range(4)]]
 
@@ -298,14 +301,14 @@ def test_dropout_draws_as_in_the_loop():
 
 
 def test_a_wrong_shape_is_an_error_at_its_line():
-    with dynograd.autobatch(), pytest.raises(ShapeError, match=r"linear.*5 features"):
+    with dynograd.autobatch(always=True), pytest.raises(ShapeError, match=r"linear.*5 features"):
         layer()(dynograd.ones(5))
 
 
 def test_one_failing_example_leaves_the_others_unharmed():
     table, head = dynograd.ones(4, 2, requires_grad=True), nn.Linear(2, 1)
     emb = nn.Embedding(4, 2, _weight=table.detach().clone())
-    with pytest.raises(IndexError, match="index 9") as caught, dynograd.autobatch():
+    with pytest.raises(IndexError, match="index 9") as caught, dynograd.autobatch(always=True):
         found = [head(emb(dynograd.tensor(k))) for k in (0, 9, 2)]
         assert found[0].shape == (1,)
         numpy.testing.assert_allclose(found[2].tolist(), head(emb(dynograd.tensor(2))).tolist(), rtol=1e-6)
@@ -316,7 +319,7 @@ def test_one_failing_example_leaves_the_others_unharmed():
 
 def test_deep_chains():
     net = layer()
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         h = dynograd.zeros(3)
         for _ in range(10_000):
             h = (net(h) * 0.5).tanh()
@@ -326,7 +329,7 @@ def test_deep_chains():
 
 
 def test_waiting_calls_are_bounded():
-    with dynograd.autobatch(limit=1000) as report:
+    with dynograd.autobatch(limit=1000, always=True) as report:
         x = dynograd.ones(2)
         for k in range(3000):
             x = x * 1.0 if k % 2 else x + 0.0
@@ -337,14 +340,14 @@ def test_waiting_calls_are_bounded():
 
 def test_scopes_nest_and_are_left_clean():
     x = dynograd.ones(2)
-    with dynograd.autobatch() as outer:
+    with dynograd.autobatch(always=True) as outer:
         y = x + 1
-        with dynograd.autobatch() as inner:
+        with dynograd.autobatch(always=True) as inner:
             z = x + 1
         assert inner is outer and type(z) is Lazy
     assert y.tolist() == z.tolist() == [2, 2]
     assert type(x + 1) is dynograd.Tensor
-    with pytest.raises(ZeroDivisionError), dynograd.autobatch():
+    with pytest.raises(ZeroDivisionError), dynograd.autobatch(always=True):
         x + 1
         raise ZeroDivisionError
     assert type(x + 1) is dynograd.Tensor
@@ -357,7 +360,7 @@ def test_threads_have_records_of_their_own():
         if number == 3:
             results[number] = sum(net(x).sum() for x in inputs(3)).item()
             return
-        with dynograd.autobatch():
+        with dynograd.autobatch(always=True):
             results[number] = sum(net(x).sum() for x in inputs(3))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -379,7 +382,7 @@ def test_vmap_and_custom_functions_inside():
             return g * 2
 
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch():
+    with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
         doubled = [Double.apply(one) for one in hidden]
         sums = dynograd.vmap(lambda row: (row * row).sum())(dynograd.stack(hidden))
@@ -390,7 +393,7 @@ def test_vmap_and_custom_functions_inside():
 def test_as_a_decorator_and_report():
     net = layer()
 
-    @dynograd.autobatch()
+    @dynograd.autobatch(always=True)
     def total(xs):
         return sum(net(x).sum() for x in xs)
 
@@ -422,8 +425,8 @@ def test_sums_over_many_examples_are_one_group():
             return total + sum(partial), losses
 
         if scope:
-            with dynograd.autobatch() as report:
-                total, losses = body()
+            with dynograd.autobatch(always=True) as report:
+                total, _ = body()
                 again = total * total
             assert way == "+=" or report.launches < 20
         else:
@@ -440,7 +443,7 @@ def test_sums_over_many_examples_are_one_group():
 def test_numbers_that_differ_from_example_to_example():
     xs = inputs(6)
     weight = dynograd.ones(3, requires_grad=True)
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         found = [2 - (weight * x) * (k + 1) / 3.0 for k, x in enumerate(xs)]
         kinds = [(x > k, x.long() + k) for k, x in enumerate(xs)]
     assert len(report.groups["mul -> float32[3]"]) == 2 and max(report.groups["mul -> float32[3]"]) == 6
@@ -455,7 +458,7 @@ def test_numbers_that_differ_from_example_to_example():
 
 def test_the_picture_of_a_report():
     net, xs = layer(), inputs(3)
-    with dynograd.autobatch() as report:
+    with dynograd.autobatch(always=True) as report:
         for x in xs:
             net(x).tanh()
     assert report.dot().splitlines() == [
@@ -466,3 +469,15 @@ def test_the_picture_of_a_report():
         '  g0 -> g1 [label="1"];',
         "}",
     ]
+
+
+def test_a_scope_that_gains_nothing_is_skipped_the_next_times():
+    net, xs = layer(), inputs(3)
+    recorded = []
+    for count in [1] * 12 + [3] * 9:
+        with dynograd.autobatch() as report:
+            losses = [net(x).tanh().sum() for x in xs[:count]]
+        recorded.append(not report.skipped)
+        assert len(losses) == count and losses[0].requires_grad
+    assert recorded == [True, False, True, False, False, False, True, *[False] * 7, *[True] * 7]
+    assert "not recorded" not in str(report)
