@@ -94,9 +94,9 @@ def grad(
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     edges = [_target("grad", one) for one in chosen]
-    found = _gradients(roots, edges, keep, create_graph)
+    parts = _gradients(roots, edges, keep, create_graph)
     results: list[Any] = []
-    for position, (one, g) in enumerate(zip(chosen, found, strict=True)):
+    for position, (one, g) in enumerate(zip(chosen, parts, strict=True)):
         if g is None:
             if materialize_grads:
                 results.append(wrap(arrays.zeros_like(_like(one).array)))

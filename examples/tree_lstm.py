@@ -136,7 +136,7 @@ def accuracy(model, trees, plain=False):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=25)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument(
