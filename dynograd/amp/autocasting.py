@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import threading
 import types
 import warnings
@@ -259,6 +260,9 @@ def _watch() -> None:
                 _watched[key] = _watch_one(name, op)
 
 
+_numbers = itertools.count()
+
+
 def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
     prepare(op)
     function = inspect.unwrap(op.function)  # what decorators call: code goes between functions without a closure only
@@ -267,7 +271,7 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     plain.__kwdefaults__ = function.__kwdefaults__
-    entry = f"__autocast_{name}"
+    entry = f"__autocast_{name}_{next(_numbers)}"  # code that was put over older code still calls its own
     text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
     made: dict[str, Any] = {}
     exec(compile(text, f"<dynograd autocast {name}>", "exec"), made)
