@@ -84,11 +84,14 @@ class _Memory:
         for array in arrays:
             places.append((size, array.dtype, array.shape))
             size += -(-array.nbytes // 64) * 64
+        descriptor: int | None = None
+        memory: Any
         try:
-            descriptor: int | None = shared_descriptor(max(size, 1))
-            memory: Any = mmap.mmap(descriptor, max(size, 1))
+            opened = shared_descriptor(max(size, 1))
         except OSError:
-            descriptor, memory = None, bytearray(size)
+            memory = bytearray(size)
+        else:
+            memory, descriptor = mmap.mmap(opened, max(size, 1)), opened
         made = cls(memory, descriptor, places)
         for mine, array in zip(made.arrays(), arrays):
             mine[...] = array

@@ -141,7 +141,7 @@ class Slots:
 
     def _take(self) -> int:
         for _ in range(len(self.free)):
-            number = self.free.popleft()
+            number = self.free.pop()  # the one used last: it may still be in the cache
             if len(self._memory[number]) >= self.capacity:
                 return number
             del self._memory[number], self._addresses[number]  # outgrown

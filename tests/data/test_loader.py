@@ -658,7 +658,8 @@ class DrawsLate(Dataset):
 def test_samples_that_begin_to_draw_late_are_seeded_too(workers):
     dg.manual_seed(3)
     (expected,) = epochs(DrawsLate(), 1, batch_size=200)  # all within the trials
-    seen = dict(zip(*(sum(column, []) for column in zip(*epochs(DrawsLate(), 1, batch_size=5, **workers)[0]))))
+    (batches,) = epochs(DrawsLate(), 1, batch_size=5, **workers)
+    seen = {index: value for batch in batches for index, value in zip(*batch)}
     drawn = dict(zip(*expected[0]))
     assert {index: seen[index] for index in drawn} == drawn
     assert len({drawn[index] for index in (61, 62, 150, 199)}) == 4
