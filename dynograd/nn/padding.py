@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_whole
 from dynograd.nn.module import Module
@@ -139,6 +140,14 @@ class ReplicationPad3d(_ReplicationPadNd):
 
 class _CircularPadNd(_PadNd):
     mode = "circular"
+
+    def forward(self, input: Any) -> Any:
+        if input.dim() not in (self.rank + 1, self.rank + 2):
+            raise ShapeError(
+                f"{type(self).__name__}: expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input of shape "
+                f"{tuple(input.shape)}). Reshape it, or use the layer of another rank."
+            )
+        return super().forward(input)
 
 
 class CircularPad1d(_CircularPadNd):

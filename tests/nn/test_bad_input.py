@@ -161,6 +161,13 @@ def test_targets_and_sizes_of_the_adaptive_softmax():
         nn.CrossMapLRN2d(3)(dg.ones(1, 2, 3))
 
 
+def test_circular_padding_knows_its_rank():
+    with pytest.raises(
+        ValueError, match=r"CircularPad1d: expected 2D or 3D input \(got 4D input of shape \(2, 3, 4, 5\)\)"
+    ):
+        nn.CircularPad1d(1)(dg.ones(2, 3, 4, 5))
+
+
 def test_integers_of_other_kinds_are_taken():
     import numpy
 

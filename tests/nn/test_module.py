@@ -309,6 +309,7 @@ def test_global_hooks_run_for_every_module():
 
 def test_state_dict_hooks():
     net = Net()
+
     def leave_out(module, state, prefix, meta):
         del state[prefix + "seen"]
 
@@ -358,3 +359,94 @@ def test_one_element_tensors_load_into_scalars():
     net.scalar = nn.Parameter(dg.tensor(1.0))
     net.load_state_dict({"scalar": dg.tensor([3.0])})
     assert net.scalar.item() == 3.0
+
+
+def test_always_called_hooks_see_errors_too():
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("here")
+
+    layer, seen = Fails(), []
+    layer.register_forward_hook(lambda module, args, output: seen.append(output), always_call=True)
+    layer.register_forward_hook(lambda module, args, output: seen.append("never"))
+    layer.register_forward_hook(lambda *args: 1 / 0, always_call=True)
+    with pytest.raises(ValueError, match="here"), pytest.warns(UserWarning, match="ZeroDivisionError.*silenced"):
+        layer(1)
+    assert seen == [None]
+
+
+def test_hooks_of_all_modules():
+    from dynograd.nn.modules import module as all_modules
+
+    seen, x = [], dg.ones(1, 2, requires_grad=True)
+    handles = [
+        all_modules.register_module_forward_pre_hook(lambda module, args: seen.append("before")),
+        all_modules.register_module_forward_hook(
+            lambda module, args, kwargs, output: seen.append("after"), with_kwargs=True
+        ),
+        all_modules.register_module_full_backward_pre_hook(lambda module, grads: seen.append("back")),
+        all_modules.register_module_full_backward_hook(lambda module, gi, go: seen.append("through")),
+    ]
+    layer = nn.Linear(2, 1)
+    layer(x).sum().backward()
+    assert seen == ["before", "after", "back", "through"]
+    for handle in handles:
+        handle.remove()
+    layer(x).sum().backward()
+    assert len(seen) == 4
+
+
+def test_registration_hooks_see_and_replace():
+    from dynograd.nn.modules import module as all_modules
+
+    seen = []
+    handles = [
+        all_modules.register_module_parameter_registration_hook(lambda module, name, one: seen.append(name)),
+        all_modules.register_module_buffer_registration_hook(lambda module, name, one: dg.ones(2)),
+        all_modules.register_module_module_registration_hook(lambda module, name, one: nn.Tanh()),
+    ]
+    model = nn.Module()
+    model.register_buffer("held", dg.zeros(1))
+    model.weight = nn.Parameter(dg.ones(1))
+    model.act = nn.ReLU()
+    for handle in handles:
+        handle.remove()
+    assert seen == ["weight"] and model.held.tolist() == [1, 1] and type(model.act) is nn.Tanh
+
+
+def test_a_backward_hook_runs_when_an_input_got_no_gradient():
+    class First(nn.Module):
+        def forward(self, x, y):
+            return x * 2, y * 3
+
+    layer, seen = First(), []
+    layer.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
+    x, y = dg.ones(1, requires_grad=True), dg.ones(1, requires_grad=True)
+    layer(x, y)[0].sum().backward()
+    ((gi, go),) = seen
+    assert gi[0].item() == 2 and gi[1] is None and go[0].item() == 1 and go[1] is None
+
+
+def test_submodules_are_set_by_path_and_compiled_calls_stand_in():
+    net = Net()
+    net.set_submodule("second.0", nn.Identity())
+    assert isinstance(net.second[0], nn.Identity)
+    with pytest.raises(AttributeError, match="no submodule 'third'"):
+        net.set_submodule("third", nn.Tanh(), strict=True)
+    with pytest.raises(ValueError, match="without a target name"):
+        net.set_submodule("", nn.Tanh())
+    net.compile(mode="max")
+    assert net(dg.ones(1, 2)).shape == (1, 3) and copy.deepcopy(net)._compiled_call_impl is None
+    with pytest.raises(TypeError, match="nn.Module takes no arguments, got 'size'"):
+        nn.Module(size=3)
+
+
+def test_a_prefix_of_all_names_is_told():
+    net = nn.Linear(2, 1)
+    state = {f"module.{name}": one for name, one in net.state_dict().items()}
+    with pytest.raises(StateDictError, match=r"differ by the prefix 'module.': load \{k.removeprefix\('module.'\): v"):
+        net.load_state_dict(state)
+    from dynograd.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    net.load_state_dict(state)
