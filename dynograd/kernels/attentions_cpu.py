@@ -63,7 +63,7 @@ def attention_forward(
     q, k, v = (_in_rows(_with_four_dims(_computed(one))) for one in (query, key, value))
     out = _laid_out_like(q, v.shape[-1])
     logarithms = numpy.empty(q.shape[:3], q.dtype)
-    batch, heads, rows, keys = *q.shape[:3], k.shape[2]
+    (batch, heads, rows), keys = q.shape[:3], k.shape[2]
     parts = threads.parts(batch * heads * rows * keys * (q.shape[3] + v.shape[3]) // _PER_OPERATION)
     tasks = dense_tasks(batch, heads, 0, rows, keys, parts)
     mask, strides = _mask_strides(q, keys, mask)
@@ -87,7 +87,7 @@ def attention_backward(
     """Gradients of query, key and value, laid out in memory like them."""
     g, q, k, v, out = (_in_rows(_with_four_dims(_computed(one))) for one in (g, query, key, value, out))
     found = [_laid_out_like(one, one.shape[-1]) for one in (q, k, v)]
-    batch, heads, rows, keys = *q.shape[:3], k.shape[2]
+    (batch, heads, rows), keys = q.shape[:3], k.shape[2]
     parts = threads.parts(5 * batch * heads * rows * keys * q.shape[3] // _PER_OPERATION)
     tasks = dense_tasks(batch, heads, heads // k.shape[1], rows, keys, parts)
     mask, strides = _mask_strides(q, keys, mask)

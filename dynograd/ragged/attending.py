@@ -58,9 +58,11 @@ def scaled_dot_product_attention(call: Call) -> Any:
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))
     if query.partition.count != key.partition.count:
         query.partition.check_same(call.name, key.partition, ("the query", "the key"))
-    given = [_tokens_first(one.packed) for one in (query, key, value)]
-    options = call["dropout_p"], bool(call["is_causal"]), call["scale"], call["enable_gqa"]
-    found = attend(call.name, *given, query.partition, key.partition, None, *options)
+    q, k, v = (_tokens_first(one.packed) for one in (query, key, value))
+    p, causal = call["dropout_p"], bool(call["is_causal"])
+    found = attend(
+        call.name, q, k, v, query.partition, key.partition, None, p, causal, call["scale"], call["enable_gqa"]
+    )
     return query.with_packed(run("permute", found, (1, 0, 2)) if rank == 4 else registry["squeeze"].function(found, 1))
 
 
