@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import threading
 import types
 import warnings
@@ -21,6 +20,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.cuda import driver
 from dynograd.ops.op import Op, prepare, registry
+from dynograd.ragged.tensor import load_rules
 from dynograd.tensor import Tensor
 
 __all__ = [
@@ -235,16 +235,13 @@ def _count_regions(change: int) -> None:
         before = _regions[0]
         _regions[0] = before + change
         if before == 0 and change > 0:
-            if any([function.__code__ is not plain for function, plain, _ in _watched.values()]):
-                _watched.clear()  # somebody has put other code there since (ragged tensors)
             if not _watched:
                 _watch()
             for function, _, casting in _watched.values():
                 function.__code__ = casting
         elif before > 0 and _regions[0] == 0:
-            for function, plain, casting in _watched.values():
-                if function.__code__ is casting:  # else there is other code over it now
-                    function.__code__ = plain
+            for function, plain, _ in _watched.values():
+                function.__code__ = plain
         else:
             return
         for told in code_changed:
@@ -252,15 +249,13 @@ def _count_regions(change: int) -> None:
 
 
 def _watch() -> None:
+    load_rules()
     names = dict.fromkeys(name for listed in (*POLICIES.values(), BANNED) for name in listed)
     for name in names:
         for key in (name, f"{name}.public"):
             op = registry.get(key)
             if op is not None:
                 _watched[key] = _watch_one(name, op)
-
-
-_numbers = itertools.count()
 
 
 def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
@@ -271,7 +266,7 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     plain.__kwdefaults__ = function.__kwdefaults__
-    entry = f"__autocast_{name}_{next(_numbers)}"  # code that was put over older code still calls its own
+    entry = f"__autocast_{name}"
     text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
     made: dict[str, Any] = {}
     exec(compile(text, f"<dynograd autocast {name}>", "exec"), made)

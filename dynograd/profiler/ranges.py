@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
 from dynograd.ops.op import Op, registry, when_written
+from dynograd.ragged.tensor import load_rules
 
 __all__ = ["Listener", "listen", "record_function", "stop_listening"]
 
@@ -43,6 +44,7 @@ def listen(listener: Listener) -> None:
         _listeners.append(listener)
         if len(_listeners) > 1:
             return
+        load_rules()
         for key, op in registry.items():
             if op.kind == "composed" or op.written is None:
                 _exchange(key, op)

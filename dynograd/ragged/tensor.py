@@ -468,7 +468,7 @@ class RaggedTensor(Tensor):
 def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
     """A ragged tensor, unchecked."""
     if not _loaded:
-        _load_rules()
+        load_rules()
     made: Any = object.__new__(RaggedTensor)
     made._meta = None
     made.packed, made.partition, made.place = packed, partition, place
@@ -478,10 +478,14 @@ def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
 _loaded: list[bool] = []
 
 
-def _load_rules() -> None:
-    """The rules are read when the first ragged tensor is made: programs without one do not pay for them."""
-    _loaded.append(True)
-    importlib.import_module("dynograd.ragged.rules")
+def load_rules() -> None:
+    """The rules are read when the first ragged tensor is made: programs without one do not pay for them.
+
+    They put code over that of composed functions, so whoever does so for a while (autocast, a profiler) has them read first.
+    """
+    if not _loaded:
+        _loaded.append(True)
+        importlib.import_module("dynograd.ragged.rules")
 
 
 def is_ragged(value: Any) -> bool:
