@@ -118,7 +118,7 @@ class _Opened:
     def __enter__(self) -> Any:
         if hasattr(self.file, "read"):
             return self.file
-        raw = open(self.file, "rb")  # noqa: SIM115 (closed in __exit__)
+        raw = open(self.file, "rb")
         self.ours.append(raw)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
