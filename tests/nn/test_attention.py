@@ -163,7 +163,7 @@ def test_dropout_of_weights_in_training_only():
 MASK = dg.zeros(2, 2, dtype=dg.bool)
 ERRORS = [
     (lambda: nn.MultiheadAttention(6, 4), ValueError, "divisible.*embed_dim=6.*num_heads=4"),
-    (lambda: nn.MultiheadAttention(0, 1), ValueError, "greater than 0"),
+    (lambda: nn.MultiheadAttention(0, 1), ValueError, "embed_dim must be positive, got 0"),
     (lambda: make()(dg.zeros(4, 3, 5), dg.zeros(4, 3, 5), dg.zeros(4, 3, 5)), RuntimeError, "dimension of 6, but got 5"),
     (lambda: make()(dg.zeros(4, 6), dg.zeros(4, 3, 6), dg.zeros(4, 3, 6)), RuntimeError, r"unbatched.*\(4, 6\).*\(4, 3, 6\)"),
     (lambda: make().float()(*[dg.zeros(4, 3, 6)] * 3, attn_mask=MASK), RuntimeError, r"attn_mask is \(2, 2\).*\(4, 4\) or \(6, 4, 4\)"),
@@ -250,3 +250,27 @@ def test_copies(build):
     run = (lambda m: m(x, x, x)[0]) if isinstance(model, nn.MultiheadAttention) else (lambda m: m(x, x))
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert dg.equal(run(twin), run(model)) and repr(twin) == repr(model)
+
+
+def test_varlen_attn_is_attention_within_sequences():
+    from dynograd.nn.attention.varlen import AuxRequest, varlen_attn, varlen_attn_out
+
+    q, k = dg.randn(5, 4, 8), dg.randn(7, 2, 8)
+    cuts, others = dg.tensor([0, 2, 5], dtype=dg.int32), dg.tensor([0, 4, 7], dtype=dg.int32)
+    y = varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, window_size=(-1, 0))
+    mask = dg.ones(2, 4, dtype=dg.bool).tril(2)  # the last query stands at the last key
+    given = [one.transpose(0, 1) for one in (q[:2], k[:4], k[:4])]
+    alone = nn.functional.scaled_dot_product_attention(*given, mask, enable_gqa=True)
+    assert dg.allclose(y[:2], alone.transpose(0, 1), atol=1e-6)
+    out = dg.empty(5, 4, 8)
+    assert (
+        varlen_attn_out(out, q, k, k, cuts, others, 3, 4, enable_gqa=True, window_size=(-1, 0)).tolist() == y.tolist()
+    )
+    with pytest.raises(ValueError, match="Hq=4 and Hkv=2.*enable_gqa=True"):
+        varlen_attn(q, k, k, cuts, others, 3, 4)
+    with pytest.raises(NotImplementedError, match="seqused_k"):
+        varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, seqused_k=cuts)
+    with pytest.raises(NotImplementedError, match="lse=True"):
+        varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, return_aux=AuxRequest(lse=True))
+    with pytest.raises(RuntimeError, match=r"\(5, 4, 8\), got \(2, 4, 8\)"):
+        varlen_attn_out(out[:2], q, k, k, cuts, others, 3, 4, enable_gqa=True)
