@@ -70,3 +70,24 @@ def module_call(torch):
     module = Same()
     x = torch.from_numpy(operands()[0])
     return Workload(lambda: module(x), lambda: fingerprint(module(x)))
+
+
+@row("module.ten_relus", group="overhead")
+def ten_relus(torch):
+    layer, (x, _) = torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(10)]), map(torch.from_numpy, operands())
+    return Workload(lambda: layer(x), lambda: fingerprint(layer(x)))
+
+
+def ten_million(torch):
+    return torch.nn.Sequential(*[torch.nn.Linear(1000, 1000) for _ in range(10)])
+
+
+@row("module.load_state_dict", group="data", compiles=False)
+def load_state_dict(torch):
+    """10M parameters copied from one model's state_dict into another."""
+    model, other = ten_million(torch), ten_million(torch)
+    fill(torch, model)
+    state = model.state_dict()
+    return Workload(
+        lambda: other.load_state_dict(state), lambda: (other.load_state_dict(state), fingerprint(other[9].bias))[1]
+    )

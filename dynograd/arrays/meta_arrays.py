@@ -37,7 +37,7 @@ def no_values(who: str) -> NoValuesError:
 class MetaArray(numpy.ndarray):
     """An array without values. What would write is silently nothing, what would read is an error, elementwise functions give shapes."""
 
-    device = meta
+    device = meta  # type: ignore[assignment]
 
     def fill(self, value: Any) -> None:
         """Nothing."""
@@ -54,8 +54,8 @@ class MetaArray(numpy.ndarray):
     def __bool__(self) -> bool:
         raise no_values("bool")
 
-    def __array_ufunc__(self, function: Any, *rest: Any, **options: Any) -> Any:
-        raise no_values(function.__name__)
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
+        raise no_values(ufunc.__name__)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (self.shape, self.strides, self.dtype)

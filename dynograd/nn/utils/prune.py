@@ -120,7 +120,9 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
     cat = public_functions()["cat"]
     with no_grad():
         values = [getattr(*pair).detach() for pair in pairs]
-        masks = [getattr(module, f"{name}_mask", ones_like(value)) for (module, name), value in zip(pairs, values)]
+        masks: list[Any] = [
+            getattr(module, f"{name}_mask", ones_like(value)) for (module, name), value in zip(pairs, values)
+        ]
         together = PruningContainer()
         together._tensor_name = method._tensor_name = "temp"
         together.add_pruning_method(method)
