@@ -269,8 +269,11 @@ def test_padded_batches(workers):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_other_start_methods(method):
+    expected = epochs(Noisy(9), 2, batch_size=2, shuffle=True)
+    options = {"batch_size": 2, "shuffle": True, "multiprocessing_context": method}
+    assert epochs(Noisy(9), 2, num_workers=2, persistent_workers=True, **options) == expected
+    assert epochs(Noisy(9), 2, num_workers=4, batch_size=2, shuffle=True) == expected
     expected = epochs(Noisy(5), 1, batch_size=2)
-    assert epochs(Noisy(5), 1, batch_size=2, num_workers=1, multiprocessing_context=method) == expected
     context = multiprocessing.get_context("fork")
     assert epochs(Noisy(5), 1, batch_size=2, num_workers=1, multiprocessing_context=context) == expected
 
