@@ -7,7 +7,8 @@
 Killed at any moment and started again, it continues and comes to the same bits (`dynograd.Run`); --fresh begins anew.
 
 A word's vector is its own plus the mean of those of its first and last letters, so that a rare or new word ("wittily") lies
-near the words it looks like. Sentences stand behind one another in a ragged tensor: nothing is padded, packed or sorted. Measured and kept is a running average of the weights, which overfits later than they do.
+near the words it looks like. Sentences stand behind one another in a ragged tensor: nothing is padded, packed or sorted.
+Measured and kept is a running average of the weights, which overfits later than they do.
 """
 
 from __future__ import annotations

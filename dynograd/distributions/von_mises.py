@@ -25,7 +25,7 @@ class VonMises(Distribution):
     Samples by the rejection method of Best and Fisher, Efficient Simulation of the von Mises Distribution, 1979.
 
     >>> dynograd.distributions.VonMises(0.0, 4.0).log_prob(tensor(0.0))
-    tensor(-0.2631)
+    tensor(-0.2628)
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

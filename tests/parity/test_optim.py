@@ -174,7 +174,10 @@ SCHEDULES = [
     ("OneCycleLR", dict(max_lr=5.0, total_steps=51)),
     ("CyclicLR", dict(base_lr=0.5, max_lr=2.0, step_size_up=7, scale_fn=lambda x: 0.9**x, scale_mode="iterations")),
     ("MultiStepLR", dict(milestones=[30, 40])),
-    ("OneCycleLR", dict(max_lr=5.0, total_steps=51, pct_start=0.6, base_momentum=0.5, div_factor=4.0, final_div_factor=9.0)),
+    (
+        "OneCycleLR",
+        dict(max_lr=5.0, total_steps=51, pct_start=0.6, base_momentum=0.5, div_factor=4.0, final_div_factor=9.0),
+    ),
     ("OneCycleLR", dict(max_lr=5.0, epochs=6, steps_per_epoch=9, anneal_strategy="linear", three_phase=True)),
 ]
 

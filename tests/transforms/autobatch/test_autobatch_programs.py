@@ -179,5 +179,3 @@ def test_programs_float32(examples):
         if one is not None:
             scale = max(1.0, float(numpy.abs(numpy.asarray(one)).max()))
             numpy.testing.assert_allclose(other, one, rtol=1e-5, atol=2e-6 * scale)
-
-
