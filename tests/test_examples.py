@@ -13,12 +13,15 @@ from examples import (
     char_lm,
     dcgan,
     gcn,
+    graph_net,
     hypernetwork,
     mixed_sizes,
     mnist,
+    program_net,
     reinforce,
     sentiment,
     seq2seq,
+    shift_reduce,
     text_transformer,
     transformer_lm,
     vae,
@@ -364,8 +367,108 @@ def test_text_transformer_scores_each_sentence_as_if_alone():
     assert together.tolist() == torch.cat(alone).tolist()
 
 
+# --- another structure for every example -----------------------------------------------------------------------------------------
+
+
+def assert_batched_as_alone(model, loss_of):
+    """loss_of(plain) and its gradients are the same with and without autobatch."""
+    found = []
+    for plain in (False, True):
+        model.zero_grad()
+        loss = loss_of(plain)
+        loss.backward()
+        found.append([loss.detach(), *(one.grad for one in model.parameters() if one.grad is not None)])
+    assert len(found[0]) == len(found[1])
+    assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-5) for one, other in zip(*found))
+
+
+def test_the_moves_of_a_tree_build_it():
+    crossing = 0
+    for _, heads in shift_reduce.read_sentences("dev"):
+        moves = shift_reduce.oracle(heads)
+        crossing += moves is None
+        if moves is not None:
+            state = shift_reduce.State(len(heads))
+            for move in moves:
+                assert move in state.allowed()
+                state.apply(move)
+            assert state.done and state.heads == heads
+    assert crossing == 18
+    assert shift_reduce.oracle([0]) == [shift_reduce.SHIFT, shift_reduce.RIGHT]
+    assert shift_reduce.oracle([3, 4, 0, 3]) is None
+
+
+def test_a_parser_reads_and_learns():
+    result = shift_reduce.main(steps=8, sentences=60, size=24, learning_rate=1e-2)
+    assert 0.2 < result["test_accuracy"] < 0.9
+    assert shift_reduce.main(steps=8, sentences=60, size=24, learning_rate=1e-2) == result
+
+
+def test_a_parser_does_the_same_with_and_without_batching():
+    torch.manual_seed(0)
+    sentences = shift_reduce.read_sentences("dev")[:12]
+    model = shift_reduce.Parser(sorted({word for words, _ in sentences for word in words}), 12, word_dropout=0.0)
+    examples = [(words, shift_reduce.oracle(heads)) for words, heads in sentences]
+    assert_batched_as_alone(model, lambda plain: shift_reduce.loss_of(model, examples, plain))
+    assert shift_reduce.evaluate(model, sentences)[:2] == shift_reduce.evaluate(model, sentences, plain=True)[:2]
+
+
+def test_smiles_are_graphs():
+    acid = graph_net.Molecule("CC(=O)O")
+    assert acid.kinds == ["C1", "C3", "O1", "O1"]
+    assert acid.neighbours[1] == [(0, 0), (2, 1), (3, 0)]
+    pyrrole = graph_net.Molecule("c1cc[nH]c1")
+    assert pyrrole.kinds == ["c2", "c2", "c2", "nH2", "c2"]
+    assert [bond for others in pyrrole.neighbours for _, bond in others] == [graph_net.AROMATIC] * 10
+    assert graph_net.Molecule("ClC%12=CC%12.N").neighbours[1] == [(0, 0), (2, 1), (3, 0)]
+    with pytest.raises(ValueError, match="expected SMILES, got 'C!'"):
+        graph_net.Molecule("C!")
+
+
+def test_graph_net_learns():
+    molecules = graph_net.read_molecules()
+    assert len(molecules) == 1123 and {len(one.kinds) for one, _ in molecules} >= set(range(1, 30))
+    result = graph_net.main(steps=25, molecules=250, size=16, rounds=2, learning_rate=1e-2)
+    assert result["test_error"] < 0.9 * result["mean_error"]
+    model = graph_net.GraphNetwork(["C1", "C2", "O1"], 8, rounds=2)
+    some = [molecule for molecule, _ in molecules[:10]] + [graph_net.Molecule("C")]
+    assert_batched_as_alone(model, lambda plain: graph_net.predict(model, some, plain).square().mean())
+
+
+def test_programs_have_answers():
+    board = [3, 7, 0, 1, 1, 1, 7, 3, 3]
+    left_of_seven = ("left", ("find", 7))
+    assert program_net.true_places(left_of_seven, board) == {0}
+    assert program_net.true_places(("above", ("find", 7)), board) == {0, 3}
+    assert program_net.true_places(("not", ("either", ("find", 1), ("find", 3))), board) == {1, 2, 6}
+    for program, answer in (
+        (("exist", ("both", ("find", 3), left_of_seven)), "yes"),
+        (("exist", ("both", ("find", 1), left_of_seven)), "no"),
+        (("more", ("find", 1), ("find", 3)), "no"),
+        (("count", ("find", 1)), 3),
+        (("count", ("not", ("find", 9))), 9),
+    ):
+        assert program_net.ANSWERS[program_net.true_answer(program, board)] == answer
+
+
+def test_program_net_learns():
+    result = program_net.main(steps=40, questions=60, size=16)
+    assert 0.15 < result["test_accuracy"] < 0.8 and result["step"] == 40
+    draw = program_net.random.Random(0)
+    digits = program_net.read_digits("t10k")
+    examples = [program_net.draw_example(draw, *digits, depth=2) for _ in range(12)]
+    model = program_net.ModuleNetwork(8)
+    assert_batched_as_alone(
+        model,
+        lambda plain: torch.nn.functional.cross_entropy(
+            program_net.scores_of(model, examples, plain), program_net.answers_of(examples)
+        ),
+    )
+
+
 EVERY = [
-    bilstm_crf, char_lm, dcgan, gcn, hypernetwork, mixed_sizes, mnist, reinforce, sentiment, seq2seq, text_transformer, transformer_lm, vae, wgan_gp,
+    bilstm_crf, char_lm, dcgan, gcn, graph_net, hypernetwork, mixed_sizes, mnist, program_net, reinforce, sentiment, seq2seq, shift_reduce,
+    text_transformer, transformer_lm, vae, wgan_gp,
 ]  # fmt: skip
 
 
