@@ -123,7 +123,7 @@ def error(model, pairs, scale, plain=False):
 
 
 def main(
-    steps=None, epochs=60, batch_size=32, size=48, rounds=4, learning_rate=2e-3, seed=0, plain=False, molecules=None
+    steps=None, epochs=25, batch_size=32, size=48, rounds=4, learning_rate=4e-3, seed=0, plain=False, molecules=None
 ):
     """Trains on 80 % of the molecules, keeps the epoch that is best on 10 % and tests it once on the last 10 %.
 
@@ -186,11 +186,11 @@ def main(
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=60, help="(%(default)s)")
+    parser.add_argument("--epochs", type=int, default=25, help="(%(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="molecules in a step (%(default)s)")
     parser.add_argument("--size", type=int, default=48, help="features of an atom's state (%(default)s)")
     parser.add_argument("--rounds", type=int, default=4, help="how often messages are sent (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, help="of AdamW (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=4e-3, help="of AdamW (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
     parser.add_argument("--plain", action="store_true", help="without autobatch, one molecule after the other")
     return parser.parse_args(arguments)

@@ -100,6 +100,7 @@ class Cellwise(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, 1), nn.Sigmoid())
 
+    @torch.cell
     def forward(self, *chances):
         return self.layers(torch.stack(chances, 1)).squeeze(1)
 
@@ -113,6 +114,7 @@ class Board(nn.Module):
             nn.Linear(inputs * (len(PLACES) + 1), hidden), nn.ReLU(), nn.Linear(hidden, outputs)
         )
 
+    @torch.cell
     def forward(self, *chances):
         return self.layers(torch.cat([*chances, *(one.sum(0, keepdim=True) for one in chances)]))
 
@@ -160,7 +162,7 @@ def right_ones(model, examples, plain):
     return (scores_of(model, examples, plain).argmax(1) == answers_of(examples)).float()
 
 
-def main(steps=3000, batch_size=64, depth=2, size=64, learning_rate=4e-3, seed=0, plain=False, questions=2000):
+def main(steps=3000, batch_size=64, depth=2, size=64, learning_rate=7e-3, seed=0, plain=False, questions=2000):
     """Trains on new questions in every step, keeps the validated weights that were best and tests them once.
 
     Args:
@@ -223,7 +225,7 @@ def parse(arguments=None):
     parser.add_argument("--batch-size", type=int, default=64, help="questions in a step (%(default)s)")
     parser.add_argument("--depth", type=int, default=2, help="of conditions within conditions, at most (%(default)s)")
     parser.add_argument("--size", type=int, default=64, help="features of a digit (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=4e-3, help="of AdamW (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=7e-3, help="of AdamW (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
     parser.add_argument("--plain", action="store_true", help="without autobatch, one question after the other")
     return parser.parse_args(arguments)

@@ -5,7 +5,7 @@ python examples/shift_reduce.py --epochs 1 --plain     the same one sentence aft
 
 The parser (arc-standard, without labels) keeps a stack of trees and a buffer of words. It shifts the next word onto the stack, or makes
 one of the two upper trees depend on the other. In training the moves come from the annotated tree, and inside `autobatch` the sentences
-of a batch are read together. In parsing each move is the best-scored one, read by `.item()`: `dynograd.batched` parks each sentence
+of a batch are read together. In parsing each move is the best-scored one, read by `.tolist()`: `dynograd.batched` parks each sentence
 there, so that all sentences take their next step together.
 """
 
@@ -89,6 +89,18 @@ def oracle(heads):
     return moves
 
 
+class Joined(nn.Module):
+    """Layers on several vectors behind one another; a cell: one entry of autobatch's record."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    @torch.cell
+    def forward(self, *vectors):
+        return self.layers(torch.cat(vectors))
+
+
 class Parser(nn.Module):
     """The stack is a linked list: each entry has a tree's vector, and the state of an LSTM that has read the stack up to it."""
 
@@ -99,10 +111,9 @@ class Parser(nn.Module):
         self.embedding = nn.Embedding(len(words) + 1, size)
         self.backwards = nn.LSTMCell(size, size)  # reads the buffer, from the last word to the next one
         self.forwards = nn.LSTMCell(size, size)  # reads the stack
-        self.root = nn.Parameter(torch.zeros(size))
-        self.empty = nn.Parameter(torch.zeros(size))
-        self.compose = nn.ModuleList(nn.Sequential(nn.Linear(2 * size, size), nn.Tanh()) for _ in (LEFT, RIGHT))
-        self.scorer = nn.Sequential(nn.Linear(4 * size, size), nn.ReLU(), nn.Linear(size, 3))
+        self.marks = nn.Embedding(2, size)  # of the bottom of the stack, and of where nothing is
+        self.compose = nn.ModuleList(Joined(nn.Linear(2 * size, size), nn.Tanh()) for _ in (LEFT, RIGHT))
+        self.scorer = Joined(nn.Linear(4 * size, size), nn.ReLU(), nn.Linear(size, 3))
         self.word_dropout = word_dropout
         nn.init.normal_(self.embedding.weight, std=0.3)
 
@@ -114,27 +125,27 @@ class Parser(nn.Module):
     def forward(self, words, moves=None):
         """The scores before each of the given moves; without moves, the heads that the best-scored moves give."""
         vectors = [self.embedding(self.number(word)) for word in words]
-        buffer = [None] * len(words) + [(self.empty, self.empty)]
+        root, empty = self.marks(torch.tensor(0)), self.marks(torch.tensor(1))
+        buffer = [None] * len(words) + [(empty, empty)]
         for place in reversed(range(len(words))):
             buffer[place] = self.backwards(vectors[place], buffer[place + 1])
         state, scores = State(len(words)), []
-        stack = [(self.root, self.forwards(self.root))]
+        stack = [(root, self.forwards(root))]
         while not state.done:
-            second = stack[-2][0] if len(stack) > 1 else self.empty
+            second = stack[-2][0] if len(stack) > 1 else empty
             (first, (read, _)), (rest, _) = stack[-1], buffer[state.next - 1]
-            scores.append(self.scorer(torch.cat([read, rest, first, second])))
+            scores.append(self.scorer(read, rest, first, second))
             if moves is not None:
                 move = moves[len(scores) - 1]
             else:
-                order = scores[-1].argsort(descending=True).tolist()  # here the sentence waits for the others
-                allowed = state.allowed()
-                move = next(one for one in order if one in allowed)
+                values = scores[-1].tolist()  # here the sentence waits for the others
+                move = max(state.allowed(), key=values.__getitem__)
             if move == SHIFT:
                 vector = vectors[state.next - 1]
             else:
                 (first, _), (second, _) = stack.pop(), stack.pop()
                 upper, lower = (first, second) if move == LEFT else (second, first)
-                vector = self.compose[move - 1](torch.cat([upper, lower]))
+                vector = self.compose[move - 1](upper, lower)
             state.apply(move)
             stack.append((vector, self.forwards(vector, stack[-1][1] if stack else None)))
         return state.heads if moves is None else scores
@@ -168,7 +179,7 @@ def evaluate(model, sentences, plain=False):
 
 def main(
     steps=None,
-    epochs=6,
+    epochs=5,
     batch_size=32,
     size=64,
     learning_rate=3e-3,
@@ -243,7 +254,7 @@ def main(
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=6, help="(%(default)s)")
+    parser.add_argument("--epochs", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences in a step (%(default)s)")
     parser.add_argument("--size", type=int, default=64, help="of vectors of words and trees (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=3e-3, help="of AdamW (%(default)s)")
