@@ -446,12 +446,12 @@ def inplace_form(entry: Op, name: str) -> Any:
             guards[0](self)
         if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
             nonlocal quick
-            if quick is None:
-                quick = _quick_form(op, self.array)
             array = self.array
+            if quick is None and type(array) is ndarray:
+                quick = _quick_form(op, array)
             if array.base is not None and 0 in array.strides:
                 refuse_repeats(who, array)
-            if quick(array, args, kwargs) or direct(array, args, kwargs):
+            if (quick is not None and quick(array, args, kwargs)) or direct(array, args, kwargs):
                 meta = self._meta
                 if meta is None or not meta.silent:
                     stamp(array)
@@ -587,6 +587,8 @@ def _direct_form(op: Op | None, face: Op) -> Any:
     def direct(array: Any, args: Any, kwargs: Any) -> bool:
         nonlocal fast, least, compute
         on_gpu = type(array) is CudaArray
+        if not on_gpu and type(array) is not ndarray:
+            return False  # one without values, on the device meta
         if least is None and not on_gpu:
             fast, least, compute = into_of(op, array)
         values = args[count:]

@@ -224,7 +224,7 @@ def test_threads_do_not_change_bits(kind, lengths, dtype, two_threads):
     x, h0, c0, weights = make(kind, 7, 9, 33, {"lstm": 80, "gru": 88}.get(kind, 152), dtype=dtype)
     weights = tuple(weight * dtype(0.1) for weight in weights)
     lengths = None if lengths is None else np.array(lengths)
-    layout = recurrent_cpu._layout(x, lengths)
+    layout = recurrent_cpu._layout(x, lengths, False)
     assert layout.groups(GATES[kind], h0.shape[1]) == 2
     parallel, parallel_gradients = everything(kind, x, h0, c0, weights, lengths, True)
     threads.set_num_threads(1)
