@@ -13,7 +13,6 @@ from examples import (
     char_lm,
     dcgan,
     gcn,
-    graph_net,
     hypernetwork,
     mixed_sizes,
     mnist,
@@ -412,28 +411,6 @@ def test_a_parser_does_the_same_with_and_without_batching():
     assert shift_reduce.evaluate(model, sentences)[:2] == shift_reduce.evaluate(model, sentences, plain=True)[:2]
 
 
-def test_smiles_are_graphs():
-    acid = graph_net.Molecule("CC(=O)O")
-    assert acid.kinds == ["C1", "C3", "O1", "O1"]
-    assert acid.neighbours[1] == [(0, 0), (2, 1), (3, 0)]
-    pyrrole = graph_net.Molecule("c1cc[nH]c1")
-    assert pyrrole.kinds == ["c2", "c2", "c2", "nH2", "c2"]
-    assert [bond for others in pyrrole.neighbours for _, bond in others] == [graph_net.AROMATIC] * 10
-    assert graph_net.Molecule("ClC%12=CC%12.N").neighbours[1] == [(0, 0), (2, 1), (3, 0)]
-    with pytest.raises(ValueError, match="expected SMILES, got 'C!'"):
-        graph_net.Molecule("C!")
-
-
-def test_graph_net_learns():
-    molecules = graph_net.read_molecules()
-    assert len(molecules) == 1123 and {len(one.kinds) for one, _ in molecules} >= set(range(1, 30))
-    result = graph_net.main(steps=25, molecules=250, size=16, rounds=2, learning_rate=1e-2)
-    assert result["test_error"] < 0.9 * result["mean_error"]
-    model = graph_net.GraphNetwork(["C1", "C2", "O1"], 8, rounds=2)
-    some = [molecule for molecule, _ in molecules[:10]] + [graph_net.Molecule("C")]
-    assert_batched_as_alone(model, lambda plain: graph_net.predict(model, some, plain).square().mean())
-
-
 def test_programs_have_answers():
     board = [3, 7, 0, 1, 1, 1, 7, 3, 3]
     left_of_seven = ("left", ("find", 7))
@@ -466,7 +443,7 @@ def test_program_net_learns():
 
 
 EVERY = [
-    bilstm_crf, char_lm, dcgan, gcn, graph_net, hypernetwork, mixed_sizes, mnist, program_net, reinforce, sentiment, seq2seq, shift_reduce,
+    bilstm_crf, char_lm, dcgan, gcn, hypernetwork, mixed_sizes, mnist, program_net, reinforce, sentiment, seq2seq, shift_reduce,
     text_transformer, transformer_lm, vae, wgan_gp,
 ]  # fmt: skip
 
