@@ -26,7 +26,7 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
     """Largest value of each window and its place in the plane: the first of equals; the last NaN if there is any.
 
     `sizes` is (D, H, W, D', H', W'); `windows` three each of kernel, stride, padding, dilation. A line of windows at a time: each of
-    the window's places is compared for all of them. A window whose places all lie outside gives `lowest`.
+    the window's places is compared for all of them. A window whose places all lie outside gives `lowest`, and place 0.
     """
     depth, height, width, out_depth, out_height, out_width = sizes
     kind = places.dtype.type
@@ -48,7 +48,10 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                     places[np.uint64(into + ow)] = kind(corner + ow * s2 - p2)
                 for ow in range(min(out_width, (p2 + s2 - 1) // s2)):  # these windows begin outside
                     first = ow * s2 - p2
-                    places[np.uint64(into + ow)] = corner + first + (-first + d2 - 1) // d2 * d2
+                    w_begin = first + (-first + d2 - 1) // d2 * d2
+                    places[np.uint64(into + ow)] = corner + w_begin if w_begin < width else 0
+                if d_begin >= depth or h_begin >= height:
+                    places[into : into + out_width] = 0
                 for d in range(d_begin, min(depth, d_first + k0 * d0), d0):
                     for h in range(h_begin, min(height, h_first + k1 * d1), d1):
                         line = (d * height + h) * width
@@ -102,9 +105,10 @@ def largest_last(x, channels, sizes, windows, lowest, values, places, start, sto
                 h_first, w_first = oh * s1 - p1, ow * s2 - p2
                 h_begin = h_first if h_first >= 0 else h_first + (-h_first + d1 - 1) // d1 * d1
                 w_begin = w_first if w_first >= 0 else w_first + (-w_first + d2 - 1) // d2 * d2
+                begin = h_begin * width + w_begin if h_begin < height and w_begin < width else 0
                 for c in range(channels):
                     values[np.uint64(into + c)] = lowest
-                    places[np.uint64(into + c)] = kind(h_begin * width + w_begin)
+                    places[np.uint64(into + c)] = kind(begin)
                 for h in range(h_begin, min(height, h_first + k1 * d1), d1):
                     for w in range(w_begin, min(width, w_first + k2 * d2), d2):
                         place = kind(h * width + w)

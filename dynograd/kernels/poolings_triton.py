@@ -46,6 +46,7 @@ def largest_in_windows(
                 best = tl.where(wins, value, best)
                 at = tl.where(wins, (i.to(tl.int64) * h + j) * w + k, at)
     tl.store(values + e, best.to(values.dtype.element_ty), mask=e < total)
+    at = tl.maximum(at, 0)  # all of it in the padding
     tl.store(places + e, at.to(places.dtype.element_ty), mask=e < total)
 
 

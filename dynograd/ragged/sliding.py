@@ -48,6 +48,8 @@ def max_pool1d(call: Call) -> Any:
         return NotImplemented
     size = _one(call["kernel_size"])
     stride, padding, dilation = _one(call["stride"] or size), _one(call["padding"]), _one(call["dilation"])
+    if padding and x.partition.count and x.partition.lengths.min() < dilation:
+        return NotImplemented  # a window may lie in the padding alone, and says what it says for the row alone
     return _slide(call, x, dilation * (size - 1) + 1, stride, padding, padding, float("-inf"))
 
 

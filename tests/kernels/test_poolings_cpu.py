@@ -164,3 +164,15 @@ def test_empty_batch_and_half_averages():
     ones = np.ones((1, 64, 64), np.float16) * 100
     assert poolings_cpu.avg_pool_forward(ones, (64, 64), (64, 64), (0, 0), False, True, None) == 100
     assert poolings_cpu.adaptive_avg_pool_forward(ones, (1, 1)).dtype == np.float16
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (5, 1), (2, 2), (3, 7)])
+def test_windows_that_lie_in_the_padding_alone_stay_inside(sizes, last):
+    """Taps 2 or 3 apart step over a short side: there is nothing to take, and the place that the backward pass writes to exists."""
+    x = np.ones((2, *sizes, 3), np.float32).transpose(0, 3, 1, 2) if last else np.ones((2, 3, *sizes), np.float32)
+    apart = tuple(min(size, 2) + 1 for size in sizes)
+    values, places = poolings_cpu.max_pool_places(x, (2, 2), (1, 1), (1, 1), apart, True)
+    assert places.min() >= 0 and places.max() < sizes[0] * sizes[1]
+    assert set(np.unique(values)) <= {-np.inf, 1}
+    poolings_cpu.max_pool_backward(np.ones_like(values), places, x.shape, 2)
