@@ -8,6 +8,7 @@ from dynograd import ops as _ops
 from dynograd.ops.complexes import PROPERTIES as WRITABLE
 from dynograd.ops.op import registry
 from dynograd.ops.transposes import PROPERTIES
+from dynograd.public_forms import method_form
 from dynograd.tensor import Tensor
 
 __all__ = ["install_methods", "public_functions"]
@@ -62,7 +63,7 @@ def install_methods() -> None:
     """Puts methods and operators on Tensor; called once, when `dynograd` is imported."""
     for entry in list(registry.values()):
         if entry.method:
-            setattr(Tensor, entry.method if isinstance(entry.method, str) else entry.name, entry.function)
+            setattr(Tensor, entry.method if isinstance(entry.method, str) else entry.name, method_form(entry))
     for operator, name in _OPERATORS.items():
         if name in registry:
             setattr(Tensor, operator, registry[name].function)

@@ -1,15 +1,13 @@
 """`out=`: the public functions of ops that write their result into tensors they are given.
 
 Inside the library, as methods and as operators, ops have no `out=`; the functions under `dynograd.`, `dynograd.linalg.` and the like do,
-where PyTorch's have one. They are made here from the table of ops: all but views, what belongs to layers, and `WITHOUT`.
+where PyTorch's have one: all but views, what belongs to layers, and `WITHOUT`. `public_forms` writes those functions.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
-import types
 import warnings
 from typing import Any
 
@@ -24,6 +22,7 @@ from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array, scalars32, scalars64
 from dynograd.interpreter.shared import F32, F64
 from dynograd.ops.op import Op, registry
+from dynograd.public_forms import public_form
 from dynograd.shapes import broadcast_shapes
 from dynograd.storages import resize_
 from dynograd.tensor import Tensor
@@ -49,18 +48,6 @@ WITHOUT = frozenset(
 # Functions of the files above that have one all the same.
 WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
 
-# Where PyTorch's functions refuse Python numbers: in any place, and in the first. Other elementwise ops of two operands want one tensor,
-# but for those that also compute with two numbers. (Methods and operators are not so strict.)
-TENSORS_ONLY = frozenset(
-    """arctan2 atan2 fmax fmin gcd heaviside hypot igamma igammac lcm ldexp logaddexp logaddexp2 logical_and logical_or logical_xor maximum
-    minimum nextafter""".split()
-)
-TENSOR_FIRST = frozenset(
-    """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
-)
-NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
-_NUMBERS = frozenset({bool, int, float, complex})
-
 
 def has_out(entry: Op) -> bool:
     """Whether the op's public function takes `out=`."""
@@ -76,116 +63,20 @@ def out_forms(functions: dict[str, Any]) -> dict[str, Any]:
 
 
 def out_form(function: Any) -> Any:
-    """The form of an op's function that takes `out=`; the function itself where the op has none."""
+    """The form of an op's function that users call; with `out=` where PyTorch's has it."""
     found = _forms.get(function)
     if found is None:
         entry = getattr(function, "op", None)
+        found = function
         if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
-            found = _made(function, entry)
-        else:
-            found = function
+            found = public_form(function, entry, lambda: _into_of(function, entry))
+        elif isinstance(entry, Op) and function is entry.forward:
+            found = public_form(function, entry)
         _forms[function] = found
     return found
 
 
 _forms: dict[Any, Any] = {}
-
-
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    return write_code()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
-
-
-def _made(function: Any, entry: Op) -> Any:
-    """A function that gets its own code when it is first called, as those of ops do."""
-    name = entry.name
-
-    def write_code() -> Any:
-        source = _source(name, entry.signature, _refused_numbers(entry))
-        filename = f"<dynograd out form of {name}>"
-        written: dict[str, Any] = {}
-        space.update({f"_default_{one.name}": one.default for one in entry.signature.parameters.values()})
-        space.update(_function=function, _into=_into_of(function, entry))
-        space.update(_NUMBERS=_NUMBERS, _number_error=_number_error)
-        exec(compile(source, filename, "exec"), space, written)
-        public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
-        public.__code__ = written[name].__code__
-        return public
-
-    space: dict[str, Any] = {"__name__": "dynograd", "write_code": write_code}
-    public = types.FunctionType(_stub.__code__, space, name)
-    public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
-    given = list(entry.signature.parameters.values())
-    at = len(given) - 1 if given and given[-1].kind is inspect.Parameter.VAR_KEYWORD else len(given)
-    public.__signature__ = inspect.Signature([*given[:at], _OUT, *given[at:]], __validate_parameters__=False)  # type: ignore[attr-defined]
-    public.op = entry  # type: ignore[attr-defined]
-    return public
-
-
-_OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
-
-
-def _refused_numbers(entry: Op) -> str:
-    """The test of a public function's operands for numbers that PyTorch refuses; nothing where all may be numbers."""
-    names = list(entry.signature.parameters)[:2]
-    if entry.name in TENSOR_FIRST:
-        return f"type({names[0]}) in _NUMBERS"
-    if entry.name in TENSORS_ONLY:
-        return " or ".join([f"type({one}) in _NUMBERS" for one in names])
-    pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
-    if (pairs or entry.name in ("float_power", "pow")) and entry.name not in NUMBERS_ALONE:
-        return " and ".join([f"type({one}) in _NUMBERS" for one in names])
-    return ""
-
-
-def _number_error(who: str, one: Any, two: Any) -> TypeError:
-    shown = ", ".join([type(each).__name__ for each in (one, two)])
-    return TypeError(
-        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected "
-        f"{'Tensors' if who in TENSORS_ONLY else 'a Tensor first' if who in TENSOR_FIRST else 'at least one Tensor'}. "
-        f"Make one with dynograd.tensor(...)."
-    )
-
-
-def _source(name: str, signature: inspect.Signature, refused: str = "") -> str:
-    """The code of a public function: `out`, and numbers where PyTorch takes none, is all that it looks at."""
-    parameters, call, positional, keywords, starred = [], [], [], [], False
-    for one in signature.parameters.values():
-        default = "" if one.default is one.empty else f"=_default_{one.name}"
-        if one.kind is one.VAR_POSITIONAL:
-            parameters.append(f"*{one.name}")
-            call.append(f"*{one.name}")
-            positional.append(f"*{one.name}")
-            starred = True
-        elif one.kind is one.VAR_KEYWORD:
-            continue
-        elif one.kind is one.KEYWORD_ONLY:
-            if not starred:
-                parameters.append("*")
-                starred = True
-            parameters.append(one.name + default)
-            call.append(f"{one.name}={one.name}")
-            keywords.append(f"'{one.name}': {one.name}")
-        else:
-            parameters.append(one.name + default)
-            call.append(one.name)
-            positional.append(one.name)
-    if not starred:
-        parameters.append("*")
-    parameters.append("out=None")
-    for one in signature.parameters.values():
-        if one.kind is one.VAR_KEYWORD:
-            parameters.append(f"**{one.name}")
-            call.append(f"**{one.name}")
-            keywords.append(f"**{one.name}")
-    checked = (
-        f"    if {refused}:\n        raise _number_error({name!r}, {', '.join(positional[:2])})\n" if refused else ""
-    )
-    return (
-        f"def {name}({', '.join(parameters)}):\n{checked}"
-        f"    if out is None:\n"
-        f"        return _function({', '.join(call)})\n"
-        f"    return _into(out, ({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}})\n"
-    )
 
 
 def _into_of(function: Any, entry: Op) -> Any:

@@ -1,0 +1,227 @@
+"""The form in which users call an op: `out=`, NumPy's names of arguments, and errors in the op's name.
+
+The library itself calls ops directly. The functions under `dynograd.`, `dynograd.linalg.` and the like, and methods that name a dim, are
+written here from an op's signature: they also take `axis` for `dim` and `keepdims` for `keepdim`, as PyTorch's do, and what fails
+underneath because an argument is of a wrong type is told with the op and the argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.ops.op import Op
+from dynograd.tensor import Tensor
+
+__all__ = ["method_form", "public_form"]
+
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+_KINDS = inspect.Parameter
+_EXPLAINED = (AttributeError, TypeError, ValueError, IndexError, OverflowError)
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+_MISSING = _Missing()
+# Where PyTorch's functions refuse Python numbers: in any place, and in the first. Other elementwise ops of two operands want one tensor,
+# but for those that also compute with two numbers. (Methods and operators are not so strict.)
+TENSORS_ONLY = frozenset(
+    """arctan2 atan2 fmax fmin gcd heaviside hypot igamma igammac lcm ldexp logaddexp logaddexp2 logical_and logical_or logical_xor maximum
+    minimum nextafter""".split()
+)
+TENSOR_FIRST = frozenset(
+    """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
+)
+NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None) -> Any:
+    """A function that calls an op's own and gets its code when it is first called, as those of ops do.
+
+    Args:
+        into: gives `into(out, args, kwargs)`, where the function has `out=`.
+    """
+    name = entry.name
+
+    def write_code() -> Any:
+        written: dict[str, Any] = {}
+        given = _parameters(entry.signature, into is not None)
+        space.update({f"_default_{one.name}": one.default for one in given})
+        space.update(_function=function, _into=into() if into is not None else None)
+        space.update(_NUMBERS=_NUMBERS, _number_error=_number_error, _MISSING=_MISSING, _missing=_missing)
+        space.update(_explained=_explained, _EXPLAINED=_EXPLAINED)
+        source = _source(name, entry.signature, into is not None, _refused_numbers(entry) if into else "")
+        exec(compile(source, f"<dynograd public form of {name}>", "exec"), space, written)
+        public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
+        public.__code__ = written[name].__code__
+        return public
+
+    space: dict[str, Any] = {"__name__": "dynograd", "write_code": write_code}
+    public = types.FunctionType(_stub.__code__, space, name)
+    public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
+    public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        _parameters(entry.signature, into is not None), __validate_parameters__=False
+    )
+    public.op = entry  # type: ignore[attr-defined]
+    return public
+
+
+def method_form(entry: Op) -> Any:
+    """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
+    family = entry.forward.__module__.rpartition(".")[2]
+    if family in ("views", "splits") or not _other_names(entry.signature):
+        return entry.function
+    return public_form(entry.function, entry)
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    return write_code()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _parameters(signature: inspect.Signature, has_out: bool) -> list[inspect.Parameter]:
+    """The op's parameters, then `out` and the other names that it takes."""
+    given = list(signature.parameters.values())
+    extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
+    extra += [
+        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(signature).values()
+    ]
+    at = len(given) - 1 if given and given[-1].kind is _KINDS.VAR_KEYWORD else len(given)
+    return [*given[:at], *extra, *given[at:]]
+
+
+def _other_names(signature: inspect.Signature) -> dict[str, str]:
+    """Parameter -> its other name, for those that the op does not take itself."""
+    names = signature.parameters
+    return {name: alias for name, alias in ALIASES.items() if name in names and alias not in names}
+
+
+def _source(name: str, signature: inspect.Signature, has_out: bool, refused: str) -> str:
+    """The code: other names, missing arguments, numbers where PyTorch takes none, `out`, then the op."""
+    aliases = _other_names(signature)
+    parameters: list[str] = []
+    call: list[str] = []
+    positional: list[str] = []
+    keywords: list[str] = []
+    required: list[str] = []
+    starred = False
+    for one in _parameters(signature, has_out):
+        if one.name not in signature.parameters:  # `out` and other names
+            if not starred:
+                parameters.append("*")
+                starred = True
+            parameters.append(f"{one.name}=None")
+            continue
+        text = one.name
+        if one.kind is _KINDS.VAR_POSITIONAL:
+            starred = True
+            parameters.append(f"*{text}")
+            positional.append(f"*{text}")
+            call.append(f"*{text}")
+            continue
+        if one.kind is _KINDS.VAR_KEYWORD:
+            parameters.append(f"**{text}")
+            keywords.append(f"**{text}")
+            call.append(f"**{text}")
+            continue
+        default = "" if one.default is one.empty else f"=_default_{text}"
+        if not default and (required or text in aliases):
+            required.append(text)
+            default = "=_MISSING"
+        if one.kind is _KINDS.KEYWORD_ONLY:
+            if not starred:
+                parameters.append("*")
+                starred = True
+            keywords.append(f"'{text}': {text}")
+            call.append(f"{text}={text}")
+        else:
+            positional.append(text)
+            call.append(text)
+        parameters.append(text + default)
+    lines = [f"def {name}({', '.join(parameters)}):"]
+    for parameter, alias in aliases.items():
+        lines += [f"    if {alias} is not None:", f"        {parameter} = {alias}"]
+    if required:
+        listed = ", ".join([f"{one}={one}" for one in required])
+        lines += [
+            f"    if {' or '.join([f'{one} is _MISSING' for one in required])}:",
+            f"        raise _missing({name!r}, {listed})",
+        ]
+    if refused:
+        lines += [f"    if {refused}:", f"        raise _number_error({name!r}, {', '.join(positional[:2])})"]
+    packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
+    run = [f"return _function({', '.join(call)})"]
+    if has_out:
+        run = ["if out is None:", f"    {run[0]}", f"return _into(out, {packed})"]
+    lines += ["    try:", *[f"        {line}" for line in run], "    except _EXPLAINED as error:"]
+    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed})"]
+    lines += ["        if told is None:", "            raise", "        raise told from error"]
+    return "\n".join(lines) + "\n"
+
+
+def _refused_numbers(entry: Op) -> str:
+    """The test of a public function's operands for numbers that PyTorch refuses; nothing where all may be numbers."""
+    names = list(entry.signature.parameters)[:2]
+    if entry.name in TENSOR_FIRST:
+        return f"type({names[0]}) in _NUMBERS"
+    if entry.name in TENSORS_ONLY:
+        return " or ".join([f"type({one}) in _NUMBERS" for one in names])
+    pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
+    if (pairs or entry.name in ("float_power", "pow")) and entry.name not in NUMBERS_ALONE:
+        return " and ".join([f"type({one}) in _NUMBERS" for one in names])
+    return ""
+
+
+# --- errors --------------------------------------------------------------------------------------------------------------------
+
+
+def _missing(who: str, **given: Any) -> TypeError:
+    lacking = [name for name, value in given.items() if value is _MISSING]
+    shown = " and ".join([f"'{name}'" for name in lacking])
+    return TypeError(f"{who}() missing {len(lacking)} required argument{'s' * (len(lacking) > 1)}: {shown}")
+
+
+def _number_error(who: str, one: Any, two: Any) -> TypeError:
+    shown = ", ".join([type(each).__name__ for each in (one, two)])
+    return TypeError(
+        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected "
+        f"{'Tensors' if who in TENSORS_ONLY else 'a Tensor first' if who in TENSOR_FIRST else 'at least one Tensor'}. "
+        f"Make one with dynograd.tensor(...)."
+    )
+
+
+def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any]) -> Exception | None:
+    """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself."""
+    given = dict(zip(names, args)) | kwargs
+    if isinstance(error, AttributeError):
+        for name, value in given.items():
+            listed = value if isinstance(value, (list, tuple)) and value is not error.obj else (value,)
+            for one in listed:
+                if one is error.obj and not isinstance(one, Tensor):
+                    return TypeError(
+                        f"{who}(): argument '{name}' must be Tensor, not {type(one).__name__}. Make one with "
+                        f"dynograd.tensor(...) or dynograd.as_tensor(...)."
+                    )
+        return None
+    kind = type(error)
+    if kind not in _EXPLAINED or who in str(error):
+        return None
+    shown = ", ".join([f"{name}={_text(value)}" for name, value in given.items() if value is not None])
+    kind = ValueError if kind is OverflowError else kind
+    return kind(f"{who}({shown}): {error}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"Tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (list, tuple)) and any([not isinstance(one, (int, float)) for one in value]):
+        return f"{type(value).__name__} of {len(value)} {type(value[0]).__name__}s"
+    text = repr(value) if isinstance(value, (bool, int, float, complex, str, list, tuple)) else type(value).__name__
+    return text if len(text) < 60 else f"{text[:56]} ..."
