@@ -130,8 +130,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 def _unlink(tensor: Tensor) -> None:
     """It is no view of its base any more."""
-    meta = tensor._meta
-    if meta is not None:
+    if tensor._meta is not None:
+        meta = tensor.meta()
         meta.base, meta.steps = None, ()
 
 

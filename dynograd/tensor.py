@@ -21,7 +21,7 @@ from dynograd.errors import DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
-from dynograd.tensor_parts import Meta, RemovableHandle, ViewMeta, link_view, link_views, node_hooks
+from dynograd.tensor_parts import Meta, RemovableHandle, ViewMeta, full_meta, link_view, link_views, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -273,7 +273,7 @@ class Tensor:
         """The same memory without history; writes to it are not watched."""
         made = wrap(self.array)
         made._meta = Meta()
-        made._meta.silent = True
+        made._meta.silence()
         return made
 
     @data.setter
@@ -357,9 +357,7 @@ class Tensor:
         return RemovableHandle(meta.after_accumulate, hook)
 
     def meta(self) -> Meta:
-        if self._meta is None:
-            self._meta = Meta()
-        return self._meta
+        return full_meta(self)
 
     def run_hooks(self, g: Any) -> Any:
         """A leaf's hooks on its incoming gradient (array or tensor)."""
@@ -372,7 +370,8 @@ class Tensor:
     def adds_directly(self, part: Any) -> bool:
         """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
         held = self._grad
-        if held is None or self._meta is not None or held._requires_grad:
+        meta = self._meta
+        if held is None or held._requires_grad or (meta is not None and (meta.hooks or meta.after_accumulate)):
             return False
         if type(part) not in arrays.array_types or held.is_sparse:
             return False
@@ -682,5 +681,5 @@ Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 Tensor.link_view = staticmethod(link_view)  # type: ignore[attr-defined]
 Tensor.ViewMeta = ViewMeta  # type: ignore[attr-defined]
 Tensor.link_views = staticmethod(link_views)  # type: ignore[attr-defined]
-install(interpreter.write_function)
+install(interpreter.write_function, interpreter.write_shortcut)
 assert MODES is not None and DtypeError is not None

@@ -7,7 +7,7 @@ from weakref import ref
 
 from dynograd.autograd.nodes import Hooks, Node
 
-__all__ = ["Meta", "RemovableHandle", "ViewMeta", "link_view", "link_views", "node_hooks"]
+__all__ = ["Meta", "RemovableHandle", "ViewMeta", "full_meta", "link_view", "link_views", "node_hooks"]
 
 make_parameter: Any = None
 """`nn.Parameter`, filled from above: a checkpoint can hold some."""
@@ -25,6 +25,10 @@ class Meta:
     retains = False
     silent = False
     name: str | None = None
+
+    def silence(self) -> None:
+        """Writes into the tensor are not watched, nor those into its views."""
+        self.silent, self.views_limit = True, 0
 
 
 class RemovableHandle:
@@ -47,32 +51,55 @@ class RemovableHandle:
         self.remove()
 
 
-class ViewMeta:
-    """A view's `Meta`, quicker to make: views are made often. Fields that were not set read as in `Meta`."""
+class _Unset:
+    """What `Meta`'s fields are where nothing sets them."""
 
-    __slots__ = ("after_accumulate", "base", "hooks", "name", "retains", "silent", "steps", "views", "views_limit")
+    __slots__ = ()
+    hooks: Any = None
+    after_accumulate: Any = None
+    name: Any = None
+    views: Any = None
+    before: Any = None
+    number: Any = None
+    retains = silent = False
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ViewMeta.__slots__:
-            return getattr(Meta, name)
-        raise AttributeError(f"'ViewMeta' object has no attribute {name!r}")
+
+class ViewMeta(_Unset):
+    """The `Meta` of a view that nothing else is known of, quicker to make: `op` with `statics` made it of `base`."""
+
+    __slots__ = ("base", "op", "statics")
+
+    @property
+    def steps(self) -> tuple:
+        """The ops, from the base on: each with its static arguments and the number of its output."""
+        return (*(() if self.before is None else self.before.steps), (self.op, self.statics, self.number))
+
+
+class InnerViewMeta(ViewMeta):
+    """The `ViewMeta` of a view of a view, whose `Meta` is `before`, or of output `number` of its op."""
+
+    __slots__ = ("before", "number")
 
 
 def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
-    meta = result._meta = ViewMeta()
-    meta.hooks, meta.retains = None, False
     owner = base._meta
     if owner is None:
         owner = base._meta = Meta()
-        meta.base, meta.steps, meta.silent = base, ((op, statics, number),), False
+    root = owner.base
+    if root is None and number is None:
+        meta = ViewMeta()
+        meta.base = base
     else:
-        meta.silent = owner.silent
-        if owner.base is None:
-            meta.base, meta.steps = base, ((op, statics, number),)
-        else:
-            root = meta.base = owner.base
-            meta.steps, owner = (*owner.steps, (op, statics, number)), root._meta
+        meta = InnerViewMeta()
+        meta.number = number
+        meta.base, meta.before = (base, None) if root is None else (root, owner)
+    meta.op, meta.statics = op, statics
+    result._meta = meta
+    if owner.silent:
+        full_meta(result).silent = True
+    if root is not None:
+        owner = root._meta
     views = owner.views
     if views is None:
         owner.views = [ref(result)]
@@ -87,20 +114,33 @@ def link_views(results: list[Any], base: Any, op: Any, statics: tuple) -> None:
     owner = base._meta
     if owner is None:
         owner = base._meta = Meta()
-    root, before, silent = (base, (), owner.silent) if owner.base is None else (owner.base, owner.steps, owner.silent)
+    before = None if owner.base is None else owner
+    silent, root = owner.silent, base if before is None else owner.base
     owner = root._meta
     views = _living(owner) if owner.views is None or len(owner.views) >= owner.views_limit else owner.views
     for number, result in enumerate(results):
-        meta = result._meta = ViewMeta()
-        meta.hooks, meta.retains, meta.silent = None, False, silent
-        meta.base, meta.steps = root, (*before, (op, statics, number))
+        meta = result._meta = InnerViewMeta()
+        meta.base, meta.before, meta.op, meta.statics, meta.number = root, before, op, statics, number
         views.append(ref(result))
+        if silent:
+            full_meta(result).silent = True
+
+
+def full_meta(tensor: Any) -> Meta:
+    """The tensor's `Meta` with room for every field; what a `ViewMeta` says is taken over."""
+    held = tensor._meta
+    if type(held) is not Meta:
+        made = tensor._meta = Meta()
+        if held is not None:
+            made.base, made.steps = held.base, held.steps
+        return made
+    return held
 
 
 def _living(owner: Meta) -> list[Any]:
     """The views that are still there; the list is looked through again when it has doubled."""
     views = owner.views = [view for view in owner.views or () if view() is not None]
-    owner.views_limit = 16 + 2 * len(views)
+    owner.views_limit = 0 if owner.silent else 16 + 2 * len(views)
     return views
 
 

@@ -14,6 +14,7 @@ from dynograd.interpreter.elementwise import write_elementwise
 from dynograd.interpreter.history import alias_of, saved_forms, with_history
 from dynograd.interpreter.ordinary import write_op
 from dynograd.interpreter.shared import TENSORS, named_outputs, tensor_class
+from dynograd.interpreter.shortcuts import write_shortcut
 from dynograd.ops.op import Op
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "tensor_class",
     "with_history",
     "write_function",
+    "write_shortcut",
 ]
 
 

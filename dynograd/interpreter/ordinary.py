@@ -76,8 +76,8 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     wants += [f"({name} is not None and {name}._requires_grad)" for name in optional]
     if op.list_name:
         wants.append(f"any([one._requires_grad for one in {op.list_name}])")
-    node_class = _make_node_class(op)
-    record = _record_lines(op, required, optional) if op.differentiable and wants else []
+    node_class = node_class_of(op)
+    record = record_lines(op, required, optional, statics_text(op)) if op.differentiable and wants else []
     if op.outputs is None:
         if not isinstance(op.view, str):
             lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
@@ -86,14 +86,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
             lines += [
                 "    base = out.base",
                 f"    if base is not None and (type(out) is ndarray or base is {required[0]}_array.base):",
-                f"        owner = {required[0]}._meta",
-                "        if owner is not None and owner.base is None and owner.views and len(owner.views) < owner.views_limit:",
-                "            meta = result._meta = ViewMeta()  # `link_view`, written out for the usual case",
-                "            meta.hooks, meta.retains, meta.silent = None, False, owner.silent",
-                f"            meta.base, meta.steps = {required[0]}, ((op, {statics_text(op)}, None),)",
-                "            owner.views.append(ref(result))",
-                "        else:",
-                f"            link_view(result, {required[0]}, op, {statics_text(op)})",
+                *["    " + line for line in view_lines(op, required[0], statics_text(op))],
             ]
         if record:
             lines += [f"    if ({' or '.join(wants)}) and (mode := MODES.grad) and out.dtype.kind in 'fcV':"]
@@ -124,7 +117,22 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     return "\n".join(lines) + "\n", names
 
 
-def _record_lines(op: Op, required: list[str], optional: list[str]) -> list[str]:
+def view_lines(op: Op, base: str, statics: str) -> list[str]:
+    """`link_view(result, base, ...)`, written out for the usual case."""
+    return [
+        f"    owner = {base}._meta",
+        "    if owner is not None and (views := owner.views) and len(views) < owner.views_limit:",
+        "        meta = result._meta = ViewMeta()",
+        f"        meta.base = {base}",
+        "        meta.op = op",
+        f"        meta.statics = {statics}",
+        "        views.append(ref(result))",
+        "    else:",
+        f"        link_view(result, {base}, op, {statics})",
+    ]
+
+
+def record_lines(op: Op, required: list[str], optional: list[str], statics: str) -> list[str]:
     edges = [edge_text(name) for name in required]
     edges += [f"(None if {name} is None else {edge_text(name)})" for name in optional]
     positions = {name: number for number, name in enumerate(op.array_names)}
@@ -137,7 +145,7 @@ def _record_lines(op: Op, required: list[str], optional: list[str]) -> list[str]
         "node.seq = next_seq()",
         f"node.edges = ({', '.join(ordered)},)",
         "node.hooks = None",
-        f"node.attrs = {statics_text(op)}",
+        f"node.attrs = {statics}",
     ]
     for save in op.saves:
         if save == "output":
@@ -162,7 +170,7 @@ def _record_lines(op: Op, required: list[str], optional: list[str]) -> list[str]
     return lines
 
 
-def _make_node_class(op: Op) -> type[Node]:
+def node_class_of(op: Op) -> type[Node]:
     if op.name in node_classes:
         return node_classes[op.name]
     arrays_saved = [save for save in op.saves if "." not in save]

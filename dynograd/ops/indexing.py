@@ -16,7 +16,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.indices import FULL, check_range, parse
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import reshaped
 
 __all__ = ["index_put"]
@@ -127,7 +127,18 @@ def _beside(like: Any, indices: list) -> list:
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
 
 
+_FIRST = ((None,),)
+
+
 @composed(method="__getitem__")
+@shortcut(
+    get_basic,
+    """
+    statics = _FIRST if index is None else ((index, Ellipsis),)
+    out = input[statics[0]]
+    """,
+    when="type(index) is int or index is None",
+)
 def getitem(input: Any, index: Any) -> Any:
     """`input[index]`.
 

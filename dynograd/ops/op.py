@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -110,11 +111,16 @@ registry: dict[str, Op] = {}
 # Called with an op when its function has got its code: who exchanges that code for a while (a profiler).
 when_written: list[Callable[[Op], None]] = []
 _interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
+_write_shortcut: list[Callable[..., tuple[str, dict[str, Any]]]] = []
 
 
-def install(write_function: Callable[[Op], tuple[str, dict[str, Any]]]) -> None:
+def install(
+    write_function: Callable[[Op], tuple[str, dict[str, Any]]],
+    write_shortcut: Callable[..., tuple[str, dict[str, Any]]],
+) -> None:
     """Installs the interpreter: for an op, the source of its public function and the names that the source uses."""
     _interpreter[:] = [write_function]
+    _write_shortcut[:] = [write_shortcut]
 
 
 def op(
@@ -200,6 +206,51 @@ def composed(
         return function
 
     return register
+
+
+def shortcut(op_function: Any, text: str, when: str = "True") -> Callable[[Function], Any]:
+    """Lets a function that ends in the view op `op_function` make the view itself, in the usual case that `when` describes.
+
+    `text` are statements on the array that bears the input's name: they set `out` and `statics`, the op's other arguments. Where
+    they raise, or `out` is no view, or the input is no plain tensor, the function itself is called.
+    """
+
+    def shorten(general: Function) -> Any:
+        name = general.__name__
+        space: dict[str, Any] = {"__name__": general.__module__, "general": general}
+
+        def written(args: Any, kwargs: Any) -> Any:
+            if not _write_shortcut or _aside[0]:
+                return general(*args, **kwargs)
+            with _lock:
+                if public.__code__ is long_way:
+                    source, names = _write_shortcut[0](general, op_function.op, text, when)
+                    space.update(names)
+                    _exchange(public, source, space, name)
+                    public.__defaults__, public.__kwdefaults__ = general.__defaults__, general.__kwdefaults__
+                    _shortcuts[public] = public.__code__, long_way
+            return public(*args, **kwargs)
+
+        space["written"] = written
+        exec(f"def {name}(*args, **kwargs):\n    return written(args, kwargs)\n", space)
+        public = functools.update_wrapper(space[name], general)
+        long_way = public.__code__
+        return public
+
+    return shorten
+
+
+_lock = threading.Lock()
+_aside = [0]
+_shortcuts: dict[Any, tuple[Any, Any]] = {}  # function -> its code, and the code that goes the long way
+
+
+def set_shortcuts_aside(change: int) -> None:
+    """+1: from now on every view passes through the function of its op, whose code somebody exchanges; -1: no longer."""
+    with _lock:
+        _aside[0] += change
+        for function, codes in _shortcuts.items():
+            function.__code__ = codes[1 if _aside[0] else 0]
 
 
 def read_values(function: Function) -> Function:

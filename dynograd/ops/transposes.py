@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.ops.arithmetic import conj
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, shortcut
 from dynograd.ops.views import permuted, transpose, view
 from dynograd.shapes import normalize_dim
 
@@ -26,7 +26,14 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     return transpose(input, dim0, dim1)
 
 
+_SWAPPED = """
+    out = input.transpose()
+    statics = ((1, 0),)
+"""
+
+
 @composed(method=True)
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dims come back as they are.
 
@@ -82,6 +89,7 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     return movedim(input, source, destination)
 
 
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
 def _reversed_dims(input: Any) -> Any:
     """The tensor with its dims in reverse order; for a matrix, its transpose."""
     rank = getattr(input, "array", input).ndim

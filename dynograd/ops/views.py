@@ -10,7 +10,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
@@ -37,7 +37,15 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
     return (reshaped(g, saved.input_shape),)
 
 
+_SIZES = """
+    out = input.reshape(*sizes)
+    statics = (found := out.shape,)
+    if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
+"""
+
+
 @composed(method=True)
+@shortcut(reshaped, _SIZES, when="shape is None")
 def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
@@ -56,6 +64,7 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
 
 
 @composed(covers="view", method=True)
+@shortcut(reshaped, _SIZES, when="dtype is None and size is None")
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
@@ -147,6 +156,14 @@ def reshape_as(input: Any, other: Any) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(-1) if start_dim == 0 else input.reshape(*input.shape[:start_dim], -1)
+    statics = (out.shape,)
+    """,
+    when="end_dim == -1 and 0 <= start_dim < input.ndim - 1",
+)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
 
@@ -205,7 +222,16 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 
 @composed(method=True)
-def squeeze(input: Any, dim: Any = None) -> Any:
+@shortcut(
+    reshaped,
+    """
+    out = input.squeeze(dim)
+    if out is input: out = input[...]
+    statics = (out.shape,)
+    """,
+    when="axis is None and (dim is None or type(dim) is int)",
+)
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
     >>> dynograd.zeros(1, 3, 1).squeeze().shape
@@ -213,6 +239,8 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     """
     shape = getattr(input, "array", input).shape
     if dim is None:
+        if axis is not None:
+            return squeeze(input, axis)
         return reshaped(input, tuple([size for size in shape if size != 1]))
     if type(dim) is int and -len(shape) <= dim < len(shape):
         if shape[dim] != 1:
@@ -222,8 +250,22 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return reshaped(input, tuple([size for place, size in enumerate(shape) if size != 1 or place not in named]))
 
 
+_NEW_DIM = {
+    **{dim: (*(slice(None),) * dim, None) for dim in range(8)},
+    **{-1 - dim: (..., None, *(slice(None),) * dim) for dim in range(8)},
+}
+
+
 @composed(method=True)
-def unsqueeze(input: Any, dim: int) -> Any:
+@shortcut(
+    reshaped,
+    """
+    out = input[_NEW_DIM[dim]]
+    statics = (out.shape,)
+    """,
+    when="type(dim) is int",
+)
+def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view with a new dim of size 1 at `dim`.
 
     >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
@@ -232,7 +274,9 @@ def unsqueeze(input: Any, dim: int) -> Any:
     shape = getattr(input, "array", input).shape
     if type(dim) is int and 0 <= dim <= len(shape):
         return reshaped(input, (*shape[:dim], 1, *shape[dim:]))
-    place = normalize_dim("unsqueeze", dim, len(shape) + 1)
+    if dim is None and axis is None:
+        raise TypeError("unsqueeze() missing 1 required argument: 'dim'")
+    place = normalize_dim("unsqueeze", axis if dim is None else dim, len(shape) + 1)
     return reshaped(input, (*shape[:place], 1, *shape[place:]))
 
 
@@ -250,7 +294,19 @@ def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
     return (permuted(g, tuple(back)),)
 
 
+_ORDERS: dict[Any, tuple[int, ...]] = {}  # orders of dims that were seen to be right
+_EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `permuted`
+
+
 @composed(covers="permute", method=True)
+@shortcut(
+    permuted,
+    """
+    out = input.transpose(_ORDERS[order])
+    statics = (order,)
+    """,
+    when="dims is None",
+)
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """A view with the dims in another order; every dim is named once.
 
@@ -262,13 +318,8 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """
     rank = getattr(input, "array", input).ndim
     wanted = as_shape("permute", order if dims is None else (tuple(dims),))
-    if wanted in _ORDERS:
-        if len(wanted) == rank:
-            return permuted(input, wanted)
-    elif len(wanted) == rank and rank <= 8 and {*wanted} == {*range(rank)} and {*map(type, wanted)} <= {int}:
-        if len(_ORDERS) > 1000:
-            _ORDERS.clear()
-        _ORDERS.add(wanted)  # seen to be right
+    if len(wanted) == rank and rank <= 8 and {*wanted} == {*range(rank)} and {*map(type, wanted)} <= {int}:
+        _keep(_ORDERS, wanted, wanted)
         return permuted(input, wanted)
     if len(wanted) != rank:
         raise ShapeError(
@@ -281,7 +332,21 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     return permuted(input, places)
 
 
+def _keep(table: dict, key: Any, value: Any) -> None:
+    if len(table) > 1000:
+        table.clear()
+    table[key] = value
+
+
 @composed(method=True)
+@shortcut(
+    permuted,
+    """
+    statics = _EXCHANGES[input.ndim, dim0, dim1]
+    out = input.transpose(*statics)
+    """,
+    when="type(dim0) is int is type(dim1)",
+)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """A view with two dims exchanged.
 
@@ -291,16 +356,14 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
             [3]])
     """
     rank = getattr(input, "array", input).ndim
-    dims = [*(_COUNTED.get(rank) or range(rank))]
+    dims = [*range(rank)]
     try:
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+        if type(dim0) is int is type(dim1):
+            _keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
     except (IndexError, TypeError):
         normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
     return permuted(input, tuple(dims))
-
-
-_ORDERS: set[tuple[int, ...]] = set()
-_COUNTED = {rank: tuple(range(rank)) for rank in range(1, 9)}
 
 
 @composed()

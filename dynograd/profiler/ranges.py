@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
-from dynograd.ops.op import Op, registry, when_written
+from dynograd.ops.op import Op, registry, set_shortcuts_aside, when_written
 from dynograd.ragged.tensor import load_rules
 
 __all__ = ["Listener", "listen", "record_function", "stop_listening"]
@@ -48,6 +48,7 @@ def listen(listener: Listener) -> None:
         for key, op in registry.items():
             if op.kind == "composed" or op.written is None:
                 _exchange(key, op)
+        set_shortcuts_aside(+1)
         when_written.append(_written)
         code_changed.append(_over_other_code)
         engine.observers.append(_observe)
@@ -60,6 +61,7 @@ def stop_listening(listener: Listener) -> None:
         if _listeners:
             return
         when_written.remove(_written)
+        set_shortcuts_aside(-1)
         code_changed.remove(_over_other_code)
         engine.observers.remove(_observe)
         for function, own, telling in _exchanged:

@@ -353,7 +353,7 @@ def _promote(level: Level, target: Any) -> None:
     shadows = [_shadow(one) for one in members]
     for one, shadow in zip(members[1:], shadows[1:], strict=True):
         link_view(shadow, shadows[0], None, ())
-        shadow._meta.steps = one._meta.steps
+        shadow.meta().steps = one._meta.steps
     for one, shadow in zip(members, shadows, strict=True):
         still = wrap(arrays.zeros_like(shadow.array))
         attributes = dict(one.__dict__) if type(one) is not Dual else {}

@@ -32,6 +32,7 @@ def open_() -> None:
     with _lock:
         _open[0] += 1
         if _open[0] == 1:
+            table_of_ops.set_shortcuts_aside(+1)
             table_of_ops.when_written.append(_exchange)
             for op in registry.values():
                 if op.kind != "composed" and op.written is None:
@@ -43,6 +44,7 @@ def close() -> None:
         _open[0] -= 1
         if _open[0] == 0:
             table_of_ops.when_written.remove(_exchange)
+            table_of_ops.set_shortcuts_aside(-1)
             for function, code in _exchanged.values():
                 function.__code__ = code
             _exchanged.clear()
