@@ -19,20 +19,29 @@ __all__ = ["affine_grid", "grid_sample", "grid_sampler", "grid_sampler_2d", "gri
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
-def _by_numbers(name: str, rank: int | None) -> Any:
-    def sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-        if rank is not None and len(input.shape) != rank + 2:
-            raise ShapeError(f"{name}: expected input of {rank + 2} dims (N, C, ...), got shape {tuple(input.shape)}.")
-        return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], bool(align_corners))
-
-    sampler.__name__ = sampler.__qualname__ = name
-    sampler.__doc__ = f"`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for {', '.join(_MODES)} and {', '.join(_PADDINGS)}."
-    return composed()(sampler)
+@composed()
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for bilinear, nearest, bicubic and zeros, border, reflection."""
+    return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], bool(align_corners))
 
 
-grid_sampler = _by_numbers("grid_sampler", None)
-grid_sampler_2d = _by_numbers("grid_sampler_2d", 2)
-grid_sampler_3d = _by_numbers("grid_sampler_3d", 3)
+@composed()
+def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """`grid_sampler` of images (N, C, H, W)."""
+    _check_rank("grid_sampler_2d", input, 4)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@composed()
+def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """`grid_sampler` of volumes (N, C, D, H, W)."""
+    _check_rank("grid_sampler_3d", input, 5)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _check_rank(name: str, input: Any, rank: int) -> None:
+    if len(input.shape) != rank:
+        raise ShapeError(f"{name}: expected input of {rank} dims (N, C, ...), got shape {tuple(input.shape)}.")
 
 
 @composed()

@@ -9,6 +9,7 @@ from dynograd.ops.op import registry
 from dynograd.ops.ragged_attentions import attended_over, checked_tokens
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
+from dynograd.ragged.groups import grouped
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -44,15 +45,12 @@ def scaled_dot_product_attention(call: Call) -> Any:
     """Row by row, for (B, H, j, E) and (B, j, E); several lengths of queries and keys, causal, grouped heads, dropout."""
     named = {name: call[name] for name in ("query", "key", "value")}
     rank = max(one.ndim for one in named.values())
-    if call["attn_mask"] is not None or rank not in (3, 4):
+    if rank not in (3, 4) or any([isinstance(one.partition, Shapes) for one in call.ragged()]):
+        return grouped(call)
+    if call["attn_mask"] is not None:
         return NotImplemented
     for one in named.values():
-        if (
-            not isinstance(one, RaggedTensor)
-            or one.ndim != rank
-            or one.place != rank - 2
-            or isinstance(one.partition, Shapes)
-        ):
+        if not isinstance(one, RaggedTensor) or one.ndim != rank or one.place != rank - 2:
             return NotImplemented
     query, key, value = named.values()
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))

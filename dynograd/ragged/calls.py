@@ -197,7 +197,10 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
 
         return elementwise(call)
     from dynograd.ragged.groups import grouped
+    from dynograd.ragged.levels import is_deep, lifted
 
+    if any([is_deep(one) for one in call.ragged()]) and (rule is not None or not _knows_levels(call)):
+        return lifted(call)
     if op.kind == "composed" and not goes_by_groups(op):
         try:
             return call.parts()
@@ -216,11 +219,28 @@ FAMILIES = frozenset(
 )
 
 
+# Composed ops that name dims by number, or that align dims of several operands: their parts know about levels.
+BY_NUMBER = frozenset("hstack dstack column_stack hsplit dsplit fliplr permute_copy broadcast_tensors".split())
+
 BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
 
 
 def goes_by_groups(op: Op) -> bool:
-    return op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES
+    return (
+        op.name == "local_response_norm"
+        or op.name not in BY_PARTS
+        and op.forward.__module__.rpartition(".")[2] in FAMILIES
+    )
+
+
+def _knows_levels(call: Call) -> bool:
+    """Whether a composed op without a rule is run as it is on several levels: a face of an op that has one, or it is about the upper level."""
+    from dynograd.ragged.levels import names_upper_level
+
+    if call.op.kind != "composed":
+        return False
+    face = call.key.endswith(".public") and call.op.name in RULES
+    return face or call.op.name in BY_NUMBER or names_upper_level(call)
 
 
 def kind_of(name: str) -> tuple[str, str]:

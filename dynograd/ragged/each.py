@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from dynograd.ragged.calls import Call, invoke, mapped, own_function, ragged_rule
-from dynograd.ragged.groups import SHARED, Groups, joined
+from dynograd.ragged.groups import Groups, joined
+from dynograd.ragged.levels import SHARED, is_deep, lifted
 from dynograd.ragged.selecting import row_of
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor import Tensor
@@ -24,6 +25,8 @@ block_diag meshgrid linalg_tensorinv linalg_tensorsolve
 def each(call: Call) -> Any:
     """Each row for itself; results with the shapes of rows are ragged."""
     ragged = call.ragged()
+    if any([is_deep(one) for one in ragged]):
+        return lifted(call)
     count = ragged[0].partition.count
     for one in ragged[1:]:
         if one.partition.count != count:
@@ -41,12 +44,7 @@ def each(call: Call) -> Any:
 
     found = []
     for number in range(count):
-        made = _alone(call, {name: own(name, value, number) for name, value in call.given.items()})
-        if isinstance(made, RaggedTensor):
-            raise call.refuse(
-                f"rows of several levels (shape {tuple(ragged[0].shape)}); use x.values(), the level below."
-            )
-        found.append(_as_batch(made))
+        found.append(_as_batch(_alone(call, {name: own(name, value, number) for name, value in call.given.items()})))
 
     def probe(call: Call, given: dict[str, Any]) -> Any:
         """The op on a batch of one, of which every argument of as many dims is that one."""

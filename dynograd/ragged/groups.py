@@ -6,7 +6,7 @@ the op at once, and the results are put back in order. Only real elements are co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -19,17 +19,13 @@ from dynograd.errors import RaggedSizeError
 from dynograd.ops.joins import cat
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, invoke, mapped, own_function
-from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.levels import DIMS, SHARED, is_deep, lifted
+from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["SHARED", "Groups", "Source", "grouped", "index_of", "joined"]
-
-# Arguments that all rows share, even when their first size happens to be the number of rows.
-SHARED = frozenset(
-    """weight bias linear_weight linear_bias running_mean running_var pos_weight weight_ih weight_hh bias_ih bias_hh w_ih w_hh b_ih b_hh window
-    q test_elements boundaries sorted_sequence x dims normalized_shape size sizes""".split()
-)
+__all__ = ["Groups", "Source", "grouped", "grouped_function", "index_of", "joined"]
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -47,18 +43,15 @@ def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
     A dense argument of as many dims, and as many rows, has one entry for each row; `owns(name, place in a list)` says so where that is no sign.
     """
     ragged = call.ragged()
-    for one in ragged:
-        if isinstance(one.packed, RaggedTensor):
-            raise call.refuse(
-                f"there is no rule for several levels of rows (shape {tuple(one.shape)}). Apply it to x.values(), the level below, or to each "
-                f"of x.unbind()."
-            )
+    if any([is_deep(one) for one in ragged]):
+        return lifted(call)
+    call.given = {name: tuple(value) if isinstance(value, Size) else value for name, value in call.given.items()}
     count = ragged[0].partition.count
     for one in ragged[1:]:
         if one.partition.count != count:
             ragged[0].partition.check_same(call.name, one.partition)
     _check_dims(call, ragged)
-    groups = Groups(ragged)
+    groups = Groups(ragged, _named_sizes(call, count))
     rank = max(one.ndim for one in ragged)
     sources = {id(one): Source(one, groups) for one in ragged}
 
@@ -73,6 +66,8 @@ def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
         def own(name: str, value: Any, at: int = 0, number: int = number, rows: np.ndarray = rows) -> Any:
             if isinstance(value, RaggedTensor):
                 return sources[id(value)].dense(number)
+            if isinstance(value, RaggedSize):  # `interpolate(x, y.shape[2:])`
+                return int(value.partition.lengths[rows[0]])
             if type(value) in (list, tuple):
                 return type(value)(own(name, one, place) for place, one in enumerate(value))
             if isinstance(value, Tensor) and value.ndim and not groups.whole and has_rows(name, at, value):
@@ -80,7 +75,20 @@ def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
             return value
 
         found.append(_run(call, {name: own(name, value) for name, value in call.given.items()}))
-    return joined(call, ragged, groups, found)
+    return joined(call, ragged, groups, found, owns=owns)
+
+
+def _named_sizes(call: Call, count: int) -> list[Partition]:
+    """The sizes of rows that the call names, as in `interpolate(x, y.shape[2:])`."""
+    found = [one.partition for _, one in call.leaves() if isinstance(one, RaggedSize)]
+    for one in found:
+        if one.count != count:
+            raise call.refuse(f"the sizes {shown(one.lengths)} are those of {one.count} rows, but there are {count}.")
+    return found
+
+
+def _size_of(size: RaggedSize, extra: int) -> int:
+    return int(size.partition.lengths[0] if size.partition.count else 8) + extra
 
 
 def _has_ragged(value: Any) -> bool:
@@ -89,17 +97,36 @@ def _has_ragged(value: Any) -> bool:
     return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
 
 
+class _Function(Call):
+    """A function that is no op of the table, as `grouped` sees it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any], given: dict[str, Any]) -> None:
+        self.function, self.given = function, given
+        self.key = self.name = function.__name__
+
+    def on(self, given: dict[str, Any]) -> Any:
+        return self.function(**given)
+
+
+def grouped_function(function: Callable[..., Any], given: dict[str, Any], of_rows: Sequence[str] = ()) -> Any:
+    """`function(**given)`, which is no op of the table, on each group of rows of equal shape; `of_rows` names dense arguments with rows."""
+    return grouped(_Function(function, given), (lambda name, _: name in of_rows) if of_rows else None)
+
+
 def _run(call: Call, given: dict[str, Any]) -> Any:
+    if isinstance(call, _Function):
+        return call.on(given)
     return invoke(own_function(call.key), call.op, given)
 
 
-_NO_CHECK = frozenset(["diag_embed"])  # dims of the result
-_DIMS = frozenset("dim dims dim0 dim1 dim2 axis axis0 axis1 dimension start_dim end_dim source destination".split())
+_NO_CHECK = frozenset(["diag_embed", "permute"])  # dims of the result
 
 
 def _check_dims(call: Call, ragged: list[RaggedTensor]) -> None:
     rank = ragged[0].ndim
-    for name in () if call.name in _NO_CHECK else _DIMS & call.given.keys():
+    for name in () if call.name in _NO_CHECK else DIMS & call.given.keys():
         value = call[name]
         for one in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(one, int) and not isinstance(one, bool) and one in (0, -rank):
@@ -112,8 +139,8 @@ def _check_dims(call: Call, ragged: list[RaggedTensor]) -> None:
 class Groups:
     """The rows of some ragged tensors by the shapes they have in all of them."""
 
-    def __init__(self, ragged: list[RaggedTensor]) -> None:
-        parts = []
+    def __init__(self, ragged: list[RaggedTensor], named: Sequence[Partition] = ()) -> None:
+        parts = list(named)
         for one in ragged:
             if not any([one.partition is part or one.partition.same(part) for part in parts]):
                 parts.append(one.partition)
@@ -167,10 +194,11 @@ def _from_front(rank: int, dim: int, shift: int = 0) -> tuple[int, ...]:
 
 
 def joined(
-    call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], probe: Callable[..., Any] | None = None
-) -> Any:
+    call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], probe: Callable[..., Any] | None = None,
+    owns: Callable[[str, int], bool] | None = None,
+) -> Any:  # fmt: skip
     """The results of groups as one, in the order of the rows. `probe(call, arguments)` runs the op on a batch of one."""
-    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged, probe or _run)
+    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged, probe or _run, owns)
     first = found[0] if found else others[0]
     if isinstance(first, (tuple, list)):
         count = len(first)
@@ -188,7 +216,9 @@ def _alike(found: list[Any]) -> bool:
     return any(len({tuple(one.shape[1:]) for one in parts if isinstance(one, Tensor)}) < 2 for parts in zip(*flat))
 
 
-def _probed(call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any]) -> list[Any]:
+def _probed(
+    call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any], owns: Callable[[str, int], bool] | None
+) -> list[Any]:
     """What the op gives for rows of zeros of two other lengths: of a size that changes with them, the dim is ragged."""
     count, rank = ragged[0].partition.count, max(one.ndim for one in ragged)
     made = []
@@ -212,8 +242,8 @@ def _probed(call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any]) -
         given = {}
         for name, value in call.given.items():
             if not _has_ragged(value) and name not in SHARED and count > 1:
-                value = mapped(value, own, Tensor)
-            given[name] = mapped(value, longer)
+                value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
+            given[name] = mapped(mapped(value, longer), lambda one, extra=extra: _size_of(one, extra), RaggedSize)
         try:
             with no_grad():
                 made.append(probe(call, given))

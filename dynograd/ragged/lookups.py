@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.groups import grouped
+from dynograd.ragged.levels import is_deep, lifted
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -18,7 +20,7 @@ def embedding(call: Call) -> Any:
     if not isinstance(x, RaggedTensor):
         raise call.refuse("the weight is one table for all rows; a ragged one (x.values() is the table) has none.")
     if isinstance(x.partition, Shapes):
-        return NotImplemented
+        return grouped(call)
     return x.with_packed(call.with_(input=x.packed))
 
 
@@ -26,7 +28,9 @@ def embedding(call: Call) -> Any:
 def embedding_bag(call: Call) -> Any:
     """Each row (B, j) is a bag, or of (B, j, N) each token; no offsets. `per_sample_weights` is ragged like the indices."""
     x, weights = call["input"], call["per_sample_weights"]
-    if not isinstance(x, RaggedTensor) or isinstance(x.packed, RaggedTensor) or x.place != 1 or x.ndim > 3:
+    if is_deep(x):
+        return lifted(call)
+    if not isinstance(x, RaggedTensor) or x.place != 1 or x.ndim > 3:
         raise call.refuse(
             "expected ragged indices (B, j), a bag for each row, or (B, j, N), one for each token. Use x.values() and offsets."
         )

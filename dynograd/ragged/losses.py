@@ -7,9 +7,12 @@ from typing import Any
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
+from dynograd.ragged.groups import grouped, index_of
+from dynograd.ragged.normalizing import channels_last
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.segmented import sum_rows
-from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.views import merged_levels
 from dynograd.tensor import Tensor
 
 __all__: list[str] = []
@@ -31,9 +34,13 @@ cosine_embedding_loss multilabel_soft_margin_loss multi_margin_loss multilabel_m
 def on_tokens(call: Call) -> Any:
     """The loss of packed elements."""
     ragged = call.ragged()
+    if any([isinstance(one.packed, RaggedTensor) for one in ragged]):
+        return _by_levels(call, ragged)
     like = max(ragged, key=lambda one: one.ndim)
+    if isinstance(like.partition, Shapes) and call.name in OF_TOKENS:
+        return _of_tokens_of_shapes(call)
     for one in ragged:
-        if one.place != like.place or isinstance(one.packed, RaggedTensor):
+        if one.place != like.place:
             return NotImplemented
         like.partition.check_same(call.name, one.partition)
     for name in ("input", "target", "input1", "input2", "var", "positive", "negative"):
@@ -44,23 +51,28 @@ def on_tokens(call: Call) -> Any:
     return _reduced(call, given, like, lambda: like.partition)
 
 
+def _of_tokens_of_shapes(call: Call) -> Any:
+    """Losses of tokens that lie in several ragged dims: rows of equal shape together, then over all tokens."""
+    how = call["reduction"]
+    found = grouped(Call(call.key, call.op, {**call.given, "reduction": "none"}))
+    if how == "none":
+        return found
+    if how == SEQUENCES:
+        means = found.mean(tuple(range(1, found.ndim)))
+        return means[found.partition.tensor("lengths", means.device) > 0].mean()
+    return found.sum() if how == "sum" else found.mean()
+
+
 @ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
 def of_classes(call: Call) -> Any:
-    """Scores (B, j, C) or (B, C, j), class numbers (B, j); or probabilities like the scores."""
-    x, target = call["input"], call["target"]
-    if not isinstance(x, RaggedTensor):
-        raise call.refuse(
-            "the target is ragged but the input is not. Make both ragged: ragged_from_padded(input, lengths)."
-        )
-    if isinstance(x.partition, Shapes) or isinstance(x.packed, RaggedTensor):
-        return _of_classes_by_levels(call, x, target)
+    """Scores (B, j, C), (B, C, j) or of images (B, C, j, j); class numbers (B, j) or (B, j, j), or probabilities like the scores."""
+    x, target = _both_ragged(call)
+    if isinstance(x.packed, RaggedTensor) or isinstance(target.packed, RaggedTensor):
+        return _by_levels(call, [x, target])
     if x.ndim == 2:
         return NotImplemented
-    if not isinstance(target, RaggedTensor):
-        raise call.refuse(
-            f"the input is ragged (lengths {x.partition}) but the target is not (shape {tuple(target.shape)}). Make it ragged: "
-            f"ragged_like(x, target), or ragged_from_padded(target, lengths)."
-        )
+    if isinstance(x.partition, Shapes):
+        return _of_pixels(call, x, target)
     x.partition.check_same(call.name, target.partition, ("the input", "the target"))
     scores = _classes_last(x.packed, x.place)
     labels = target.packed
@@ -77,13 +89,75 @@ def of_classes(call: Call) -> Any:
     return _reduced(call, given, like, lambda: x.partition, shape)
 
 
-def _of_classes_by_levels(call: Call, x: Any, target: Any) -> Any:
-    """One level of several: its elements are those of the level below."""
-    if isinstance(x.partition, Shapes) or not isinstance(target, RaggedTensor) or call["reduction"] == SEQUENCES:
-        return NotImplemented
+@ragged_rule("linear_cross_entropy", kind="packed", note=_NOTE)
+def linear_cross_entropy(call: Call) -> Any:
+    """Inputs (B, j, D), class numbers (B, j) or probabilities (B, j, C): all real tokens in chunks."""
+    x, target = _both_ragged(call)
+    if isinstance(x.packed, RaggedTensor) or isinstance(target.packed, RaggedTensor):
+        return _by_levels(call, [x, target])
+    if x.ndim != 3 or x.place != 1 or isinstance(x.partition, Shapes) or target.place != 1:
+        raise call.refuse(
+            f"expected ragged input (B, j, D) and target (B, j), got shapes {tuple(x.shape)} and {tuple(target.shape)}."
+        )
     x.partition.check_same(call.name, target.partition, ("the input", "the target"))
-    found = call.with_(input=x.packed, target=target.packed)
-    return target.with_packed(found) if isinstance(found, RaggedTensor) else found
+    given = {**call.given, "input": x.packed, "target": target.packed}
+    return _reduced(call, given, target, lambda: x.partition)
+
+
+def _both_ragged(call: Call) -> tuple[RaggedTensor, RaggedTensor]:
+    x, target = call["input"], call["target"]
+    if not isinstance(x, RaggedTensor):
+        raise call.refuse(
+            "the target is ragged but the input is not. Make both ragged: ragged_from_padded(input, lengths)."
+        )
+    if not isinstance(target, RaggedTensor):
+        raise call.refuse(
+            f"the input is ragged (lengths {x.partition}) but the target is not (shape {tuple(target.shape)}). Make it ragged: "
+            f"ragged_like(x, target), or ragged_from_padded(target, lengths)."
+        )
+    return x, target
+
+
+def _by_levels(call: Call, ragged: list[RaggedTensor]) -> Any:
+    """Several levels (documents of sentences): the loss of the elements of the level below; means of sequences are those of documents."""
+    like = ragged[0]
+    for one in ragged[1:]:
+        like.partition.check_same(call.name, one.partition)
+    for one in ragged:
+        if not isinstance(one.packed, RaggedTensor):
+            raise call.refuse(
+                f"operands have different levels of rows (shapes {[tuple(one.shape) for one in ragged]})."
+            )
+    if call["reduction"] == SEQUENCES:
+        return call.on(call.map_ragged(merged_levels))
+    found = call.on(call.map_ragged(lambda one: one.packed))
+    return like.with_packed(found) if isinstance(found, RaggedTensor) else found
+
+
+def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
+    """Scores of images of different sizes (B, C, j, j): those of each pixel side by side."""
+    part = x.partition
+    assert isinstance(part, Shapes)
+    classes = part.fixed[0]
+    if classes is None:
+        raise call.refuse(
+            f"dim 1 counts the classes, but of shape {tuple(x.shape)} it is ragged. Use x.permute(0, 3, 1, 2)."
+        )
+    pixels = part.kept("pixels", lambda: Shapes(part.sizes[:, 1:], part.fixed[1:]))
+    places = channels_last(part)[0]
+
+    def columns(one: Any) -> Any:
+        found = run("index", one.packed, [index_of(places, one.packed)], (0,))
+        return registry["reshape"].function(found, (pixels.total, classes))
+
+    if target.ndim == x.ndim:
+        part.check_same(call.name, target.partition, ("the input", "the target"))
+        labels = columns(target)
+    else:
+        pixels.check_same(call.name, target.partition, ("the input", "the target"))
+        labels = target.packed
+    given = {**call.given, "input": columns(x), "target": labels}
+    return _reduced(call, given, make(x.packed, pixels, 0), lambda: pixels)
 
 
 def _classes_last(packed: Any, place: int) -> Any:
@@ -110,7 +184,7 @@ def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tup
         raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")
     losses = call.on({**given, "reduction": "none"})
     flat = registry["reshape"].function(losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
-    weights = _token_weights(given, flat) if call.name in ("cross_entropy", "nll_loss") else None
+    weights = _token_weights(given, flat) if "ignore_index" in given else None
     sums = run("sum", sum_rows(flat, part), (1,), False)
     if weights is None:
         counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
@@ -125,8 +199,8 @@ def _token_weights(given: dict[str, Any], like: Any) -> Any:
     """What the mean of a row divides by, token by token; None where each token counts one."""
     target, weight, ignored = given["target"], given.get("weight"), given["ignore_index"]
     if target.dtype.is_floating_point:
-        return None
-    counted = target != ignored
+        return None  # probabilities
+    counted = target != (-100 if ignored is None else ignored)
     if weight is None:
         return counted.to(like.dtype)
     return run("where", counted, weight[target * counted], 0.0).to(like.dtype)

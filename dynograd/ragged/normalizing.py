@@ -13,7 +13,7 @@ from dynograd.ragged.groups import index_of
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
-__all__: list[str] = []
+__all__ = ["channels_last"]
 
 
 @ragged_rule("batch_norm.public", kind="packed")
@@ -21,17 +21,24 @@ def batch_norm(call: Call) -> Any:
     """(B, C, j), images (B, C, j, j): statistics over the real elements of all rows."""
     x = call["input"]
     part = x.partition
-    if isinstance(x.packed, RaggedTensor) or (x.place == 1 if not isinstance(part, Shapes) else part.fixed[0] is None):
+    if isinstance(x.packed, RaggedTensor):
+        return x.with_packed(call.with_(input=x.packed))
+    if x.place == 1 if not isinstance(part, Shapes) else part.fixed[0] is None:
         raise call.refuse(
             f"dim 1 counts the channels, but of shape {tuple(x.shape)} it is ragged. Use x.transpose(1, 2), which has shape (B, C, j)."
         )
     if not isinstance(part, Shapes):
         found = call.with_(input=registry["unsqueeze"].function(x.packed, 0))
         return x.with_packed(registry["squeeze"].function(found, 0))
-    places, back = part.kept("channels_last", lambda: _channels_last(part))
+    places, back = channels_last(part)
     columns = run("index", x.packed, [index_of(places, x.packed)], (0,))
     found = call.with_(input=registry["reshape"].function(columns, (-1, part.fixed[0])))
     return x.with_packed(run("index", registry["reshape"].function(found, (-1,)), [index_of(back, x.packed)], (0,)))
+
+
+def channels_last(part: Shapes) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the elements of all rows (C, ...), channels side by side, and the inverse."""
+    return part.kept("channels_last", lambda: _channels_last(part))
 
 
 def _channels_last(part: Shapes) -> tuple[np.ndarray, np.ndarray]:

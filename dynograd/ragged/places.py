@@ -113,7 +113,7 @@ def masked_select(call: Call) -> Any:
 def masked_scatter(call: Call) -> Any:
     """Elements of the source in the order of the rows."""
     found = aligned(call.name, {"input": call["input"], "mask": call["mask"]})
-    if found is None or found[0].place > 1 or isinstance(found[0].packed, RaggedTensor):
+    if found is None or found[0].place > 1:
         raise call.refuse(
             "the elements of the source go in the order of the rows: the ragged dim must be dim 1. Use where(mask, a, b)."
         )

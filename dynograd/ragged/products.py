@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.elementwise import run
+from dynograd.ragged.elementwise import run, spread
 from dynograd.ragged.groups import grouped
+from dynograd.ragged.levels import is_deep, lifted, lower, raised
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -32,10 +34,8 @@ def matmul(call: Call) -> Any:
         if simple and one.ndim == 2 and not isinstance(two.packed, RaggedTensor):
             return two.with_packed(run("matmul", one, two.packed))
     for x in (one, two):
-        if isinstance(x, RaggedTensor) and isinstance(x.packed, RaggedTensor):
-            raise call.refuse(
-                f"products of several levels of rows (shape {tuple(x.shape)}); multiply x.values(), the level below."
-            )
+        if is_deep(x):
+            return lifted(call)
     if one.ndim == 2 and isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor) and two.ndim == 2:
         raise call.refuse(
             "the product of two ragged matrices (B, j) would sum over elements of different rows. Use (x * y).sum(1), or unsqueeze."
@@ -83,6 +83,11 @@ def einsum(call: Call) -> Any:
     text = equation.replace(" ", "")
     inputs, arrow, output = text.partition("->")
     letters = inputs.split(",")
+    for one, names in zip(operands, letters, strict=False):
+        if isinstance(one, RaggedTensor) and len(names) != one.ndim and "." not in names:
+            raise ShapeError(
+                f"einsum: the subscripts {names!r} name {len(names)} dims, but the ragged operand of shape {tuple(one.shape)} has {one.ndim}."
+            )
     ragged = [number for number, one in enumerate(operands) if isinstance(one, RaggedTensor)]
     if "." in text or not arrow or len(letters) != len(operands):
         raise call.refuse("with ragged operands write every dim and the output, such as 'btd,de->bte' (no '...').")
@@ -90,6 +95,8 @@ def einsum(call: Call) -> Any:
     if len(heads) != 1:
         raise call.refuse(f"ragged operands must share the letter of their rows in front, got {equation!r}.")
     head = heads.pop()
+    if any([is_deep(one) for one in operands]):
+        return _einsum_levels(call, head, letters, output, operands)
     whole = output if head in output else head + output
     if whole[0] != head:
         raise call.refuse(f"the letter of the rows ({head!r}) must come first in the output, got {equation!r}.")
@@ -124,6 +131,40 @@ def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, 
     return first.with_packed(made, output.index(own))
 
 
+def _einsum_levels(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
+    """With several levels of rows: the letter of the rows goes, and the next one counts the rows of the lower level."""
+    deep = next(number for number, one in enumerate(operands) if is_deep(one))
+    upper, below = operands[deep].partition, letters[deep][1]
+    texts, made = [], []
+    for text, one in zip(letters, operands, strict=True):
+        if isinstance(one, RaggedTensor):
+            if text[1] != below:
+                raise call.refuse(f"ragged operands must share the letters of their levels, got {call['equation']!r}.")
+            text, one = text[1:], lower(call, one, upper)
+        elif head in text:
+            at = text.index(head)
+            if below in text:
+                raise call.refuse(
+                    f"a dense operand ({text!r}) has no size for the letter of the lower level ({below!r})."
+                )
+            one = spread(one.movedim(at, 0), upper)
+            text = below + text.replace(head, "")
+        texts.append(text)
+        made.append(one)
+    kept = [letter for letter in output if letter != head]
+    result = "".join([below, *[letter for letter in kept if letter != below]])
+    if head not in output:
+        if below in output:
+            raise call.refuse(f"the rows of the lower level ({below!r}) are kept without those above ({head!r}).")
+        return call.on({**call.given, "equation": f"{','.join(texts)}->{''.join(kept)}", "operands": tuple(made)})
+    if below in kept and kept[0] != below:
+        raise call.refuse(
+            f"the letters of the levels ({head + below!r}) must come first in the output, got {output!r}."
+        )
+    found = raised(call.on({**call.given, "equation": f"{','.join(texts)}->{result}", "operands": tuple(made)}), upper)
+    return found if below in kept else found.sum(1)
+
+
 def _einsum_rows(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
     dense = []
     for text, one in zip(letters, operands, strict=True):
@@ -141,10 +182,8 @@ def _einsum_rows(call: Call, head: str, letters: list[str], output: str, operand
 def tensordot(call: Call) -> Any:
     """With a dense tensor, over dims beside the rows and the ragged one: on packed elements."""
     a, b, dims = call["a"], call["b"], call["dims"]
-    if isinstance(b, RaggedTensor) or isinstance(a.partition, Shapes) or isinstance(a.packed, RaggedTensor):
-        raise call.refuse(
-            "the contraction of a ragged tensor with another ragged one, or over several ragged dims; use einsum or matmul."
-        )
+    if isinstance(b, RaggedTensor):
+        raise call.refuse("the contraction with a ragged tensor (b); use einsum or matmul.")
     if isinstance(dims, int):
         mine, other = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
@@ -154,6 +193,8 @@ def tensordot(call: Call) -> Any:
         raise call.refuse(
             f"dims {mine} with the rows (0) or the ragged dim ({a.place}) among them cannot be contracted with a dense tensor."
         )
+    if isinstance(a.partition, Shapes):
+        return grouped(call)
     packed = call.with_(a=a.packed, dims=([dim - 1 for dim in mine], other))
     return a.with_packed(packed, a.place - sum([dim < a.place for dim in mine]))
 
@@ -162,8 +203,11 @@ def tensordot(call: Call) -> Any:
 def inner(call: Call) -> Any:
     """Over the last dim: with a dense tensor on packed elements; of two ragged tensors (B, j), each row with its own."""
     one, two = call["input"], call["other"]
-    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor) and one.place < one.ndim - 1:
-        return one.with_packed(call.with_(input=one.packed))
+    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor):
+        if isinstance(one.partition, Shapes):
+            return grouped(call)
+        if one.place < one.ndim - 1:
+            return one.with_packed(call.with_(input=one.packed))
     from dynograd.ragged.each import each
 
     return each(call)

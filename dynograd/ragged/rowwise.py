@@ -93,6 +93,32 @@ def cells(call: Call) -> Any:
     return on_last_dims(call, 1, tuple(call.op.array_names))
 
 
+@ragged_rule("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", kind="packed")
+def public_cells(call: Call) -> Any:
+    """A step for each element: input (B, j, I), states (B, j, H)."""
+    ragged = call.ragged()
+    for one in ragged:
+        if one.ndim != 3 + _depth(one) or one.place != 1:
+            raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(one.shape)}.")
+        ragged[0].partition.check_same(call.name, one.partition)
+    return results(call.on(call.map_ragged(lambda one: one.packed)), ragged[0].with_packed)
+
+
+def _depth(x: RaggedTensor) -> int:
+    """How many levels lie above the lowest one."""
+    return 1 + _depth(x.packed) if isinstance(x.packed, RaggedTensor) else 0
+
+
+@ragged_rule("affine_grid", kind="packed")
+def affine_grid(call: Call) -> Any:
+    """A grid for each (2, 3) of theta (B, j, 2, 3); the first of `size` is not asked."""
+    theta, size = call["theta"], list(call["size"])
+    if not isinstance(theta, RaggedTensor) or theta.place != 1 or isinstance(theta.partition, Shapes):
+        return NotImplemented
+    found = call.with_(theta=theta.packed, size=(len(theta.packed), *size[1:]))
+    return theta.with_packed(found)
+
+
 @ragged_rule("bias_activation", kind="packed")
 def bias_activation(call: Call) -> Any:
     """On packed elements."""

@@ -30,8 +30,10 @@ MADE = {
 }
 
 
-def arrays_of(lengths: list[int], seed: int) -> dict[str, list[numpy.ndarray]]:
-    """For each name the arrays of the rows. Numbers are distinct, between 0.1 and 0.9."""
+def arrays_of(
+    lengths: list[int], seed: int, leads: list[tuple[int, ...]] | None = None
+) -> dict[str, list[numpy.ndarray]]:
+    """For each name the arrays of the rows, with dims `leads[i]` in front. Numbers are distinct, between 0.1 and 0.9."""
     rng = numpy.random.default_rng(seed)
 
     def numbers(*shape: int) -> numpy.ndarray:
@@ -45,76 +47,168 @@ def arrays_of(lengths: list[int], seed: int) -> dict[str, list[numpy.ndarray]]:
     rows: dict[str, list[numpy.ndarray]] = {
         name: [] for name in ("x", "y", "v", "u", "i", "b", "c", "m", "s", "z", "r", "q", "grid")
     }
-    for length in lengths:
-        rows["x"].append(numbers(length, 4))
-        rows["y"].append(numbers(length, 4))
-        rows["v"].append(numbers(length))
-        rows["u"].append(numbers(length))
-        rows["i"].append(rng.integers(0, 4, length))
-        rows["b"].append(rng.uniform(size=length) < 0.6)
-        rows["c"].append(numbers(4, length))
-        rows["m"].append(numbers(2, length, length + 1))
-        square = numbers(length, length)
-        rows["s"].append(square @ square.T + 2 * numpy.eye(length))
-        rows["z"].append(numbers(length, 4) + 1j * numbers(length, 4))
-        rows["r"].append(numbers(1, 4))
-        rows["q"].append(numbers(2, length, 4))
-        rows["grid"].append(numbers(length, 2, 2))
+    for length, lead in zip(lengths, leads or [()] * len(lengths), strict=True):
+        rows["x"].append(numbers(*lead, length, 4))
+        rows["y"].append(numbers(*lead, length, 4))
+        rows["v"].append(numbers(*lead, length))
+        rows["u"].append(numbers(*lead, length))
+        rows["i"].append(rng.integers(0, 4, (*lead, length)))
+        rows["b"].append(rng.uniform(size=(*lead, length)) < 0.6)
+        rows["c"].append(numbers(*lead, 4, length))
+        rows["m"].append(numbers(*lead, 2, length, length + 1))
+        square = numbers(*lead, length, length)
+        rows["s"].append(square @ square.swapaxes(-1, -2) + 2 * numpy.eye(length))
+        rows["z"].append(numbers(*lead, length, 4) + 1j * numbers(*lead, length, 4))
+        rows["r"].append(numbers(*lead, 1, 4))
+        rows["q"].append(numbers(*lead, 2, length, 4))
+        rows["grid"].append(numbers(*lead, length, 2, 2))
     return rows
 
 
-RAGGED_DIMS = {"c": 2, "m": (2, 3), "s": (1, 2), "q": 2}
+RAGGED_DIMS = {"c": (2,), "m": (2, 3), "s": (1, 2), "q": (2,), "r": ()}
 DENSE = ("r",)
 
 
 class Sample:
     """Arguments by name: ragged ones, and those of each row alone."""
 
+    above = 0  # how many levels lie above the rows
+
     def __init__(self, lengths: list[int], seed: int = 0) -> None:
         self.lengths = lengths
         self.rows = arrays_of(lengths, seed)
+
+    @property
+    def places(self) -> list[Any]:
+        """Where each row is found in a ragged tensor."""
+        return [(number,) for number in range(len(self.lengths))]
+
+    def without(self, numbers: set[int]) -> Sample:
+        """The same without some rows."""
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        made.lengths = [one for number, one in enumerate(self.lengths) if number not in numbers]
+        made.rows = {
+            name: [one for number, one in enumerate(rows) if number not in numbers] for name, rows in self.rows.items()
+        }
+        return made
 
     def whole(self, wants: bool = False) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, rows in self.rows.items():
             tensors = [dynograd.from_numpy(row) for row in rows]
-            if name in DENSE:
-                found[name] = dynograd.stack(tensors)
-            else:
-                found[name] = dynograd.ragged_tensor(tensors, ragged_dims=RAGGED_DIMS.get(name, 1))
+            found[name] = self.together_as(name, tensors)
         return self._finished(found, wants)
+
+    def together_as(self, name: str, tensors: list[Any]) -> Any:
+        """The rows of one argument as one tensor."""
+        if name in DENSE:
+            return dynograd.stack(tensors) if tensors else dynograd.zeros(0, 1, 4, dtype=dynograd.float64)
+        return ragged_of(name, tensors, RAGGED_DIMS.get(name, (1,)))
 
     def row(self, number: int, wants: bool = False) -> dict[str, Any]:
         """One row as a batch of one."""
         return self._finished(
-            {name: dynograd.from_numpy(rows[number][None]) for name, rows in self.rows.items()}, wants
+            {name: dynograd.from_numpy(rows[number][None]) for name, rows in self.rows.items()}, wants, 0
         )
 
     def single(self, number: int, wants: bool = False) -> dict[str, Any]:
         """One row without a batch."""
-        return self._finished({name: dynograd.from_numpy(rows[number]) for name, rows in self.rows.items()}, wants)
+        return self._finished({name: dynograd.from_numpy(rows[number]) for name, rows in self.rows.items()}, wants, 0)
 
     def together(self, wants: bool = False) -> dict[str, Any]:
         """The elements of all rows as one tensor, rows behind one another."""
         found = {}
         for name, rows in self.rows.items():
-            axis = RAGGED_DIMS.get(name, 1)
+            dims = RAGGED_DIMS.get(name, (1,))
+            one = len(dims) == 1 and not isinstance(self, Images)
             found[name] = dynograd.from_numpy(
-                numpy.concatenate(
-                    [row.reshape(-1) for row in rows] if not isinstance(axis, int) else rows,
-                    axis - 1 if isinstance(axis, int) else 0,
-                )
+                numpy.concatenate(rows if one else [row.reshape(-1) for row in rows], dims[0] - 1 if one else 0)
             )
-        return self._finished(found, wants)
+        return self._finished(found, wants, 0)
 
-    @staticmethod
-    def _finished(found: dict[str, Any], wants: bool) -> dict[str, Any]:
+    def _finished(self, found: dict[str, Any], wants: bool, above: int | None = None) -> dict[str, Any]:
         if wants:
             for name, one in found.items():
                 if name not in ("i", "b"):
                     found[name] = one.requires_grad_()
         found |= {name: dynograd.from_numpy(one.copy()) for name, one in SHARED.items()}
-        return found
+        above = self.above if above is None else above
+        return found | counted(above)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lengths})"
+
+
+def counted(above: int) -> dict[str, Any]:
+    """Dims 1 2 3 of rows under so many levels, and the letters in front of a row's own."""
+    return {f"d{dim}": dim + above for dim in (1, 2, 3)} | {"B": "ab"[1 - above :]}
+
+
+def ragged_of(name: str, tensors: list[Any], dims: tuple[int, ...]) -> Any:
+    """Rows as a ragged tensor; of no rows, one of the dims that the name has."""
+    if tensors:
+        return dynograd.ragged_tensor(tensors, ragged_dims=dims)
+    empty = ragged_of(name, [dynograd.from_numpy(arrays_of([1], 0)[name][0])], dims)
+    return empty[:0]
+
+
+class Documents(Sample):
+    """Rows of rows: row k of the sample is sentence `places[k]` of documents of `counts` sentences."""
+
+    above = 1
+
+    def __init__(self, documents: list[list[int]], seed: int = 0) -> None:
+        super().__init__([length for one in documents for length in one], seed)
+        self.documents = [len(one) for one in documents]
+
+    @property
+    def places(self) -> list[Any]:
+        return [(number, place) for number, count in enumerate(self.documents) for place in range(count)]
+
+    def without(self, numbers: set[int]) -> Sample:
+        made: Any = super().without(numbers)
+        kept = [place for number, place in enumerate(self.places) if number not in numbers]
+        made.documents = [sum(one == number for one, _ in kept) for number in range(len(self.documents))]
+        return made
+
+    def together_as(self, name: str, tensors: list[Any]) -> Any:
+        found = super().together_as(name, tensors)
+        return dynograd.RaggedTensor(found, lengths=self.documents)
+
+    def __repr__(self) -> str:
+        return f"Documents({self.lengths} in {self.documents})"
+
+
+class Images(Sample):
+    """Rows with two ragged dims: (B, j, j, 4) for (B, j, 4), and so on."""
+
+    above = 1
+
+    def __init__(self, sizes: list[tuple[int, int]], seed: int = 0) -> None:
+        self.lengths = [width for _, width in sizes]
+        self.heights = [height for height, _ in sizes]
+        self.rows = arrays_of(self.lengths, seed, [(height,) for height in self.heights])
+
+    def without(self, numbers: set[int]) -> Sample:
+        made: Any = super().without(numbers)
+        made.heights = [one for number, one in enumerate(self.heights) if number not in numbers]
+        return made
+
+    def together_as(self, name: str, tensors: list[Any]) -> Any:
+        if not tensors:
+            tensors = [dynograd.from_numpy(arrays_of([1], 0, [(1,)])[name][0])]
+        found = dynograd.ragged_tensor(tensors, ragged_dims=(1, *[dim + 1 for dim in RAGGED_DIMS.get(name, (1,))]))
+        return found if self.lengths else found[:0]
+
+    def row(self, number: int, wants: bool = False) -> dict[str, Any]:
+        return super().row(number, wants) | counted(1)
+
+    def single(self, number: int, wants: bool = False) -> dict[str, Any]:
+        return super().single(number, wants) | counted(0)
+
+    def __repr__(self) -> str:
+        return f"Images({list(zip(self.heights, self.lengths, strict=True))})"
 
 
 class Item:

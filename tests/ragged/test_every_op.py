@@ -91,17 +91,30 @@ def check_values(item: Item, made: Sample):
     compare(item.run(made.whole()), expected(item, made), item, made)
 
 
+def at(x, place):
+    for number in place:
+        x = x[number]
+    return x
+
+
+def elements(x):
+    """The packed elements, of the lowest level."""
+    while isinstance(x, RaggedTensor):
+        x = x.packed
+    return x
+
+
 def compare(found, wanted, item: Item, made: Sample):
     found = several(found)
     if item.mode == "all":
         assert len(found) == len(wanted)
         for one, other in zip(found, wanted, strict=True):
-            same(one.packed if isinstance(one, RaggedTensor) else one, other)
+            same(elements(one), other)
         return
-    for number, row in enumerate(wanted):
+    for place, row in zip(made.places, wanted, strict=True):
         assert len(found) == len(row)
         for one, other in zip(found, row, strict=True):
-            same(one if isinstance(one, (bool, int)) else one[number], other)
+            same(one if isinstance(one, (bool, int)) else at(one, place), other)
 
 
 def same(one, other, rtol=1e-7, atol=1e-9):
@@ -117,7 +130,7 @@ def check_gradients(item: Item, made: Sample):
     if item.name in PHASES:
         return
     whole = made.whole(wants=True)
-    names = [name for name, one in whole.items() if one.requires_grad]
+    names = [name for name, one in whole.items() if isinstance(one, Tensor) and one.requires_grad]
     found = derivatives(item.run(whole), [whole[name] for name in names])
     if found is None:
         return
@@ -129,23 +142,23 @@ def check_gradients(item: Item, made: Sample):
                 assert (one is None) == (other is None)
                 if one is not None:
                     same(
-                        one.packed if isinstance(one, RaggedTensor) else one.reshape(tuple(other.shape)),
+                        elements(one) if isinstance(one, RaggedTensor) else one.reshape(tuple(other.shape)),
                         other,
                         1e-6,
                         1e-7,
                     )
         return
-    for number in range(len(made.lengths)):
+    for number, place in enumerate(made.places):
         values = made.row(number, wants=True) if item.mode == "rows" else made.single(number, wants=True)
         wanted = derivatives(item.run(values), [values[name] for name in names])
         for ours, theirs in zip(found, wanted, strict=True):
             for name, one, other in zip(names, ours, theirs, strict=True):
                 if other is None:
-                    assert one is None or not one[number].abs().sum().item(), name
+                    assert one is None or not at(one, place).abs().sum().item(), name
                 elif one is None:
                     assert not other.abs().sum().item(), name
                 else:
-                    same(one[number], other[0] if item.mode == "rows" else other, 1e-6, 1e-7)
+                    same(at(one, place), other[0] if item.mode == "rows" else other, 1e-6, 1e-7)
 
 
 def derivatives(found, inputs):
