@@ -12,10 +12,12 @@ import functools
 import weakref
 from typing import Any
 
+from numpy import putmask
+
 from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import Node, next_seq
+from dynograd.autograd.nodes import Node, caller, next_seq
 from dynograd.autograd.packing import Packed, map_saved
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
@@ -380,44 +382,50 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
 
     False leaves it to the general way.
     """
+    array = self.array
+    masked = False
     if type(index) in TENSORS:
-        index = _plain_index(self.array, index.array, value)
-        if index is None:
+        index = index.array
+        if type(index) is not ndarray or type(array) is not ndarray or index.base is not None or array.base is index:
             return False
-    else:
+        number = index.dtype.num
+        if number == _BOOL:
+            shape = index.shape
+            masked = shape == array.shape
+            if not shape or not (masked or shape == array.shape[: len(shape)]):
+                return False
+            if type(value) in TENSORS and value.array.ndim > 1:
+                return False
+        elif number != _INT64 or not index.ndim or not array.ndim:
+            return False
+    elif type(index) is not int:
         for one in index if type(index) is tuple else (index,):
             if type(one) is not int and not (type(one) is slice and one.step is None):
                 return False
-    if self.array.base is not None and 0 in self.array.strides:
+    if array.base is not None and 0 in array.strides:
         return False
-    if type(value) in TENSORS:
-        if value._requires_grad or value.array.dtype != self.array.dtype:
-            return False
+    kind = type(value)
+    if kind is float or kind is int:
+        pass
+    elif kind not in TENSORS or value._requires_grad:
+        return False
+    else:
         value = value.array
-        if (value.base is not None or self.array.base is not None) and arrays.base_of(value) is arrays.base_of(
-            self.array
-        ):
+        if value.dtype != array.dtype:
             return False
-    elif type(value) is not int and type(value) is not float:
-        return False
+        if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
+            return False
     try:
-        self.array[index] = value
+        if masked and kind is float and array.dtype.char in "fd":
+            putmask(array, index, value)  # NumPy's quicker way for these
+        else:
+            array[index] = value
     except (IndexError, TypeError, ValueError, OverflowError):
         return False
-    _stamp(self)
+    meta = self._meta
+    if meta is None or not meta.silent:
+        stamp(array, caller(3))
     return True
-
-
-def _plain_index(array: Any, index: Any, value: Any) -> Any:
-    """The index array where NumPy writes with it as PyTorch does; else None."""
-    if type(index) is not arrays.ndarray or type(array) is not arrays.ndarray or not index.ndim:
-        return None
-    if index.base is not None or array.base is index or array is index:
-        return None
-    if index.dtype.num == _BOOL:
-        fits = index.shape == array.shape[: index.ndim] and (type(value) not in TENSORS or value.array.ndim < 2)
-        return index if fits else None
-    return index if index.dtype.num == _INT64 and array.ndim else None
 
 
 _BOOL, _INT64 = dtypes.bool.numpy.num, dtypes.int64.numpy.num

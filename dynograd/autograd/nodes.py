@@ -181,12 +181,12 @@ class OutputNode(Node):
         return repr(self.edges[0])
 
 
-def caller() -> tuple[Any, int] | None:
-    """(code, line number) of the nearest caller outside dynograd; `line_text` puts it in words."""
-    frame: Any = sys._getframe(2)
+def caller(level: int = 2) -> tuple[Any, int] | None:
+    """(code, place in it) of the nearest caller outside dynograd, `level` frames up or further; `line_text` puts it in words."""
+    frame: Any = sys._getframe(level)
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith("dynograd"):
-            return frame.f_code, frame.f_lineno
+            return frame.f_code, frame.f_lasti  # the line is worked out when it is asked for, which takes a microsecond
         frame = frame.f_back
     return None
 
@@ -197,8 +197,9 @@ def line_text(place: Any) -> str:
         return "an unknown line"
     if isinstance(place, str):
         return place
-    code, line = place
-    return f"{code.co_filename}:{line} in {code.co_name}"
+    code, reached = place
+    lines = [line for start, stop, line in code.co_lines() if start <= reached < stop and line is not None]
+    return f"{code.co_filename}:{lines[0] if lines else code.co_firstlineno} in {code.co_name}"
 
 
 def user_line() -> str:
