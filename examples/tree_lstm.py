@@ -98,23 +98,37 @@ def scope(plain):
     return contextlib.nullcontext() if plain else torch.autobatch()
 
 
-def train_epoch(model, optimizer, trees, batch, plain, title):
+def loss_of(model, trees, plain):
+    """Cross-entropy of the labels of all nodes, summed for each tree."""
+    with scope(plain):
+        nodes = []
+        for tree in trees:
+            model(tree, nodes)
+        scores = model.head(torch.stack([h for h, _ in nodes]))
+        labels = torch.tensor([label for _, label in nodes])
+        return F.cross_entropy(scores, labels, reduction="sum") / len(trees)
+
+
+def train_epoch(model, optimizer, trees, batch, plain, title, compared=0):
+    """Trees a second. Of the first batches `compared` are run without autobatch, to show how many trees a second that makes."""
     model.train()
     order = random.sample(trees, len(trees))
+    counts, seconds = {False: 0, True: 0}, {False: 0.0, True: 0.0}
     with tqdm(total=len(order), desc=title, unit="trees", disable=None) as bar:
-        for start in range(0, len(order), batch):
+        for number, start in enumerate(range(0, len(order), batch)):
             part = order[start : start + batch]
+            alone = plain or 1 <= number <= compared
+            begun = time.perf_counter()
             optimizer.zero_grad()
-            with scope(plain):
-                nodes = []
-                for tree in part:
-                    model(tree, nodes)
-                scores = model.head(torch.stack([h for h, _ in nodes]))
-                labels = torch.tensor([label for _, label in nodes])
-                loss = F.cross_entropy(scores, labels, reduction="sum") / len(part)
-            loss.backward()
+            loss_of(model, part, alone).backward()
             optimizer.step()
+            counts[alone] += len(part)
+            seconds[alone] += time.perf_counter() - begun
+            speeds = {key: counts[key] / seconds[key] for key in counts if counts[key]}
+            names = {False: "autobatch", True: "plain"}
+            bar.set_postfix_str(", ".join(f"{names[key]} {speeds[key]:.0f} trees/s" for key in speeds), refresh=False)
             bar.update(len(part))
+    return speeds
 
 
 def accuracy(model, trees, plain=False):
@@ -146,6 +160,9 @@ def main(arguments=None):
     parser.add_argument("--decay", type=float, default=1e-4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trees", type=int, default=None, help="so many of each part of the data (default: all)")
+    parser.add_argument(
+        "--compared", type=int, default=8, help="so many batches of the first epoch run without autobatch, to compare"
+    )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one tree after the other")
     options = parser.parse_args(arguments)
     random.seed(options.seed)
@@ -155,14 +172,17 @@ def main(arguments=None):
     model = Classifier(sorted(word for word, count in uses.items() if count > 1), options.width, options.drop)
     torch.nn.init.normal_(model.embedding.weight, std=0.1)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=options.lr, weight_decay=options.decay)
-    best, kept = -1.0, None
+    best, kept, speeds = -1.0, None, {}
     for epoch in range(options.epochs):
-        begun = time.perf_counter()
-        train_epoch(model, optimizer, train, options.batch, options.plain, f"epoch {epoch + 1}")
-        speed = len(train) / (time.perf_counter() - begun)
+        compared = 0 if options.plain or epoch else options.compared
+        speeds |= train_epoch(
+            model, optimizer, train, options.batch, options.plain, f"epoch {epoch + 1}", compared=compared
+        )
         fine, binary = accuracy(model, valid)
         print(
-            f"epoch {epoch + 1}: {speed:.0f} trees/s; dev: five classes {fine:.1%}, positive or negative {binary:.1%}"
+            f"epoch {epoch + 1}: {speeds[options.plain]:.0f} trees/s"
+            + (f" ({speeds[True]:.0f} without autobatch)" if compared and True in speeds else "")
+            + f"; dev: five classes {fine:.1%}, positive or negative {binary:.1%}"
         )
         if fine + binary > best:
             best, kept = fine + binary, {name: one.clone() for name, one in model.state_dict().items()}

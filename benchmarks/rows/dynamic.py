@@ -26,8 +26,8 @@ def forest(count):
     return [random_tree(random, int(random.integers(10, 41))) for _ in range(count)]
 
 
-def tree_model(torch, cells):
-    """Embedding, a cell for leaves and one for inner nodes, Linear."""
+def tree_cells(torch, cells=True):
+    """The module of leaves and the one of inner nodes: (h, c) of a binary Tree-LSTM."""
     nn = torch.nn
 
     class Leaf(nn.Module):
@@ -51,10 +51,22 @@ def tree_model(torch, cells):
             c = i.sigmoid() * u.tanh() + f.sigmoid() * c_left + g.sigmoid() * c_right
             return o.sigmoid() * c.tanh(), c
 
+    found = Leaf(), Inner()
+    if cells and hasattr(torch, "cell"):
+        for module in found:
+            torch.cell(module)
+    return found
+
+
+def tree_model(torch, cells):
+    """Embedding, a cell for leaves and one for inner nodes, Linear."""
+    nn = torch.nn
+
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding, self.leaf, self.inner = nn.Embedding(VOCABULARY, WIDTH), Leaf(), Inner()
+            self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+            self.leaf, self.inner = tree_cells(torch, cells)
             self.head = nn.Linear(WIDTH, CLASSES)
 
         def state(self, tree):
@@ -99,8 +111,6 @@ def tree_model(torch, cells):
     TOKENS = [torch.tensor(token) for token in range(VOCABULARY)]
     model = Model()
     fill(torch, model)
-    if cells and hasattr(torch, "cell"):
-        torch.cell(model.leaf), torch.cell(model.inner)
     return model
 
 
@@ -108,13 +118,13 @@ def batching(torch):
     return torch.autobatch() if hasattr(torch, "autobatch") else contextlib.nullcontext()
 
 
-def workload(torch, model, loss_of):
+def workload(torch, model, loss_of, scope=True):
     """Forward and backward; the checksum is the loss and the gradients."""
     parameters = list(model.parameters())
 
     def step():
         model.zero_grad()
-        with batching(torch):
+        with batching(torch) if scope else contextlib.nullcontext():
             loss = loss_of()
         loss.backward()
         return loss
@@ -122,20 +132,26 @@ def workload(torch, model, loss_of):
     return Workload(step, lambda: fingerprint(step(), *[one.grad for one in parameters]))
 
 
-def trees(torch, count, cells=True, by_hand=False):
+def trees(torch, count, cells=True, by_hand=False, scope=True):
     model, examples = tree_model(torch, cells), forest(count)
     label = torch.tensor(1)
     cross_entropy = torch.nn.functional.cross_entropy
     if by_hand and not hasattr(torch, "autobatch"):
         labels = torch.tensor([1] * count)
         return workload(torch, model, lambda: cross_entropy(model.by_level(examples), labels, reduction="sum"))
-    return workload(torch, model, lambda: sum(cross_entropy(model(tree), label) for tree in examples))
+    return workload(torch, model, lambda: sum(cross_entropy(model(tree), label) for tree in examples), scope)
 
 
 @row("dynamic.one_tree", compiles=False)
 def one_tree(torch):
     """One tree."""
     return trees(torch, 1)
+
+
+@row("dynamic.one_tree.plain", compiles=False)
+def one_tree_plain(torch):
+    """One tree, in dynograd too without autobatch: beside `dynamic.one_tree`, what the scope costs or gains."""
+    return trees(torch, 1, scope=False)
 
 
 @row("dynamic.trees_25", compiles=False)
