@@ -116,9 +116,12 @@ def refuse_repeats(who: str, array: Any) -> None:
         )
 
 
-def refuse_overlap(who: str, target: Any, operand: Any) -> None:
-    """Raises where an operand lies partly in the memory that is written: an element may be overwritten before it is read."""
-    if storages.overlap_partly(target, operand):
+def refuse_overlap(who: str, target: Any, operand: Any, wholly: bool = False) -> None:
+    """Raises where an operand lies partly in the memory that is written: an element may be overwritten before it is read.
+
+    With `wholly`, also where it is that memory.
+    """
+    if storages.overlap_partly(target, operand) or (wholly and target.size and arrays.may_overlap(target, operand)):
         raise InplaceError(
             f"{who}: unsupported operation: some elements of the input tensor (shape {tuple(operand.shape)}, storage offset "
             f"{arrays.offset_in_elements(operand)}) and the written-to tensor (shape {tuple(target.shape)}, storage offset "
@@ -669,7 +672,7 @@ def reshaping_form(function: Any, who: str) -> Any:
         for view in before._meta.views or () if before._meta is not None else ():
             living = view()
             if living is not None and living._meta.base is self:
-                living._meta.base = before
+                living.meta().base = before
         after = function(before, *args, **kwargs)
         self.array, self.node, self._requires_grad, self._meta = (
             after.array,

@@ -48,6 +48,13 @@ WITHOUT = frozenset(
 # Functions of the files above that have one all the same.
 WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
 
+# Where `out=` must have the result's own dtype, and where it may not lie in the memory of an operand at all (else: not partly).
+EXACT = frozenset(
+    """abs aminmax addbmm addmm addmv alias_copy baddbmm bmm ceil complex conj_physical cross cumprod cumsum diag diagonal_copy dot expand_copy
+    floor frac gather index_select log_softmax softmax vdot""".split()
+)
+UNSHARED = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
+
 
 def has_out(entry: Op) -> bool:
     """Whether the op's public function takes `out=`."""
@@ -82,7 +89,7 @@ _forms: dict[Any, Any] = {}
 def _into_of(function: Any, entry: Op) -> Any:
     prepare: Any = _straight_form(entry)
     if prepare is None:
-        return lambda out, args, kwargs: write_out(entry.name, out, function(*args, **kwargs))
+        return lambda out, args, kwargs: _written(entry.name, out, function, args, kwargs)
     quick: Any = None
     straight: Any = None
 
@@ -97,9 +104,31 @@ def _into_of(function: Any, entry: Op) -> Any:
                 inside = frame.f_globals.get("__name__", "").startswith("dynograd")
                 stamp(out.array, None if inside else (frame.f_code, frame.f_lineno))  # type: ignore[arg-type]
             return out
-        return write_out(entry.name, out, function(*args, **kwargs))
+        return _written(entry.name, out, function, args, kwargs)
 
     return into
+
+
+def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`function(*args, **kwargs)` written into `out`, where that is allowed.
+
+    Raises:
+        InplaceError: `out` lies in the memory of an operand.
+        DtypeError: `out` has another dtype, in ops that do not cast.
+    """
+    targets = [one.array for one in (out if isinstance(out, (tuple, list)) else (out,)) if type(one) in TENSORS]
+    for one in args:
+        for operand in one if type(one) in (list, tuple) else (one,):
+            if type(operand) in TENSORS:
+                for target in targets:
+                    refuse_overlap(name, target, operand.array, name in UNSHARED)
+    result = function(*args, **kwargs)
+    if name in EXACT and isinstance(out, Tensor) and isinstance(result, Tensor) and out.dtype is not result.dtype:
+        raise DtypeError(
+            f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead. "
+            f"Make out with dtype={result.dtype}."
+        )
+    return write_out(name, out, result)
 
 
 # --- writing a result ----------------------------------------------------------------------------------------------------------
@@ -175,8 +204,18 @@ def check_out(who: str, out: Tensor, dtype: dtypes.dtype, device: Any, name: str
 
 
 def out_dtype(dtype: Any, out: Any) -> Any:
-    """The dtype that a creation function is asked for: that of `out`, unless one is given."""
-    return out.dtype if dtype is None and isinstance(out, Tensor) else dtype
+    """The dtype that a creation function is asked for: that of `out`, unless one is given.
+
+    Raises:
+        DtypeError: one is given, and it is not that of `out`.
+    """
+    if not isinstance(out, Tensor):
+        return dtype
+    if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
+        raise DtypeError(
+            f"dtype {dtypes.as_dtype(dtype)} does not match dtype of out parameter ({out.dtype}). Leave dtype away, or give out that dtype."
+        )
+    return out.dtype
 
 
 def _outside() -> int:

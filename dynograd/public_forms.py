@@ -200,6 +200,8 @@ def _number_error(who: str, one: Any, two: Any) -> TypeError:
 def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any]) -> Exception | None:
     """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself."""
     given = dict(zip(names, args)) | kwargs
+    if len(args) > len(names):  # def f(*tensors)
+        given[names[0]] = args
     if isinstance(error, AttributeError):
         for name, value in given.items():
             listed = value if isinstance(value, (list, tuple)) and value is not error.obj else (value,)

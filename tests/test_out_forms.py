@@ -10,7 +10,7 @@ import pytest
 import dynograd
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
-from dynograd.out_forms import has_out, out_form
+from dynograd.out_forms import EXACT, UNSHARED, has_out, out_form
 from dynograd.tensor import Tensor
 from tests.ops.arguments import Arguments, converted, draw, tensors_of
 from tests.ops.test_registry import rows_by_name
@@ -62,15 +62,21 @@ def test_writes_into_out(name):
         assert addresses == [one.data_ptr() for one in outs], "out= of the right shape keeps its memory"
     assert type(got) is type(expected)
     if isinstance(expected, Tensor) and expected.dtype is dynograd.float32 and expected.ndim:
-        of_another_dtype_layout_and_alias(function, arguments, expected)
+        of_another_dtype_layout_and_alias(name, function, arguments, expected)
 
 
-def of_another_dtype_layout_and_alias(function, arguments, expected):
+def of_another_dtype_layout_and_alias(name, function, arguments, expected):
     with dynograd.no_grad():
-        out = zeros(*expected.shape[::-1], dtype=dynograd.float64).permute(*range(expected.ndim)[::-1])
+        kind = dynograd.float32 if name in EXACT else dynograd.float64
+        out = zeros(*expected.shape[::-1], dtype=kind).permute(*range(expected.ndim)[::-1])
         function(*arguments.positional, **arguments.keywords, out=out)
         numpy.testing.assert_allclose(out.numpy(), expected.detach().numpy(), rtol=1e-6)
-        with pytest.raises(RuntimeError, match="can't be cast to the desired output type dynograd.int64"):
+        words = (
+            "to have dtype dynograd.float32, but got dynograd.int64"
+            if name in EXACT
+            else "can't be cast to the desired output type dynograd.int64"
+        )
+        with pytest.raises(RuntimeError, match=words):
             function(*arguments.positional, **arguments.keywords, out=zeros(expected.shape, dtype=dynograd.int64))
         if expected.numel() > 1:
             with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
@@ -78,8 +84,25 @@ def of_another_dtype_layout_and_alias(function, arguments, expected):
         for place, leaf in enumerate(arguments.leaves()):
             if leaf.dtype is expected.dtype and leaf.shape == expected.shape:
                 own = arguments.map(lambda one: one.detach().clone())
+                if name in UNSHARED:
+                    with pytest.raises(RuntimeError, match=f"{name}: .* refer to a single memory location"):
+                        function(*own.positional, **own.keywords, out=own.leaves()[place])
+                    continue
                 function(*own.positional, **own.keywords, out=own.leaves()[place])
                 numpy.testing.assert_array_equal(own.leaves()[place].numpy(), expected.detach().numpy())
+                partly_in_an_operand(name, function, arguments, place, expected)
+
+
+def partly_in_an_operand(name, function, arguments, place, expected):
+    """One leaf and `out=` lie in one memory, one element apart."""
+    leaf = arguments.leaves()[place].detach()
+    room = dynograd.cat([leaf.reshape(-1), zeros(leaf.numel(), dtype=leaf.dtype)])
+    out = room[1 : 1 + leaf.numel()].view(expected.shape)
+    shared = room[: leaf.numel()].view(leaf.shape)
+    own = arguments.map(lambda one: shared if one is arguments.leaves()[place] else one.detach())
+    if leaf.numel() > 1:
+        with pytest.raises(RuntimeError, match=f"{name}: .* refer to a single memory location"):
+            function(*own.positional, **own.keywords, out=out)
 
 
 def test_most_ops_are_tried():

@@ -455,7 +455,7 @@ class Programs(RuleBasedStateMachine):
         if a.record is None or not a.places.size:
             return
         weights = numpy.random.default_rng(seed).uniform(0.5, 1.5, a.shape)
-        wanted, must, may, unknown = self.model_gradients(a.record, weights)
+        wanted, must, may, unknown = self.model_gradients(a.record, weights, way != "backward")
         loss = (a.tensor * dg.tensor(weights)).sum()
         leaves = [one.tensor for one in self.leaves]
         try:
@@ -485,8 +485,11 @@ class Programs(RuleBasedStateMachine):
                     g.detach().numpy(), numpy.zeros(one.shape) if expected is None else expected, rtol=1e-9, atol=1e-10
                 )
 
-    def model_gradients(self, start, weights):
-        """Gradients by record, whether backward must or may refuse, and whether something needed was written unwatched."""
+    def model_gradients(self, start, weights, only_ways=False):
+        """Gradients by record, whether backward must or may refuse, and whether something needed was written unwatched.
+
+        With `only_ways`, nothing is needed of records from which no way leads to a leaf.
+        """
         order, seen, pending = [], set(), [start]
         while pending:
             record = pending.pop()
@@ -497,6 +500,10 @@ class Programs(RuleBasedStateMachine):
             pending += [operand for operand, _ in record.operands]
         grads = {start: numpy.asarray(weights)}
         must = may = unknown = False
+        leads = {id(one.record) for one in self.leaves}
+        for record in sorted(order, key=lambda one: one.time):
+            if any(id(operand) in leads for operand, _ in record.operands):
+                leads.add(id(record))
         for record in sorted(order, key=lambda one: one.time, reverse=True):
             g = grads.get(record)
             if g is None:
@@ -507,7 +514,7 @@ class Programs(RuleBasedStateMachine):
                 unknown = unknown or any(when > time and held & written for when, written in memory.unwatched)
                 for when, written in memory.writes:
                     if when > time and held and written:
-                        must = must or bool(held & written)
+                        must = must or (bool(held & written) and (not only_ways or id(record) in leads))
                         may = may or (min(held) <= max(written) and min(written) <= max(held))
             for operand, rule_of in record.operands:
                 part = rule_of(g)

@@ -1,0 +1,276 @@
+"""Mistakes made of the samples of PyTorch's op database: what torch refuses must be refused, in words of our own.
+
+Each sample is changed in one place: a dim out of range, an index out of range, a tensor one row too long or of another dtype, a negative
+size, `out=` of another dtype or in memory that overlaps, an in-place op on an expanded tensor. With `PYTHONPATH=.:tests`:
+
+    python -m parity.op_database_mistakes NAME...       what is wrong in these entries (all without names)
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from parity.op_database import ENTRIES, REFUSALS, _text, described, dtypes_of, is_random, samples_of
+from parity.op_database_twins import Missing, converted, twin
+
+import dynograd
+
+__all__ = ["mistakes", "wrong_mistakes"]
+
+Call = tuple[Any, tuple, dict]
+DIMS = ("dim", "dims", "dim0", "dim1", "dim2", "axis")
+SIZES = (
+    "size",
+    "shape",
+    "sizes",
+    "steps",
+    "n",
+    "m",
+    "end",
+    "kernel_size",
+    "output_size",
+    "k",
+    "chunks",
+    "bins",
+    "repeats",
+    "num_classes",
+)
+FAR = 1_000_000
+
+
+def mistakes(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
+    """What was changed, and the changed arguments, in torch's tensors."""
+    yield from _wrong_numbers(ours, sample)
+    leaves = [sample.input, *sample.args, *sample.kwargs.values()]
+    for number, one in enumerate(leaves):
+        if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
+            continue
+        where = f"tensor {number}"
+        if one.dtype in (torch.int64, torch.int32):
+            yield f"{where}: indices out of range", _replaced(sample, number, one + FAR)
+            yield f"{where}: negative indices", _replaced(sample, number, one - FAR)
+        for dtype in (torch.bool, torch.int64, torch.float64, torch.complex64):
+            if one.dtype is not dtype:
+                yield f"{where}: {dtype}", _replaced(sample, number, one.detach().to(dtype))
+        if one.ndim:
+            yield f"{where}: one row more", _replaced(sample, number, torch.cat([one, one[:1]]).detach())
+            yield f"{where}: one column more", _replaced(sample, number, torch.cat([one, one[..., :1]], -1).detach())
+        yield f"{where}: one dim more", _replaced(sample, number, one.detach()[None, None, None])
+        yield f"{where}: a number", _replaced(sample, number, 2.5)
+        yield f"{where}: a string", _replaced(sample, number, "x")
+
+
+def _wrong_numbers(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
+    try:
+        names = list(inspect.signature(ours).parameters)
+    except (TypeError, ValueError):
+        names = []
+    for number, value in enumerate(sample.args, 1):
+        name = names[number] if number < len(names) else ""
+        for text, wrong in _wrong_values(name, value):
+            args = (*sample.args[: number - 1], wrong, *sample.args[number:])
+            yield text, (sample.input, args, sample.kwargs)
+    for name, value in sample.kwargs.items():
+        for text, wrong in _wrong_values(name, value):
+            yield text, (sample.input, sample.args, sample.kwargs | {name: wrong})
+
+
+def _wrong_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, bool) or not isinstance(value, (int, float, tuple, list, torch.dtype, str)):
+        return
+    if isinstance(value, str):
+        yield f"{name}='nonsense'", "nonsense"
+    elif name in DIMS:
+        for wrong in (FAR, -FAR, "x", 1.5):
+            yield f"{name}={wrong!r}", wrong if isinstance(value, int) else type(value)([wrong, *value[1:]])
+        if not isinstance(value, int) and value:
+            yield f"{name} twice", type(value)([*value, value[0]])
+    elif isinstance(value, int):
+        for wrong in (-FAR, 2**62, "x"):
+            yield f"{name}={wrong!r}", wrong
+    elif isinstance(value, float):
+        yield f"{name}='x'", "x"
+    elif isinstance(value, (tuple, list)) and value and all(type(one) is int for one in value):
+        for wrong in (-FAR, 2**40, "x"):
+            yield f"{name}[0]={wrong!r}", type(value)([wrong, *value[1:]])
+        yield f"{name} longer", type(value)([*value, *value])
+
+
+def _replaced(sample: Any, number: int, value: Any) -> Call:
+    if number == 0:
+        return value, sample.args, sample.kwargs
+    if number <= len(sample.args):
+        return sample.input, (*sample.args[: number - 1], value, *sample.args[number:]), sample.kwargs
+    name = list(sample.kwargs)[number - 1 - len(sample.args)]
+    return sample.input, sample.args, sample.kwargs | {name: value}
+
+
+class _Shared:
+    """The input and `out=` in one memory, one element apart."""
+
+    def __init__(self, sample: Any, value: torch.Tensor, made: torch.Tensor) -> None:
+        self.sample, self.shapes = sample, (tuple(value.shape), tuple(made.shape))
+        self.room = torch.zeros(value.numel() + made.numel(), dtype=made.dtype)
+        self.room[: value.numel()] = value.detach().reshape(-1)
+
+    def call(self, room: Any, args: tuple, kwargs: dict) -> Call:
+        (first, second), size = self.shapes, room.numel()
+        count, made = math.prod(first), math.prod(second)
+        assert size == count + made
+        return room[:count].reshape(first), args, kwargs | {"out": room[1 : 1 + made].reshape(second)}
+
+
+def _outs(entry: Any, sample: Any) -> Iterator[tuple[str, Any]]:
+    """`out=` of another dtype, of elements that share memory, in the memory of the input, and partly in it."""
+    try:
+        made = entry.op(sample.input, *sample.args, **sample.kwargs)
+    except Exception:
+        return
+    if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or not made.numel():
+        return
+
+    def with_out(out: Any, value: Any = sample.input) -> Call:
+        return value, sample.args, sample.kwargs | {"out": out}
+
+    for dtype in (torch.float64, torch.int64, torch.bool, torch.complex64):
+        if dtype is not made.dtype:
+            yield f"out of {dtype}", with_out(torch.zeros_like(made, dtype=dtype))
+    if made.numel() > 1:
+        shared = torch.zeros(1, dtype=made.dtype).expand(made.shape)
+        yield "out whose elements share memory", with_out(shared)
+    value = sample.input
+    if isinstance(value, torch.Tensor) and value.dtype is made.dtype:
+        if value.shape == made.shape:
+            held = value.detach().clone()
+            yield "out is the input", with_out(held, held)
+        if value.numel() > 1:
+            yield "out partly in the input", _Shared(sample, value, made)
+
+
+def wrong_mistakes(name: str, most: int = 4) -> Iterator[str]:
+    """What torch refuses and we do not, or refuse with an error from underneath."""
+    entry = ENTRIES[name]
+    ours = twin(entry.op, entry.name)
+    told: set[str] = set()
+    dtype = dtypes_of(entry, (torch.float32,))[0]
+    for sample in samples_of(entry, dtype, most=most):
+        every = list(mistakes(ours, sample))
+        if entry.supports_out and not is_random(entry):
+            every += _outs(entry, sample)
+        for text, call in every:
+            if text not in told:
+                wrong = _compared(entry.op, ours, call)
+                if wrong:
+                    told.add(text)
+                    yield f"{text}: {_shown(call)}: {wrong}"
+    if entry.inplace_variant is not None:
+        for sample in samples_of(entry, dtype, most=2):
+            if isinstance(sample.input, torch.Tensor) and sample.input.ndim and not sample.broadcasts_input:
+                row = sample.input.detach()[..., :1]
+                if sample.input.shape[-1] > 1:
+                    wrong = _compared(
+                        entry.inplace_variant,
+                        twin(entry.inplace_variant),
+                        (row.expand(sample.input.shape), sample.args, sample.kwargs),
+                    )
+                    if wrong:
+                        yield f"in place on an expanded tensor: {described(sample)}: {wrong}"
+                        break
+
+
+def _shown(call: Any) -> str:
+    if isinstance(call, _Shared):
+        return described(call.sample)
+    return f"({', '.join(map(_text, (call[0], *call[1])))}, { ({name: _text(one) for name, one in call[2].items()}) })"
+
+
+def _compared(theirs: Any, ours: Any, call: Any) -> str:
+    met: dict[int, Any] = {}
+    shared = call if isinstance(call, _Shared) else None
+    if shared is not None:
+        call = shared.room, shared.sample.args, shared.sample.kwargs
+    try:
+        own = converted(call[0], met), converted(tuple(call[1]), met), converted(dict(call[2]), met)
+    except Exception:
+        return ""
+    if shared is not None:
+        call, own = shared.call(*call), shared.call(*own)
+    try:
+        theirs(call[0], *call[1], **call[2])
+        return ""
+    except Exception as error:
+        expected = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    try:
+        ours(own[0], *own[1], **own[2])
+    except AttributeError as error:
+        return "" if "descriptor" in expected or "AttributeError" in expected else _judged(error, expected)
+    except Exception as error:
+        return _judged(error, expected)
+    return f"not refused; torch: {expected}"
+
+
+def _judged(error: Exception, expected: str) -> str:
+    """What is wrong with a refusal: raised underneath (NumPy, Numba, an assertion), or of a type that says so."""
+    shown = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    if not isinstance(error, REFUSALS):
+        return f"{shown} instead of {expected}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if "raise " not in (last.line or "") and "public form" not in last.filename:
+        if not isinstance(error, TypeError) or "argument" not in str(error):
+            return f"raised underneath, {last.filename[-50:]}:{last.lineno}: {shown}; torch: {expected}"
+    return ""
+
+
+def _lines(name: str) -> list[str]:
+    try:
+        return list(wrong_mistakes(name))
+    except Missing:
+        return []
+    except Exception as error:
+        return [f"the check failed: {type(error).__name__} {error}"]
+
+
+def _apart(name: str, seconds: int = 40) -> list[str]:
+    """`_lines` in a process of its own, which may die or hang."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        signal.alarm(seconds)
+        text = "\n".join(_lines(name))
+        with os.fdopen(writer, "w") as file:
+            file.write(text)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        text = file.read()
+    status = os.waitpid(child, 0)[1]
+    return text.splitlines() if not status else [f"the process ended with signal {status & 127}"]
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dynograd.manual_seed(0)
+    chosen = sys.argv[1:] or list(ENTRIES)
+    clean = 0
+    for name in chosen:
+        found = _apart(name)
+        clean += not found
+        for text in found:
+            print(f"{name} | {text}", flush=True)
+    print(f"{clean} of {len(chosen)} entries refuse what torch refuses")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
