@@ -56,6 +56,7 @@ class Form:
     pack: Any
     refused: str | None
     grad: int
+    run_chained: Any = None  # of cells: runs a group as part of a chain, where it is fused
 
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
         self.op, self.statics, self.grad, self.refused = op, statics, grad, None
@@ -104,6 +105,8 @@ def frozen(value: Any) -> Any:
     kind = type(value)
     if kind is int or kind is str or value is None:
         return value
+    if kind is bool:
+        return _TRUE if value else _FALSE
     if kind is tuple or kind is list:
         return kind, tuple([frozen(one) for one in value])
     if kind is slice:
@@ -116,6 +119,9 @@ def frozen(value: Any) -> Any:
         raise TypeError("a tensor among the static arguments")
     hash(value)
     return kind, value
+
+
+_TRUE, _FALSE = (bool, True), (bool, False)
 
 
 def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any]) -> Form:

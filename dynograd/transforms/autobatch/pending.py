@@ -39,7 +39,7 @@ class Kind:
 
     @staticmethod
     def of(shape: tuple[int, ...], dtype: Any, grad: bool, device: devices.device) -> Kind:
-        key = (shape, dtype.num, grad, device)
+        key = (shape, dtype.num, grad) if device is devices.cpu else (shape, dtype.num, grad, device)
         found = Kind._known.get(key)
         if found is None:
             if len(Kind._known) > 100_000:

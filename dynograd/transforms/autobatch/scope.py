@@ -8,13 +8,14 @@ from typing import Any
 from dynograd import inplace
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.transforms.autobatch import pending, writing
-from dynograd.transforms.autobatch.recording import Recorder
+from dynograd.transforms.autobatch import pending, reading, writing
+from dynograd.transforms.autobatch.recorder import Recorder
 from dynograd.transforms.autobatch.reports import Report
 
 __all__ = ["autobatch"]
 
 pending.install_methods()
+reading.install()
 _last: list[Report] = []
 # By line: how many of the next scopes there are not recorded, and how many were skipped the latest time.
 _alone: dict[Any, tuple[int, int]] = {}
@@ -81,6 +82,7 @@ class autobatch:
                     raise first
         finally:
             MODES.recorder = None
+            recorder.close()
             writing.close()
 
     def learn(self, report: Report) -> None:

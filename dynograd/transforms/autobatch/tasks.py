@@ -1,18 +1,18 @@
 """`batched`: a function written for one example, run on many, each of them parked at its own decisions.
 
-Every example is a task: a thread that runs only while it has the baton. A task that asks for a value is parked and hands the baton
-on; when all are parked, what they wait for runs in groups, and all go on. So decisions cost one group for all examples.
+Every example is a task with a stack of its own (see `carriers`). A task that asks for a value is parked, and the next one goes on;
+when all are parked, what they wait for runs in groups. So decisions cost one group for all examples.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.random_streams import default_generator
+from dynograd.transforms.autobatch.carriers import Stopped, carrier_for
 from dynograd.transforms.autobatch.scope import autobatch
 
 __all__ = ["batched"]
@@ -52,7 +52,7 @@ def batched(
     @functools.wraps(function)
     def call(examples: Iterable[Any]) -> list[Any]:
         with autobatch(always=True):
-            tasks = _run(function, list(examples), concurrent)
+            tasks = Run(function, list(examples), concurrent).all()
         found: list[Any] = []
         for place, task in enumerate(tasks):
             if task.error is None:
@@ -67,105 +67,104 @@ def batched(
     return call
 
 
-class Round:
-    """Who has the baton next: the tasks of this round in order, then the caller."""
-
-    __slots__ = ("caller", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: list[Task] = []
-        self.caller = threading.Lock()
-        self.caller.acquire()
-
-    def run(self, tasks: list[Task]) -> None:
-        """Lets each task run until it is parked or done."""
-        before = default_generator.state()
-        self.waiting = tasks[::-1]
-        self.hand_on()
-        self.caller.acquire()
-        default_generator.set_plain_state(before)
-
-    def hand_on(self) -> None:
-        """Gives the baton to the next."""
-        if self.waiting:
-            task = self.waiting.pop()
-            default_generator._seed, default_generator._offset = task.state
-            task.turn.release()
-        else:
-            self.caller.release()
-
-
 class Task:
     """One example under way."""
 
-    __slots__ = ("error", "finished", "result", "round", "state", "target", "turn")
+    __slots__ = ("carried", "error", "example", "finished", "place", "result", "run", "states", "stream", "targets")
 
-    def __init__(self, state: tuple[int, int], round_: Round) -> None:
-        self.state, self.round = state, round_
-        self.turn = threading.Lock()
-        self.turn.acquire()
+    def __init__(self, run: Run, place: int, example: Any, stream: tuple[int, int]) -> None:
+        self.run, self.place, self.example = run, place, example
+        self.stream = stream  # its place in its random numbers
         self.finished = False
-        self.target = self.result = None
+        self.targets: Any = ()
+        self.carried = self.states = self.result = None
         self.error: BaseException | None = None
 
-    def park(self, target: Any) -> None:
-        """On the task's thread: waits until `target` has run."""
-        self.target = target
-        self.state = default_generator._seed, default_generator._offset
-        self.round.hand_on()
-        self.turn.acquire()
+    def park(self, targets: Any) -> None:
+        """Waits until the buckets `targets` have run (None: all that wait now), while other examples go on."""
+        self.targets = targets
+        self.run.carrier.park(self)
+        if self.run.stopping:
+            raise Stopped
 
 
-def _run(function: Any, examples: list[Any], concurrent: int) -> list[Task]:
-    recorder = MODES.recorder
-    seed, offset = default_generator.state()
-    default_generator.key(1)
-    rounds = Round()
-    tasks = [Task((_mixed(seed, offset, place), 0), rounds) for place in range(len(examples))]
-    modes = {name: getattr(MODES, name) for name in ("grad", "inference", "honest", "watchers", "check_nan", "anomaly")}
-    started = 0
-    parked: list[Task] = []
-    outer = recorder.tasks
-    recorder.tasks = own = {}
-    try:
-        while parked or started < len(tasks):
-            fresh = tasks[started : started + concurrent - len(parked)]
-            if fresh:
-                for task in fresh:
-                    args = (task, function, examples[started], recorder, own, modes)
-                    threading.Thread(target=_work, args=args, daemon=True).start()
-                    started += 1
-                rounds.run(fresh)
-                parked += [task for task in fresh if not task.finished]
-                continue  # those that are done already make room for others
-            recorder.tasks = outer
-            recorder.flush_for([task.target for task in parked])
-            recorder.tasks = own
-            rounds.run(parked)
-            parked = [task for task in parked if not task.finished]
-    finally:
-        recorder.tasks = outer
-    return tasks
+class Run:
+    """The examples of one call."""
 
+    def __init__(self, function: Any, examples: list[Any], concurrent: int) -> None:
+        self.function, self.concurrent = function, concurrent
+        self.recorder: Any = MODES.recorder
+        self.outer: Task | None = self.recorder.task
+        self.stream = seed, offset = default_generator.state()
+        self.tasks = [Task(self, place, one, (_mixed(seed, offset, place), 0)) for place, one in enumerate(examples)]
+        self.fatal: BaseException | None = None  # what no example's error is: Ctrl-C, an exit
+        self.stopping = self.unwinding = self.abandoned = False
+        self.carrier = carrier_for(self)
 
-def _work(
-    task: Task, function: Any, example: Any, recorder: Any, tasks: dict[int, Task], modes: dict[str, Any]
-) -> None:
-    task.turn.acquire()
-    for name, value in modes.items():
-        setattr(MODES, name, value)
-    MODES.recorder = recorder
-    me = threading.get_ident()
-    tasks[me] = task
-    try:
-        task.result = function(example)
-    except BaseException as error:
-        task.error = error
-    finally:
-        MODES.recorder = None
-        del tasks[me]
+    def all(self) -> list[Task]:
+        """Runs them all, each from decision to decision."""
+        tasks, parked, started = self.tasks, [], 0
+        default_generator.key(1)
+        self.stream = default_generator.state()
+        try:
+            while parked or started < len(tasks):
+                fresh = tasks[started : started + self.concurrent - len(parked)]
+                if fresh:  # those that are done already make room for others
+                    started += len(fresh)
+                    parked += self.turn(fresh)
+                    continue
+                self.settle(parked)
+                parked = self.turn(parked)
+        except BaseException:
+            self.stopping = self.unwinding = True
+            self.carrier.stop([one for one in tasks[:started] if not one.finished])
+            raise
+        return tasks
+
+    def turn(self, tasks: list[Task]) -> list[Task]:
+        """Those that are parked after their turn."""
+        self.carrier.turn(tasks)
+        if self.fatal is not None and not self.unwinding:
+            raise self.fatal
+        return [one for one in tasks if not one.finished]
+
+    def settle(self, parked: list[Task]) -> None:
+        """Runs what they wait for, in groups; examples of examples wait with those around them."""
+        targets: list[Any] | None = []
+        for one in parked:
+            if one.targets is None:
+                targets = None
+                break
+            targets += one.targets
+        if self.outer is not None:
+            self.outer.park(targets)
+        else:
+            self.recorder.flush_for(targets)
+
+    def begin(self, task: Task) -> None:
+        """From now on `task` is the one that runs."""
+        default_generator._seed, default_generator._offset = task.stream
+        self.recorder.task = task
+
+    def end(self, task: Task) -> None:
+        """Its turn is over."""
+        task.stream = default_generator._seed, default_generator._offset
+        default_generator._seed, default_generator._offset = self.stream
+        self.recorder.task = self.outer
+
+    def work(self, task: Task) -> None:
+        """Runs the example to its end."""
+        try:
+            task.result = self.function(task.example)
+        except Stopped:
+            pass
+        except Exception as error:
+            task.error = error
+        except BaseException as error:
+            error.add_note(f"batched: in example {task.place}")
+            self.fatal = self.fatal or error
         task.finished = True
-        task.round.hand_on()
+        task.example = None
 
 
 def _mixed(seed: int, offset: int, place: int) -> int:

@@ -83,6 +83,8 @@ def _recording_code(op: Op, function: Any) -> Any:
             keys.append(f"{name}.pending if type({name}) is Lazy else {key}")
             unpacked += [f"ab_a{number}", f"ab_b{number}"]
             notes += [f"if ab_a{number} is not None:", f"    ab_a{number}(ab_b{number} + {name}.row)"]
+        elif op.signature.parameters[name].annotation in ("bool", bool):
+            keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
         else:
             keys.append(f"{name} if type({name}) in ab_simple else ab_frozen({name})")
     lines = [
@@ -119,7 +121,9 @@ def _recording_code(op: Op, function: Any) -> Any:
         ab_miss=MISS,
         ab_record=record,
         ab_new=object.__new__,
-        ab_simple=frozenset({int, str, type(None), bool}),
+        ab_simple=frozenset({int, str, type(None)}),
+        ab_true=frozen(True),
+        ab_false=frozen(False),
         ab_frozen=_frozen,
         ab_keys=_keys,
         ab_note_view=note_view,

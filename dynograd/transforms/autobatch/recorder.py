@@ -1,0 +1,355 @@
+"""The record of an `autobatch` scope: buckets of calls that can be run as one group.
+
+A call goes to the bucket of its form (op, static arguments, kinds of its operands), its shared operands, and its depth. What is kept
+of it is one whole number for each operand (which port, which row of it) in a flat list, so that the garbage collector has nothing
+to chase. How ops come to be in it is in `recording`, how groups are run in `executing`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from threading import get_ident
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import next_seq
+from dynograd.autograd.writes import last_write, written_since
+from dynograd.errors import InplaceError
+from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
+from dynograd.transforms.autobatch.forms import Form, kind_of
+from dynograd.transforms.autobatch.pending import Kind, Lazy, Row
+from dynograd.transforms.autobatch.reports import Report
+from dynograd.transforms.autobatch.rows import keep_saved
+from dynograd.transforms.autobatch.scheduling import schedule
+from dynograd.transforms.autobatch.sums import RunningSum
+
+__all__ = ["OFTEN", "Bucket", "Port", "Recorder", "Shared", "outside"]
+
+PORT_SHIFT = 32
+OFTEN = (1 << 14) - 1  # a bucket asks after so many calls whether too many wait
+_LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
+
+
+class Shared:
+    """An operand that all calls of a bucket have in common: a parameter, or a large constant."""
+
+    __slots__ = ("kind", "tensor")
+
+    def __init__(self, tensor: Any, kind: Kind) -> None:
+        self.tensor, self.kind = tensor, kind
+
+
+class Port:
+    """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
+
+    __slots__ = (
+        "_detached",
+        "arena",
+        "base",
+        "base_row",
+        "bucket",
+        "kind",
+        "number",
+        "offset",
+        "one",
+        "slab",
+        "slab_node",
+        "values",
+        "whole",
+    )
+
+    def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
+        self.bucket, self.number, self.kind = bucket, number, kind
+        self.base = -1  # its number in the record, shifted; -1 when it is not in it
+        self.slab: Any = None
+        self.slab_node: Any = None
+        self.arena: Any = None  # where its rows lie with those of other groups, from `base_row` on
+        self.base_row = 0
+        self.offset = 0  # where its rows begin in `slab`
+        self.one = False  # `slab` is the only row itself
+        self.whole: Port = self  # the port that is filled: another one for a detached view of it
+        self._detached: Port | None = None
+        self.values: Any = None  # of all its rows as Python numbers, once one of them was read
+
+    def detached(self) -> Port:
+        if not self.kind.grad:
+            return self
+        found = self._detached
+        if found is None:
+            found = self._detached = Port(self.bucket, self.number, self.kind.without_grad())
+            found.whole = self
+        return found
+
+    def row(self, row: int) -> tuple[Any, Any]:
+        """(array, node) of one row."""
+        return row_tensor(self, row)
+
+
+class Bucket:
+    """Calls of one form, with the same shared operands, at one depth."""
+
+    __slots__ = (
+        "by_row", "columns", "depth", "done", "errors", "form", "links", "next_row", "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
+        self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
+        self.done = False
+        self.errors: dict[int, Exception] | None = None  # of rows that failed
+        self.columns: list[list[int]] = []
+        self.by_row: list[Any] | None = None
+        self.numbers: list[Any] | None = None  # for each call, where an operand is a number
+        self.tensors: list[Any] | None = None  # of a source: the tensors themselves
+        self.sources: set[Bucket] = set()
+        counter = itertools.count()
+        self.next_row = counter.__next__
+        self.rows = counter
+        self.links = 0  # how many additions of numbers it follows, one after the other
+        self.ports: tuple[Port, ...] = ()
+
+    def count(self) -> int:
+        """How many calls it has."""
+        state: Any = self.rows.__reduce__()
+        return state[1][0]
+
+
+class outside:
+    """Inside, ops run at once."""
+
+    __slots__ = ("held",)
+
+    def __enter__(self) -> None:
+        self.held, MODES.recorder = MODES.recorder, None
+
+    def __exit__(self, *error: Any) -> None:
+        MODES.recorder = self.held
+
+
+class Recorder:
+    """What one scope has recorded and not run yet."""
+
+    def __init__(self, limit: int, report: Report) -> None:
+        self.limit, self.report = limit, report
+        self.table: dict[Any, Any] = {}
+        self.shared: dict[int, Shared] = {}
+        self.ports: list[Port] = []
+        self.buckets: dict[Any, Bucket] = {}
+        self.waiting: list[Bucket] = []
+        self.inputs: dict[Kind, Bucket] = {}
+        self.entered: dict[int, tuple[Any, Any]] = {}
+        self.captured: dict[int, tuple[Any, int]] = {}
+        self.first_captured = 0  # the earliest of their places in time
+        self.failed: list[Exception] = []
+        self.arenas: dict[Any, Any] = {}  # while groups run
+        self.task: Any = None  # the example of `batched` that runs now
+        self.owner = get_ident()  # the thread that records
+        self.closed = False
+
+    # --- operands -------------------------------------------------------------------------------------------------------------
+
+    def base_of(self, port: Port) -> int:
+        """The port's number in this record, shifted; for those who use it as an operand."""
+        if type(port.bucket.form) is RunningSum:
+            port.bucket.form.open = False
+        if (
+            port.base < 0
+            or port.base >> PORT_SHIFT >= len(self.ports)
+            or self.ports[port.base >> PORT_SHIFT] is not port
+        ):
+            port.base = len(self.ports) << PORT_SHIFT
+            self.ports.append(port)
+        return port.base
+
+    def entry_of(self, tensor: Any) -> Any:
+        """A plain tensor as an operand: Shared, or (port, row) of the tensors that came from outside."""
+        known = self.entered.get(id(tensor))
+        if known is not None and known[0] is tensor:
+            return known[1]
+        kind = kind_of(tensor)
+        owner = arrays.base_of(tensor.array)
+        if id(owner) not in self.captured:
+            now = next_seq()
+            if not self.captured:
+                self.first_captured = now
+            self.captured[id(owner)] = owner, now
+        entry: Any
+        if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
+            entry = self.shared[id(tensor)] = Shared(tensor, kind)
+        else:
+            bucket = self.inputs.get(kind)
+            if bucket is None:
+                bucket = self.inputs[kind] = Bucket(self, None, 0, ())
+                bucket.tensors, bucket.done = [], True
+                bucket.ports = (Port(bucket, 0, kind),)
+            entry = bucket.ports[0], len(bucket.tensors)  # type: ignore[arg-type]
+            bucket.tensors.append(tensor)  # type: ignore[union-attr]
+        self.entered[id(tensor)] = tensor, entry
+        return entry
+
+    def before_write(self, tensor: Any) -> None:
+        """A plain tensor is about to be written: what has been recorded with it is run first."""
+        if type(tensor) is Lazy:
+            return
+        if not self.waiting:
+            if self.captured:
+                self.forget()
+            return
+        if type(tensor) is not Row and id(arrays.base_of(tensor.array)) not in self.captured:
+            return
+        if self.task is not None:  # the other examples come to their own writes first
+            self.task.park(None)
+            if not self.waiting or id(arrays.base_of(tensor.array)) not in self.captured:
+                return
+        self.flush(None, "a write into an operand")
+
+    # --- calls -------------------------------------------------------------------------------------------------------------------
+
+    def bucket_of(self, form: Form, shared: tuple, depth: int, columns: int) -> Bucket:
+        key = (form, shared, depth)
+        found = self.buckets.get(key)
+        if found is None or found.done:
+            found = self.buckets[key] = Bucket(self, form, depth, shared)
+            found.columns = [[] for _ in range(columns)]
+            found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
+            self.waiting.append(found)
+        return found
+
+    def note(self, form: Form, entries: list[Any]) -> tuple[Bucket, list[Any]]:
+        """The bucket of a call, which has its operands now, and the operands that are rows of ports.
+
+        `entries` has for each operand (port, row), Shared, or None where it is no tensor.
+        """
+        bucket = self.bucket_for(form, entries)
+        rows = [entry for entry in entries if type(entry) is tuple]
+        for column, (port, row) in zip(bucket.columns, rows, strict=True):
+            column.append(self.base_of(port) + row)
+        return bucket, rows
+
+    def bucket_for(self, form: Form, entries: list[Any]) -> Bucket:
+        """The bucket of a call with these operands."""
+        if len(self.waiting) & 255 == 255:
+            self.check_size()
+        shared: list[Any] = []
+        rows: list[Any] = []
+        depth = 0
+        for entry in entries:
+            if type(entry) is tuple:
+                rows.append(entry)
+                shared.append(None)
+                if entry[0].bucket.depth > depth:
+                    depth = entry[0].bucket.depth
+            else:
+                shared.append(entry)
+        bucket = self.bucket_of(form, tuple(shared), depth + 1, len(rows))
+        for port, _ in rows:
+            if not port.bucket.done:
+                bucket.sources.add(port.bucket)
+        return bucket
+
+    def check_size(self) -> None:
+        """Runs what is waiting when it has become too much for the memory."""
+        if sum([bucket.count() for bucket in self.waiting]) >= self.limit:
+            self.flush(None, "the limit of waiting calls")
+
+    # --- running ------------------------------------------------------------------------------------------------------------------
+
+    def flush_for(self, targets: list[Bucket] | None) -> None:
+        """Runs what these need (None: all that is waiting), for examples that are parked."""
+        waiting = self.waiting if targets is None else _needed([one for one in targets if not one.done])
+        if waiting:
+            self.report.note_flush("decisions of parked examples", len(waiting))
+            self._run(waiting)
+
+    def flush(self, target: Bucket | None = None, why: str = "") -> None:
+        """Runs what `target` needs, or all that is waiting.
+
+        Raises:
+            RuntimeError: on another thread than the one that records.
+        """
+        if self.owner != get_ident() and not self.closed:
+            raise RuntimeError(
+                "autobatch: a thread reads a value that another thread has recorded and not computed yet. Read it there first "
+                "(x.item(), x.detach().numpy()), or hand it over when the scope has been left."
+            )
+        if self.task is not None and target is not None and not _in_debugger():
+            self.task.park((target,))
+            if target.done:
+                return
+        waiting = self.waiting
+        if target is not None:
+            waiting = _needed([target]) if waiting else waiting
+            if not waiting and not target.done:
+                raise _lost(target)
+        if waiting:
+            self.report.note_flush(why or "a value was read", len(waiting))
+            self._run(waiting)
+
+    def close(self) -> None:
+        """Nothing more is recorded; what an error has left waiting can still be computed."""
+        self.closed = True
+
+    def _run(self, waiting: list[Bucket]) -> None:
+        self.check_writes()
+        mode, watchers = MODES.grad, MODES.watchers
+        nodes: list[Any] = []
+        MODES.watchers = (nodes.append,)
+        with outside():
+            try:
+                self.arenas = arenas_for(waiting)
+                for group in schedule(waiting):
+                    run_group(self, group)
+            finally:
+                MODES.grad, MODES.watchers = mode, watchers
+                keep_saved(nodes)
+                self.arenas = {}
+                self.waiting = [bucket for bucket in self.waiting if not bucket.done]
+                self.table.clear()
+                if not self.waiting:
+                    self.forget()
+
+    def check_writes(self) -> None:
+        """Operands written since they were recorded, by something that did not say so before."""
+        if last_write[0] < self.first_captured or not self.captured:
+            return
+        for owner, seq in self.captured.values():
+            if last_write[0] > seq:
+                line = written_since(owner, seq)
+                if line is not None:
+                    raise InplaceError(
+                        f"autobatch: an operand of shape {tuple(owner.shape)} was written by {line} after a call that is still waiting had "
+                        f"recorded it. Read a result before the write (or leave the scope), or write to a clone()."
+                    )
+
+    def forget(self) -> None:
+        for port in self.ports:
+            port.base = -1
+        self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
+        self.inputs, self.entered, self.captured = {}, {}, {}
+
+
+def _in_debugger() -> bool:
+    """Whether a debugger steps through this thread: then values are computed at once, not when all examples wait."""
+    trace = sys.gettrace()
+    return (
+        trace is not None
+        and "bdb" in sys.modules
+        and isinstance(getattr(trace, "__self__", None), sys.modules["bdb"].Bdb)
+    )
+
+
+def _lost(bucket: Bucket) -> RuntimeError:
+    return RuntimeError(
+        f"autobatch: {bucket.form} was recorded and then given up, because a group before it failed. Fix the first error."
+    )
+
+
+def _needed(targets: list[Bucket]) -> list[Bucket]:
+    found, order = set(targets), list(dict.fromkeys(targets))
+    for bucket in order:
+        for source in bucket.sources:
+            if not source.done and source not in found:
+                found.add(source)
+                order.append(source)
+    return order
