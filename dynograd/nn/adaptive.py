@@ -13,6 +13,7 @@ from dynograd.nn.checks import check_positive, check_sizes
 from dynograd.nn.containers import ModuleList, Sequential
 from dynograd.nn.linear import Linear
 from dynograd.nn.module import Module
+from dynograd.ragged import is_ragged
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -93,7 +94,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             score.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> _ASMoutput:
-        """(N, in_features) and (N,), or (in_features,) and (), to (output (N,) or (), loss ())."""
+        """(N, in_features) and (N,), or (in_features,) and (), to (output (N,) or (), loss ()); also ragged (B, j, in_features) and (B, j)."""
+        if is_ragged(input_) and is_ragged(target_):
+            input_.partition.check_same("AdaptiveLogSoftmaxWithLoss", target_.partition, ("the input", "the target"))
+            found = self.forward(input_.packed, target_.packed)
+            return _ASMoutput(target_.with_packed(found.output), found.loss)
         if target_.dim() > 1 or input_.dim() != target_.dim() + 1 or input_.shape[:-1] != target_.shape:
             raise ShapeError(
                 f"AdaptiveLogSoftmaxWithLoss: input and target should have the same size in the batch dimension: (N, {self.in_features}) "
@@ -135,10 +140,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def log_prob(self, input: Any) -> Any:
         """(N, in_features) to the log-probabilities of all classes, (N, n_classes)."""
+        if is_ragged(input):
+            return input.with_packed(self.log_prob(input.packed))
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Any) -> Any:
         """The most probable class of each row, (N,); clusters are scored only for rows whose head chooses one."""
+        if is_ragged(input):
+            return input.with_packed(self.predict(input.packed))
         head = self.head(input)
         chosen = head.argmax(1)
         rows = (chosen >= self.shortlist_size).nonzero().squeeze(1)

@@ -10,6 +10,7 @@ from dynograd.errors import ShapeError
 from dynograd.ops.activations import leaky_relu
 from dynograd.ops.poolings import picked
 from dynograd.ops.spatial_sizes import per_dim
+from dynograd.ragged import is_ragged
 from dynograd.randomness import rand
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d", "rrelu", "rrelu_"]
@@ -79,6 +80,8 @@ def fractional_max_pool2d(
     >>> dynograd.nn.functional.fractional_max_pool2d(x, 2, 3).shape
     dynograd.Size([1, 3, 3])
     """
+    if is_ragged(input):
+        return _of_ragged(fractional_max_pool2d, dict(locals()))
     found = _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
 
@@ -97,8 +100,22 @@ def fractional_max_pool3d(
     >>> dynograd.nn.functional.fractional_max_pool3d(x, 2, 3).shape
     dynograd.Size([1, 3, 3, 3])
     """
+    if is_ragged(input):
+        return _of_ragged(fractional_max_pool3d, dict(locals()))
     found = _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
+
+
+def _of_ragged(function: Any, given: dict[str, Any]) -> Any:
+    """Images of one size together; `_random_samples` has numbers for each of them."""
+    samples, shape = given["_random_samples"], tuple(given["input"].shape)
+    if samples is not None and tuple(samples.shape[:1]) != shape[:1]:
+        raise ShapeError(
+            f"{function.__name__}: Expect _random_samples of {shape[0]} rows, got {tuple(samples.shape)} for input of shape {shape}."
+        )
+    from dynograd.ragged.groups import grouped_function
+
+    return grouped_function(function, given, of_rows=("_random_samples",))
 
 
 def _pooled(who: str, rank: int, input: Any, kernel_size: Any, output_size: Any, ratio: Any, samples: Any) -> Any:

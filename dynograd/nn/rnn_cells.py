@@ -13,6 +13,7 @@ from dynograd.nn.cells import recorded_whole
 from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
+from dynograd.ragged import is_ragged
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -54,9 +55,11 @@ class RNNCellBase(Module):
     def _ready(self, input: Any, states: Any, count: int = 1) -> tuple[Any, list[Any], bool]:
         """Input and `count` states with a batch dim, and whether it had to be added."""
         who = type(self).__name__
-        if input.dim() not in (1, 2):
+        ragged = is_ragged(input)
+        if input.dim() not in (1, 2) and not (ragged and input.place == 1):
             raise ShapeError(
-                f"{who}: Expected input to be 1D or 2D, got {input.dim()}D instead (shape {tuple(input.shape)})."
+                f"{who}: Expected input to be 1D or 2D, or ragged (B, j, {self.input_size}), got {input.dim()}D instead (shape "
+                f"{tuple(input.shape)})."
             )
         if input.shape[-1] != self.input_size:
             raise ShapeError(
@@ -66,9 +69,9 @@ class RNNCellBase(Module):
         single = input.dim() == 1
         x = input.unsqueeze(0) if single else input
         if states is None:
-            start = creation.zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+            start = _start(x, self.hidden_size)
             return x, [start] * count, single
-        wanted = (self.hidden_size,) if single else (x.shape[0], self.hidden_size)
+        wanted = (self.hidden_size,) if single else (*x.shape[:-1], self.hidden_size)
         for state in states:
             if tuple(state.shape) != wanted:
                 raise ShapeError(
@@ -83,6 +86,13 @@ class RNNCellBase(Module):
         if getattr(self, "nonlinearity", "tanh") != "tanh":
             text += f", nonlinearity={self.nonlinearity}"
         return text
+
+
+def _start(x: Any, width: int) -> Any:
+    """States of zeros for each element of `x`, a tensor (B, I) or ragged (B, j, I)."""
+    if is_ragged(x):
+        return x.with_packed(_start(x.packed, width))
+    return creation.zeros(x.shape[0], width, dtype=x.dtype, device=x.device)
 
 
 class RNNCell(RNNCellBase):

@@ -165,6 +165,12 @@ def varlen_attention(
     if offsets_k is None:
         offsets_k = offsets_q
     checked_tokens(who, query, key, value, key_mask, enable_gqa)
+    if _in_a_batch(offsets_q, offsets_k):  # their values are read where the examples are known
+        bounds = _window(window, is_causal), bool(ends)
+        scale = _scale(scale, query)
+        return attended_ragged(
+            query, key, value, offsets_q, offsets_k, key_mask, *bounds, scale, float(dropout_p), (0, 0), (0, 0)
+        )
     first = checked_offsets(who, "offsets_q", offsets_q, query.shape[0], "query")
     second = first if offsets_k is offsets_q else None
     if second is None or key.shape[0] != query.shape[0]:
@@ -173,22 +179,37 @@ def varlen_attention(
         raise ShapeError(
             f"{who}: expected as many sequences of keys as of queries, got {len(second) - 1} (offsets_k) and {len(first) - 1} (offsets_q)."
         )
-    if window is None:
-        window = (-1, 0 if is_causal else -1)
-    elif is_causal and window[1] != 0:
-        raise ValueError(
-            f"{who}: got is_causal=True and window {tuple(window)}, which sees {window[1]} to the right. Use ({window[0]}, 0)."
-        )
-    left, right = (max(int(one), -1) for one in window)
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    bounds = _window(window, is_causal)
+    scale = _scale(scale, query)
     lengths = [[stop - start for start, stop in pairwise(one)] for one in (first, second)]
     total = query.shape[1] * sum([rows * keys for rows, keys in zip(*lengths, strict=True)])
     longest = max(lengths[0], default=0), max(lengths[1], default=0)
     ends = bool(ends) and first != second
     return attended_over(
-        query, key, value, offsets_q, offsets_k, key_mask, (left, right), ends, scale, dropout_p, total, longest
+        query, key, value, offsets_q, offsets_k, key_mask, bounds, ends, scale, dropout_p, total, longest
     )
+
+
+def _in_a_batch(*values: Any) -> bool:
+    """Whether `vmap` has another one of these for each example."""
+    return any([hasattr(type(one), "__dynograd_in_turn__") for one in values])
+
+
+def _window(window: tuple[int, int] | None, causal: bool) -> tuple[int, int]:
+    if window is None:
+        return (-1, 0 if causal else -1)
+    if causal and window[1] != 0:
+        raise ValueError(
+            f"varlen_attention: got is_causal=True and window {tuple(window)}, which sees {window[1]} to the right. Use ({window[0]}, 0)."
+        )
+    left, right = (max(int(one), -1) for one in window)
+    return left, right
+
+
+def _scale(scale: float | None, query: Any) -> float:
+    if scale is not None:
+        return float(scale)
+    return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
 
 
 def attended_over(
@@ -198,6 +219,8 @@ def attended_over(
     """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
+    if _in_a_batch(query, key, value, mask):
+        return attended_ragged(*given)
     array = getattr(query, "array", query)
     takes = kernel("attentions", "attends_ragged", array)
     if min(query.shape[1:]) and value.shape[2] and takes(array, value.shape[2], window, ends):

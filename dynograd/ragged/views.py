@@ -11,7 +11,10 @@ from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
-from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
+from dynograd.ragged.groups import grouped
+from dynograd.ragged.levels import is_deep
+from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
+from dynograd.ragged.shaped_views import as_shapes, expanded_shapes, of_sizes, viewed_shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.shapes import normalize_dim
 
@@ -61,13 +64,21 @@ def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     part, place = x.partition, x.place
     reshape = registry["reshape"].function
     if isinstance(part, Shapes):
-        return _view_of_shapes(call, x, sizes)
+        found = viewed_shapes(x, sizes)
+        if found is None:
+            raise _no_view(call, x, sizes)
+        return found
     if isinstance(x.packed, RaggedTensor):
         return _view_of_levels(call, x, sizes)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
     inner = prod(behind)
     at = next((dim for dim, size in enumerate(sizes) if isinstance(size, RaggedSize)), None)
     if at is not None:
+        if sum([isinstance(size, RaggedSize) for size in sizes]) > 1:  # a row of pixels as an image again
+            found = viewed_shapes(as_shapes(x), sizes)
+            if found is None:
+                raise _no_view(call, x, sizes)
+            return found
         wanted = sizes[at].partition
         lead, rest = sizes[1:at], sizes[at + 1 :]
         if at and sizes[0] in (part.count, -1) and not any(isinstance(one, RaggedSize) for one in rest):
@@ -119,18 +130,6 @@ def _no_view(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> ShapeError:
     )
 
 
-def _view_of_shapes(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
-    part = x.partition
-    assert isinstance(part, Shapes)
-    if tuple(sizes) == tuple(x.shape):
-        return x
-    if sizes in ((-1,), (x.numel(),)):
-        return x.packed
-    if len(sizes) == 2 and sizes[0] in (part.count, -1) and (sizes[1] == -1 or isinstance(sizes[1], RaggedSize)):
-        return make(x.packed, Partition(part.lengths, part.offsets))
-    raise _no_view(call, x, sizes)
-
-
 def _view_of_levels(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     part = x.partition
     if (
@@ -169,8 +168,6 @@ def flatten(call: Call) -> Any:
     if isinstance(x.partition, Shapes):
         if last == rank - 1 and first < 2:
             return x.packed if first == 0 else make(x.packed, Partition(x.partition.lengths, x.partition.offsets))
-        from dynograd.ragged.groups import grouped
-
         if not first:
             raise call.refuse("rows with several ragged dims flatten from dim 1 on, or as a whole.")
         return grouped(call)
@@ -197,8 +194,6 @@ def flatten(call: Call) -> Any:
         made = reshape(x.packed, (*shape[:low], prod(shape[low : high + 1]), *shape[high + 1 :]))
         return x.with_packed(made, place - (high - low) if place - 1 > high else place)
     if low < place - 1:
-        from dynograd.ragged.groups import grouped
-
         return grouped(call)
     factor = prod(shape[low + 1 : high + 1])
     made = reshape(x.packed, (*shape[:low], shape[low] * factor, *shape[high + 1 :]))
@@ -211,21 +206,42 @@ def _flattened(x: Any, first: int, last: int) -> Any:
 
 @ragged_rule("unflatten", kind="rows")
 def unflatten(call: Call) -> Any:
-    """A dim beside the ragged one as several."""
-    x = call["input"]
+    """A dim as several; a ragged one too, where the sizes divide every row."""
+    x, sizes = call["input"], call["sizes"]
     dim = normalize_dim("unflatten", call["dim"], x.ndim)
-    _beside(call, x, dim)
+    if isinstance(x.partition, Shapes) and dim:
+        shape = tuple(x.shape)
+        return viewed(call, x, (*shape[:dim], *sizes, *shape[dim + 1 :]))
+    if dim in (0, x.place) and (not dim or isinstance(x.packed, RaggedTensor)):
+        raise call.refuse(
+            f"dim {dim} of a ragged tensor of shape {tuple(x.shape)} is {'the rows' if not dim else 'ragged'} and cannot be divided. Use "
+            f"x.values() or x.unbind()."
+        )
+    if dim == x.place and any([isinstance(size, RaggedSize) for size in sizes]):
+        shape = tuple(x.shape)
+        return viewed(call, x, (*shape[:dim], *sizes, *shape[dim + 1 :]))
+    if dim == x.place:
+        return _divided(call, x, tuple(sizes))
     made = call.with_(input=x.packed, dim=dim - 1)
     more = made.ndim - x.packed.ndim
     return x.with_packed(made, x.place + more if dim < x.place else x.place)
 
 
-def _beside(call: Call, x: RaggedTensor, dim: int) -> None:
-    if isinstance(x.partition, Shapes) or dim in (0, x.place):
-        raise call.refuse(
-            f"dim {dim} of a ragged tensor of shape {tuple(x.shape)} is {'the rows' if not dim else 'ragged'} and cannot be divided. Use "
-            f"x.values() or x.unbind()."
+def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
+    """The ragged dim as several: (-1, k) has rows of a k-th of the length, other sizes go row by row."""
+    part, place = x.partition, x.place
+    size = abs(prod(sizes))
+    if sizes.count(-1) != 1 or (part.lengths % max(size, 1)).any() or not size:
+        row = int((part.lengths % max(size, 1) if sizes.count(-1) == 1 else part.lengths != size).argmax())
+        raise ShapeError(
+            f"unflatten: the ragged dim {place} becomes {sizes}, but row {row} has {part.lengths[row] if part.count else 0} elements (lengths "
+            f"{shown(part.lengths)}). One of the sizes must be -1, and the others divide every length; pad the rows up to that."
         )
+    if sizes[0] != -1:
+        return grouped(call)
+    before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
+    made = registry["reshape"].function(x.packed, (*before, part.total // size, *sizes[1:], *behind))
+    return make(made, Partition(part.lengths // size), place)
 
 
 @ragged_rule("unsqueeze", kind="rows")
@@ -259,20 +275,11 @@ def squeeze(call: Call) -> Any:
         return x
     if isinstance(part, Shapes):
         kept = [dim for dim in range(part.sizes.shape[1]) if dim + 1 not in gone]
-        return _simpler(x.packed, Shapes(part.sizes[:, kept], tuple(part.fixed[dim] for dim in kept)))
+        return of_sizes(x.packed, Shapes(part.sizes[:, kept], tuple(part.fixed[dim] for dim in kept)))
     packed = x.packed
     return x.with_packed(
         call.with_(input=packed, dim=tuple(dim - 1 for dim in gone)), x.place - sum(dim < x.place for dim in gone)
     )
-
-
-def _simpler(packed: Any, part: Shapes) -> RaggedTensor:
-    """Rows with one ragged dim, if it is the first one, as rows of it."""
-    ragged = [dim for dim, size in enumerate(part.fixed) if size is None]
-    if ragged == [0]:
-        lengths = np.ascontiguousarray(part.sizes[:, 0])
-        return make(registry["reshape"].function(packed, (int(lengths.sum()), *part.fixed[1:])), Partition(lengths))
-    return make(packed, part, 0)
 
 
 @ragged_rule("permute", kind="rows")
@@ -289,8 +296,6 @@ def permute(call: Call) -> Any:
             f"first (batch_first=True), or use x.to_padded()."
         )
     if isinstance(x.partition, Shapes):
-        from dynograd.ragged.groups import grouped
-
         return grouped(call)
     if isinstance(x.packed, RaggedTensor):
         if dims[1] != 1:
@@ -314,6 +319,8 @@ def expand_public(call: Call) -> Any:
 
 
 def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> Any:
+    if isinstance(getattr(other, "partition", None), Shapes) and not isinstance(getattr(x, "partition", None), Shapes):
+        return grouped(call)
     if not isinstance(x, RaggedTensor):
         from dynograd.ragged.elementwise import repeated
 
@@ -325,15 +332,20 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
             else packed.expand_as(other.packed)
         )
     part = x.partition
+    if is_deep(other) and not is_deep(x) and x.place == 1 and part.same(other.partition):
+        return other.with_packed(registry["expand_as"].function(x.packed, other.packed))
     shape = tuple(x.shape)
     lead = len(sizes) - len(shape)
     for dim, size in enumerate(shape):
         wanted = sizes[lead + dim] if lead >= 0 else size
         if (not isinstance(size, int) or dim == 0) and wanted != size and wanted != -1:
             lead = -1
-    if lead or isinstance(part, Shapes):
-        if not lead and all(wanted in (-1, size) for wanted, size in zip(sizes, shape, strict=True)):
-            return x
+    if isinstance(part, Shapes):
+        found = expanded_shapes(x, sizes)
+        if found is not None:
+            return found
+        lead = -1
+    if lead:
         raise call.refuse(
             f"a ragged tensor of shape {shape} cannot be stretched to {tuple(sizes)}: only dims of size 1 beside the ragged ones stretch."
         )

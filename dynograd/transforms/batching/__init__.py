@@ -9,8 +9,9 @@ from dynograd.transforms.batching import (
     orders,
     products,
     reductions,
+    sequences,
     views,
 )
 
-rules = (elementwise, indexing, networks, orders, products, reductions, views)
+rules = (elementwise, indexing, networks, orders, products, reductions, sequences, views)
 others = (draws, functions)
