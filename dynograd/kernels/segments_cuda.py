@@ -10,12 +10,20 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
+from dynograd.arrays.cuda_arrays import CudaArray, from_numpy, operations
 from dynograd.kernels import kernel
 from dynograd.kernels import segments_simt as kernels
 from dynograd.kernels.copies_cuda import contiguous, zeros
 
-__all__ = ["halved", "reduce_segments", "scan_segments", "segment_gradients", "softmax_segments", "spread_segments"]
+__all__ = [
+    "halved",
+    "log_sums",
+    "reduce_segments",
+    "segment_gradients",
+    "softmax_segments",
+    "spread_segments",
+    "squares",
+]
 
 _KINDS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
 _BLOCK = 256  # threads, or more for long segments
@@ -58,19 +66,6 @@ def spread_segments(g: CudaArray, starts: CudaArray, ends: CudaArray, rows: int)
     return result
 
 
-def scan_segments(values: CudaArray, starts: CudaArray, ends: CudaArray, backwards: bool) -> CudaArray:
-    """(M, D): the running sums of each segment's rows, from its last row on with `backwards`; 0 in rows of no segment."""
-    rows, columns = values.shape
-    segments = starts.shape[0]
-    result = zeros(values.shape, values.dtype, values.device_index)
-    if result.size and segments:
-        kernels.scan_segments[values.itemsize](
-            (-(-segments * columns // _BLOCK),), _BLOCK, contiguous(values), contiguous(starts), contiguous(ends), result, bool(backwards),
-            rows, columns, segments,
-        )  # fmt: skip
-    return result
-
-
 def softmax_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
     """(M, D): exp(values), scaled to sum to 1 over each segment's rows; 0 in rows of no segment."""
     rows = values.shape[0]
@@ -78,6 +73,24 @@ def softmax_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> C
     powers = kernel("elementwise", "exp", values)(kernel("elementwise", "sub", values)(values, top))
     sums = spread_segments(reduce_segments(powers, starts, ends, "sum"), starts, ends, rows)
     return kernel("elementwise", "div", values)(powers, sums)
+
+
+def squares(values: CudaArray, starts: CudaArray, ends: CudaArray, centered: bool) -> CudaArray:
+    """(K, D): the sum of the squares of each segment's rows, of their distances from its mean with `centered`."""
+    if centered:
+        lengths = (ends - starts).reshape((starts.shape[0], 1))
+        lengths = operations.elementwise("maximum", lengths, 1).astype(values.dtype)
+        means = reduce_segments(values, starts, ends, "sum") / lengths
+        values = values - spread_segments(means, starts, ends, values.shape[0])
+    return reduce_segments(values * values, starts, ends, "sum")
+
+
+def log_sums(values: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
+    """(K, D): the logarithm of the sum of exp of each segment's rows; -inf of none."""
+    top = reduce_segments(values, starts, ends, "max")
+    level = operations.elementwise("where", operations.elementwise("isinf", top), 0.0, top)
+    powers = operations.elementwise("exp", values - spread_segments(level, starts, ends, values.shape[0]))
+    return operations.elementwise("log", reduce_segments(powers, starts, ends, "sum")) + level
 
 
 def segment_gradients(

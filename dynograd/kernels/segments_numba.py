@@ -15,15 +15,37 @@ __all__ = [
     "PROD",
     "SUM",
     "extreme_gradients",
+    "groups_of",
+    "log_sums",
     "product_gradients",
     "reduce_segments",
-    "scan_segments",
     "softmax_segments",
     "spread_segments",
+    "squares",
 ]
 
 SUM, PROD, MAX, MIN = range(4)
 _RUN = 4096  # elements that are added up in their own type; runs are added up in float64
+
+
+@compiled
+def groups_of(starts, ends, rows, most):
+    """(where groups of segments begin that have about as many rows each, how many rows they have); an empty segment counts as one."""
+    total, work, segments = 0, 0, len(starts)
+    for k in range(segments):
+        length = max(min(ends[k], rows) - max(starts[k], 0), 0)
+        total += length
+        work += max(length, 1)
+    count = min(most, segments)
+    groups = np.full(count + 1, segments)
+    groups[0] = 0
+    place, done = 1, 0
+    for k in range(segments):
+        while place < count and done * count >= work * place:
+            groups[place] = k
+            place += 1
+        done += max(min(ends[k], rows) - max(starts[k], 0), 1)
+    return groups, total
 
 
 @compiled
@@ -203,23 +225,6 @@ def product_gradients(g, values, starts, ends, groups, gx, start, stop):
                     to[c] = share[c] / (one if zero else x[c]) if zeros[c] == zero else 0
 
 
-@chunked(noalias=True)
-def scan_segments(values, starts, ends, groups, backwards, result, start, stop):
-    """Running sums of the rows of each segment, from its first row on or (`backwards`) from its last."""
-    columns = values.shape[1]
-    total = np.empty(columns, values.dtype)
-    for group in range(start, stop):
-        for k in range(groups[group], groups[group + 1]):
-            first, last = max(starts[k], 0), min(ends[k], len(values))
-            total[:] = 0
-            for step in range(last - first):
-                row = last - 1 - step if backwards else first + step
-                given, to = values[row], result[row]
-                for c in range(columns):
-                    total[c] += given[c]
-                    to[c] = total[c]
-
-
 @compiled
 def _softmax(values, first, last, result):
     top, total = _largest(values, first, last), type(values[0])(0)
@@ -259,3 +264,51 @@ def softmax_segments(values, starts, ends, groups, result, start, stop):
                 to = result[row]
                 for c in range(columns):
                     to[c] /= total[c]
+
+
+@chunked(noalias=True)
+def squares(values, starts, ends, groups, centered, result, start, stop):
+    """`result[k]` (K, D) is the sum of the squares of segment k, of the distances from its mean with `centered`; added up in float64."""
+    columns = values.shape[1]
+    mean, total = np.empty(columns, np.float64), np.empty(columns, np.float64)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            mean[:], total[:] = 0, 0
+            if centered and last > first:
+                for row in range(first, last):
+                    given = values[row]
+                    for c in range(columns):
+                        mean[c] += given[c]
+                for c in range(columns):
+                    mean[c] /= last - first
+            for row in range(first, last):
+                given = values[row]
+                for c in range(columns):
+                    distance = given[c] - mean[c]
+                    total[c] += distance * distance
+            result[k] = total
+
+
+@chunked(noalias=True)
+def log_sums(values, starts, ends, groups, result, start, stop):
+    """`result[k]` (K, D) is the logarithm of the sum of exp of the rows of segment k; -inf of none."""
+    columns = values.shape[1]
+    top, total = np.empty(columns, values.dtype), np.empty(columns, values.dtype)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            top[:], total[:] = -np.inf, 0
+            for row in range(first, last):
+                given = values[row]
+                for c in range(columns):
+                    top[c] = given[c] if (given[c] > top[c]) | (given[c] != given[c]) else top[c]
+            for c in range(columns):  # an infinite one is subtracted from nothing
+                top[c] = top[c] if np.abs(top[c]) < np.inf else (top[c] if top[c] != top[c] else 0)
+            for row in range(first, last):
+                given = values[row]
+                for c in range(columns):
+                    total[c] += exp(given[c] - top[c])
+            to = result[k]
+            for c in range(columns):
+                to[c] = top[c] + np.log(total[c])

@@ -14,7 +14,7 @@ from numba import cuda, float32, float64, int32, int64
 
 from dynograd.kernels.launching_cuda import simt_kernel
 
-__all__ = ["MOST", "reduce_segments", "scan_segments", "segment_gradients", "spread_segments"]
+__all__ = ["MOST", "reduce_segments", "segment_gradients", "spread_segments"]
 
 MOST = 1024  # threads of a block
 _SUM, _PROD, _MAX = 0, 1, 2
@@ -166,25 +166,6 @@ def _gradient(real: Any) -> Any:
     return segment_gradients
 
 
-def _scanner(real: Any) -> Any:
-    def scan_segments(values, starts, ends, result, backwards, rows, columns, segments):
-        """Running sums of each segment's rows: a thread for each column of a segment."""
-        item = int64(cuda.blockIdx.x) * int64(cuda.blockDim.x) + int64(cuda.threadIdx.x)
-        if item < int64(segments) * int64(columns):
-            segment = item // int64(columns)
-            column = item - segment * int64(columns)
-            first, last = max(starts[segment], int64(0)), min(ends[segment], int64(rows))
-            total = real(0)
-            step = int64(0)
-            while step < last - first:
-                row = last - int64(1) - step if backwards else first + step
-                total = real(total + values[row * int64(columns) + column])
-                result[row * int64(columns) + column] = total
-                step += int64(1)
-
-    return scan_segments
-
-
 def _kernels(make: Any, **types: str) -> dict[int, Any]:
     """A kernel by the size of its numbers."""
     shared = dict(
@@ -200,18 +181,6 @@ def _kernels(make: Any, **types: str) -> dict[int, Any]:
 
 reduce_segments = _kernels(_reducer, values="*real", kind="i32", pieces="i32")
 spread_segments = _kernels(_spreader, g="*real", pieces="i32")
-scan_segments = {
-    size: simt_kernel(
-        most=MOST,
-        variants=[
-            dict(
-                values=f"*fp{8 * size}", starts="*i64", ends="*i64", result=f"*fp{8 * size}", backwards="i1", rows="i64", columns="i32",
-                segments="i32", threads=MOST,
-            )
-        ],
-    )(_scanner(real))
-    for size, real in ((4, float32), (8, float64))
-}  # fmt: skip
 segment_gradients = _kernels(_gradient, g="*real", values="*real", output="*real", product="i1")
 
 
@@ -219,7 +188,6 @@ def kernels_to_check() -> list[Any]:
     kernels = [
         *reduce_segments.values(),
         *spread_segments.values(),
-        *scan_segments.values(),
         *segment_gradients.values(),
     ]
     return [(kernel, variant) for kernel in kernels for variant in kernel.kernel.variants]

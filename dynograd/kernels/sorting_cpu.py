@@ -12,6 +12,7 @@ from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
 _MOST_PLACES = 1 << 31  # rows with more need int64 places
+_NONE = numpy.empty(0, numpy.int64)
 _PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
 _compiled: Any = None
 _LONG = 4096  # elements of a vector that are sorted by digits rather than by NumPy
@@ -128,7 +129,20 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
         values, index = numpy.empty(shape, rows.dtype), numpy.empty(shape, numpy.int64)
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
         (_compiled or _load()).top_of_rows(
-            flat, flat.view(signed), keys, size, k, highest, infinity, largest, out, places, count=count, work=rows.size
+            flat,
+            flat.view(signed),
+            keys,
+            size,
+            _NONE,
+            _NONE,
+            k,
+            highest,
+            infinity,
+            largest,
+            out,
+            places,
+            count=count,
+            work=rows.size,
         )
     if not ordered:
         order = index.argsort(-1)
@@ -157,6 +171,8 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
             flat.view(signed),
             keys,
             size,
+            _NONE,
+            _NONE,
             k,
             rule,
             highest,
@@ -205,6 +221,8 @@ def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
             keys,
             _PLACES if size < _MOST_PLACES else _WIDE_PLACES,
             size,
+            _NONE,
+            _NONE,
             highest,
             infinity,
             descending,

@@ -30,20 +30,23 @@ def _key(bits, highest, infinity, turned):
 
 
 @chunked
-def order_of_rows(x, bits, keys, own_places, n, highest, infinity, turned, values, places, start, stop):
-    """places[row] = the indices that sort the rows of n, and values[row] the numbers in that order (unless `values` is empty).
+def order_of_rows(
+    x, bits, keys, own_places, longest, bounds, items, highest, infinity, turned, values, places, start, stop
+):
+    """places[row] = the indices that sort the rows, and values[row] the numbers in that order (unless `values` is empty).
 
-    `bits` is `x` as signed integers, `keys` an empty array of the unsigned dtype, `own_places` one of a dtype that
-    numbers up to n fit in. Items are rows.
+    Rows have `longest` elements, or at most so many, from bounds[row] to bounds[row + 1]. `bits` is `x` as signed integers, `keys` an
+    empty array of the unsigned dtype, `own_places` one of a dtype that numbers up to `longest` fit in. Items are rows, or rows
+    items[item] to items[item + 1].
     """
-    own, spare = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
-    index, other = np.empty(n, own_places.dtype), np.empty(n, own_places.dtype)
+    own, spare = np.empty(longest, keys.dtype), np.empty(longest, keys.dtype)
+    index, other = np.empty(longest, own_places.dtype), np.empty(longest, own_places.dtype)
     counts = np.empty(256, np.int64)
-    joined = keys.itemsize == 4 and _SHORT < n <= _MERGED
-    words, others = np.empty(n if joined else 0, np.uint64), np.empty(n if joined else 0, np.uint64)
-    for row in range(start, stop):
-        begin = row * n
-        if joined:  # key and place in one word: one comparison, and equals keep their order
+    most = min(longest, _MERGED) if keys.itemsize == 4 and longest > _SHORT else 0
+    words, others = np.empty(most, np.uint64), np.empty(most, np.uint64)
+    for row in range(items[start] if items.size else start, items[stop] if items.size else stop):
+        begin, n = (bounds[row], bounds[row + 1] - bounds[row]) if bounds.size else (row * longest, longest)
+        if most and _SHORT < n <= _MERGED:  # key and place in one word: one comparison, and equals keep their order
             for i in range(n):
                 key = np.uint64(keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, turned)))
                 words[np.uint64(i)] = (key << np.uint64(32)) | np.uint64(i)
@@ -220,14 +223,14 @@ def _by_digits(keys, index, spare, other, counts, n):
 
 
 @chunked
-def top_of_rows(x, bits, keys, n, k, highest, infinity, turned, values, places, start, stop):
-    """places[row], values[row] = the k first of what `order_of_rows` gives for rows of n. Items are rows.
+def top_of_rows(x, bits, keys, longest, bounds, items, k, highest, infinity, turned, values, places, start, stop):
+    """places[row], values[row] = the k first of what `order_of_rows` gives, of rows that have so many. Items as there.
 
     A heap holds the best so far, the worst of them on top; 64 elements at a time are compared with it.
     """
     best, index = np.empty(k, keys.dtype), np.empty(k, np.int64)
-    for row in range(start, stop):
-        begin = row * n
+    for row in range(items[start] if items.size else start, items[stop] if items.size else stop):
+        begin, n = (bounds[row], bounds[row + 1] - bounds[row]) if bounds.size else (row * longest, longest)
         for i in range(k):
             key = keys.dtype.type(_key(bits[begin + i], highest, infinity, turned))
             best[i], index[i] = key, i
@@ -296,24 +299,26 @@ def _sift(best, index, count):
 
 
 @chunked
-def kth_of_rows(x, bits, keys, n, k, rule, highest, infinity, values, places, start, stop):
-    """places[row] = the first index of the element values[row] that is k-th (from 0) in the order of a row of n. Items are rows.
+def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinity, values, places, start, stop):
+    """places[row] = the first index of the element values[row] that is k-th (from 0) in the order of a row, which is not empty.
 
-    `rule` 1: the lower median, or NaN where there is one; 2: the lower median of what is not NaN.
+    `rule` 1: the lower median, or NaN where there is one; 2: the lower median of what is not NaN. Items as in `order_of_rows`.
     """
-    own, left = np.empty(n, keys.dtype), np.empty(n, keys.dtype)
+    own, left = np.empty(longest, keys.dtype), np.empty(longest, keys.dtype)
     counts = np.empty(256, np.int64)
     nan = keys.dtype.type(~(highest ^ highest))
     low_byte = keys.dtype.type(255)
-    for row in range(start, stop):
-        begin = row * n
+    for row in range(items[start] if items.size else start, items[stop] if items.size else stop):
+        begin, n = (bounds[row], bounds[row + 1] - bounds[row]) if bounds.size else (row * longest, longest)
+        if n == 0:
+            continue
         unordered = 0
         for i in range(n):
             key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, False))
             own[np.uint64(i)] = key
             left[np.uint64(i)] = key
             unordered += key == nan
-        wanted = k
+        wanted = (n - 1) // 2 if rule else k
         if rule and infinity != 0 and unordered:
             wanted = n - 1 if rule == 1 else max(n - unordered - 1, 0) // 2
         count = n

@@ -19,6 +19,7 @@ from dynograd.ops.indexing import get_advanced, get_basic
 from dynograd.ops.op import composed, op
 from dynograd.ops.paddings import pad_constant
 from dynograd.ops.precisions import check_floating, narrowed, widened
+from dynograd.ops.reductions import exp_difference
 from dynograd.ops.scans import cumsum
 from dynograd.ops.scatters import ties
 from dynograd.ops.views import reshaped
@@ -104,17 +105,6 @@ def _with_a_row_of_ones(values: Any) -> Any:
     return pad_constant(values, ((0, 1), (0, 0)), 1.0)
 
 
-@op(linear=True, saves="starts ends")
-def segment_cumsum(values: Array, starts: Array, ends: Array, backwards: bool = False) -> Array:
-    """(M, D): the running sums of each segment's rows, from its last row on with `backwards`; 0 in rows of no segment."""
-    return kernel("segments", "scan_segments", values)(values, starts, ends, backwards)
-
-
-@segment_cumsum.backward
-def segment_cumsum_backward(g: Any, saved: Any, backwards: Any) -> Any:
-    return (segment_cumsum(g, saved.starts, saved.ends, not backwards), None, None)
-
-
 @op(saves="output starts ends")
 def segment_softmax(values: Array, starts: Array, ends: Array) -> Array:
     """(M, D): exp(values), scaled to sum to 1 over each segment's rows, which must cover `values`."""
@@ -136,6 +126,57 @@ def _without_mean(g: Any, saved: Any) -> Any:
     y, starts, ends = saved.output, saved.starts, saved.ends
     weighed = y * g
     return weighed - y * segment_spread(segment_sum(weighed, starts, ends), starts, ends, y.shape[0])
+
+
+@op(saves="values starts ends")
+def segment_squares(values: Array, starts: Array, ends: Array, centered: bool = False) -> Array:
+    """(K, D): the sum of the squares of each segment's rows; of their distances from its mean with `centered`."""
+    return kernel("segments", "squares", values)(values, starts, ends, centered)
+
+
+@segment_squares.backward
+def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Any:
+    return (
+        _distances(saved, centered) * segment_spread(2 * g, saved.starts, saved.ends, saved.values.shape[0]),
+        None,
+        None,
+    )
+
+
+@segment_squares.jvp
+def segment_squares_jvp(tangents: Any, saved: Any, centered: Any) -> Any:
+    return segment_sum(2 * _distances(saved, centered) * tangents[0], saved.starts, saved.ends)
+
+
+def _distances(saved: Any, centered: bool) -> Any:
+    x, starts, ends = saved.values, saved.starts, saved.ends
+    if not centered:
+        return x
+    lengths = reshaped(clamp_numbers(ends - starts, 1, None), (ends.shape[0], 1))
+    means = segment_sum(x, starts, ends) / convert(lengths, dtypes.of_array(getattr(x, "array", x)))
+    return x - segment_spread(means, starts, ends, x.shape[0])
+
+
+@op(saves="values starts ends output")
+def segment_logsumexp(values: Array, starts: Array, ends: Array) -> Array:
+    """(K, D): the logarithm of the sum of exp of each segment's rows; -inf of none."""
+    return kernel("segments", "log_sums", values)(values, starts, ends)
+
+
+@segment_logsumexp.backward
+def segment_logsumexp_backward(g: Any, saved: Any) -> Any:
+    return (_shares(saved) * segment_spread(g, saved.starts, saved.ends, saved.values.shape[0]), None, None)
+
+
+@segment_logsumexp.jvp
+def segment_logsumexp_jvp(tangents: Any, saved: Any) -> Any:
+    return segment_sum(_shares(saved) * tangents[0], saved.starts, saved.ends)
+
+
+def _shares(saved: Any) -> Any:
+    """The softmax; 0 in segments that are -inf as a whole."""
+    x = saved.values
+    return exp_difference(x, segment_spread(saved.output, saved.starts, saved.ends, x.shape[0]))
 
 
 @composed()

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dynograd.interpreter import named_outputs
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.indices import FULL
+from dynograd.ops.op import registry
 from dynograd.ragged import segmented
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped, index_of
-from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.reductions import across_rows, flat_rows
 from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.uniform import as_dense, as_ragged
 from dynograd.shapes import normalize_dim
 
 __all__ = ["along", "reordered"]
 
-SEGMENTS = {"softmax": segmented.softmax, "log_softmax": segmented.log_softmax}
+SEGMENTS: dict[str, Callable[..., Any]] = {
+    "softmax": segmented.softmax,
+    "log_softmax": segmented.log_softmax,
+    "cumsum": segmented.cumsum,
+    "cumprod": segmented.cumprod,
+    "logcumsumexp": segmented.logcumsumexp,
+}
 
 
 @ragged_rule("softmax", "log_softmax", kind="segments", note="along the ragged dim by segments")
@@ -29,26 +40,47 @@ def softmaxes(call: Call) -> Any:
 
 
 @ragged_rule(
-    "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "reversed_along", "behind_one", kind="groups",
+    "cumsum", "cumprod", "logcumsumexp", kind="segments",
+    note="along the ragged dim by segments; whole numbers, rows of equal length together",
+)  # fmt: skip
+def scans(call: Call) -> Any:
+    """Running sums and products of each row."""
+
+    def of_rows(x: RaggedTensor) -> Any:
+        if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
+            return grouped(call)
+        options = (call["reverse"],) if call.name == "cumsum" else ()
+        return _of_rows(x, lambda flat, part: SEGMENTS[call.name](flat, part, *options))
+
+    return along(call, call["dim"], of_rows)
+
+
+@ragged_rule(
+    "sort", "argsort", "cummax", "cummin", kind="segments",
+    note="along the ragged dim by segments; along other dims on packed elements",
+)  # fmt: skip
+def in_order(call: Call) -> Any:
+    """Each row for itself; places are counted from its first element."""
+    how = call.name if call.name.startswith("cum") else "descending" if call["descending"] else "ascending"
+
+    def of_rows(x: RaggedTensor) -> Any:
+        flat, part, rest = flat_rows(x, [])
+        places = segmented.places(flat, part, how)
+        back = partial(_back, x, part, rest)
+        if call.name == "argsort":
+            return back(places)
+        return named_outputs(call.op)(back(segmented.picked(flat, part, places)), back(places))
+
+    return along(call, call["dim"], of_rows)
+
+
+@ragged_rule(
+    "reversed_along", "behind_one", kind="groups",
     note="along the ragged dim, rows of equal length together; along other dims on packed elements",
 )  # fmt: skip
 def of_one_dim(call: Call) -> Any:
     """Along the ragged dim each row for itself."""
     return along(call, call["dim"], lambda x: grouped(call))
-
-
-@ragged_rule(
-    "cumsum", kind="segments", note="along the ragged dim by segments; whole numbers, rows of equal length together"
-)
-def cumsum(call: Call) -> Any:
-    """Running sums of each row."""
-
-    def of_rows(x: RaggedTensor) -> Any:
-        if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
-            return grouped(call)
-        return _of_rows(x, lambda flat, part: segmented.cumsum(flat, part, call["reverse"]))
-
-    return along(call, call["dim"], of_rows)
 
 
 @ragged_rule("unfold", kind="groups")
@@ -64,8 +96,8 @@ def renorm(call: Call) -> Any:
     return along(call, call["dim"], lambda one: x.with_packed(call.with_(input=x.packed, dim=x.place - 1)))
 
 
-def along(call: Call, dim: int, of_rows: Any, name: str = "dim") -> Any:
-    """The op along one dim; `of_rows(x)` where that is the ragged one."""
+def along(call: Call, dim: int, of_rows: Any, name: str = "dim", keeps_rows: bool = True) -> Any:
+    """The op along one dim; `of_rows(x)` where that is the ragged one, which results have too if `keeps_rows`."""
     x = call["input"]
     dim = normalize_dim(call.name, dim, x.ndim)
     if not dim:
@@ -75,17 +107,24 @@ def along(call: Call, dim: int, of_rows: Any, name: str = "dim") -> Any:
     if dim == x.place:
         if isinstance(x.packed, RaggedTensor):
             raise across_rows(call, x, dim)
-        return of_rows(x)
+        dense = as_dense(x)
+        if dense is None:
+            return of_rows(x)
+        return results(call.with_(input=dense), lambda one: as_ragged(one, x) if keeps_rows else one)
     return results(call.with_(input=x.packed, **{name: dim - 1}), x.with_packed)
 
 
 def _of_rows(x: RaggedTensor, function: Any) -> RaggedTensor:
     """A function of (total, D) and a partition, on packed elements of any dims."""
-    packed, place = x.packed, x.place
     flat, part, rest = flat_rows(x, [])
-    found = run("view", function(flat, part), (part.total, *rest))
+    return _back(x, part, rest, function(flat, part))
+
+
+def _back(x: RaggedTensor, part: Partition, rest: tuple[int, ...], found: Any) -> RaggedTensor:
+    """(total, D) as the packed elements of `x`."""
+    found, place = run("view", found, (part.total, *rest)), x.place
     if place > 1:
-        found = run("permute", found, (*range(1, place), 0, *range(place, packed.ndim)))
+        found = run("permute", found, (*range(1, place), 0, *range(place, len(rest) + 1)))
     return x.with_packed(found)
 
 
@@ -163,18 +202,27 @@ def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
     return reordered(x, ("roll", shift), places)
 
 
-@ragged_rule("topk", "topk.public", kind="groups")
+@ragged_rule("topk", "topk.public", kind="segments")
 def topk(call: Call) -> Any:
     """Along the ragged dim (B, k) of each row, which needs k elements; along other dims on packed elements."""
 
     def of_rows(x: RaggedTensor) -> Any:
-        short = x.partition.lengths < call["k"]
-        if short.any():
+        k, part = call["k"], x.partition
+        short = part.lengths < k
+        if k < 0 or short.any():
             row = int(short.argmax())
             raise call.refuse(
-                f"selected index k out of range: row {row} has {x.partition.lengths[row]} elements, fewer than k={call['k']}. Take the rows "
-                f"that are long enough, x[x.lengths() >= k], or pad the rows."
+                f"selected index k out of range: k={k}, and row {row} has {part.lengths[row]} elements. Take the rows that are long enough, "
+                f"x[x.lengths() >= k], or pad the rows."
             )
-        return grouped(call)
+        if not call["sorted"]:
+            return grouped(call)
+        flat, part, rest = flat_rows(x, [])
+        places = segmented.places(flat, part, "largest" if call["largest"] else "smallest", k)
+        made = [run("view", one, (part.count, k, *rest)) for one in (segmented.picked(flat, part, places, k), places)]
+        if x.place > 1:
+            order = (0, *range(2, x.place + 1), 1, *range(x.place + 1, x.ndim))
+            made = [run("permute", one, order) for one in made]
+        return named_outputs(registry["topk"])(*made)
 
-    return along(call, call["dim"], of_rows)
+    return along(call, call["dim"], of_rows, keeps_rows=False)

@@ -33,6 +33,11 @@ class Partition:
         self.longest = int(lengths.max(initial=0))
         self._held: dict[Any, Any] = {}
 
+    @property
+    def uniform(self) -> int:
+        """The length of all rows where they have one in common, else 0."""
+        return self.longest if self.total == self.longest * self.count else 0
+
     def same(self, other: Partition) -> bool:
         return self is other or (
             type(other) is Partition and self.count == other.count and np.array_equal(self.offsets, other.offsets)
@@ -57,10 +62,10 @@ class Partition:
 
     def tensor(self, name: str, device: Any = None) -> Any:
         """One of "offsets", "lengths", "starts", "ends", "rows" (the row of each element) and "places" (where it is in its row)."""
-        place = arrays.check_device("ragged", device)
-        key = (name, str(device) if place is not None else "cpu")
+        key = (name, "cpu", None) if device is None else (name, device.type, device.index)
         found = self._held.get(key)
         if found is None:
+            place = arrays.check_device("ragged", device)
             found = self._held[key] = wrap(arrays.to_device(self.array(name), place))
         return found
 
@@ -205,8 +210,11 @@ class RaggedSize:
     def __hash__(self) -> int:
         return hash(("j", self.partition.count, self.partition.total))
 
-    def __mul__(self, other: Any) -> int:
-        """Rows times this size is the number of elements, so that `x.view(B * T, -1)` reads as on a padded batch."""
+    def __mul__(self, other: Any) -> Any:
+        """Rows times this size is the number of elements, so that `x.view(B * T, -1)` reads as on a padded batch; two ragged sizes multiply
+        row by row, so that `x.view(B, C, H * W)` does."""
+        if isinstance(other, RaggedSize) and other.partition.count == self.partition.count:
+            return RaggedSize(Partition(self.partition.lengths * other.partition.lengths), min(self.dim, other.dim))
         if isinstance(other, int) and other == self.partition.count:
             return self.partition.total
         raise self.refusal(f"{other} * {self!r}")

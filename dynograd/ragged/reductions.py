@@ -19,6 +19,7 @@ from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.uniform import as_dense
 from dynograd.ragged.views import merged_levels
 from dynograd.shapes import normalize_dims
 
@@ -52,14 +53,32 @@ def _extreme(call: Call, x: Any, part: Partition) -> Any:
 
 def _place(call: Call, x: Any, part: Partition) -> Any:
     segmented.refuse_empty(call.name, part)
-    return segmented.extreme_place(x, part, call.name[-3:])
+    return segmented.places(x, part, call.name[-3:])
 
 
 def _extreme_and_place(call: Call, x: Any, part: Partition) -> Any:
     """The first extreme of each row gets its gradient."""
     places = _place(call, x, part)
-    starts = part.tensor("starts", x.device).unsqueeze(1)
-    return run("gather", x, 0, places + starts), places
+    return segmented.picked(x, part, places, 1), places
+
+
+def _median(call: Call, x: Any, part: Partition) -> Any:
+    segmented.refuse_empty(call.name, part)
+    places = segmented.places(x, part, "nanmedian" if call["ignore_nan"] else "median")
+    return segmented.picked(x, part, places, 1), places
+
+
+def _kthvalue(call: Call, x: Any, part: Partition) -> Any:
+    k = call["k"]
+    short = part.lengths < k
+    if k < 1 or short.any():
+        row = int(short.argmax())
+        raise call.refuse(
+            f"selected number k out of range: k={k}, and row {row} has {part.lengths[row]} elements. Take the rows that are long enough, "
+            f"x[x.lengths() >= k], or pad the rows."
+        )
+    places = segmented.places(x, part, "kth", k - 1)
+    return segmented.picked(x, part, places, 1), places
 
 
 def _norm(call: Call, x: Any, part: Partition) -> Any:
@@ -72,8 +91,7 @@ def _norm(call: Call, x: Any, part: Partition) -> Any:
     if p == 0:
         return run("to_copy", segmented.sum_rows(x != 0, part), x.dtype)
     if p == 2:
-        squares = registry["real"].function(x * x.conj()) if x.dtype.is_complex else x * x
-        total = segmented.sum_rows(squares, part)
+        total = segmented.squares(x, part)
         nothing = total == 0
         return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, total)))
     if p == 1:
@@ -102,7 +120,13 @@ SEGMENTS |= {
     "vector_norm": _norm,
     "var": _var,
     "std": _std,
+    "median": _median,
+    "kthvalue": _kthvalue,
 }
+
+
+# Nothing is rounded, so that the ways of rows alone and of many have the same bits.
+_EXACT = frozenset("count_nonzero any all amax amin argmax argmin max min median kthvalue".split())
 
 
 @ragged_rule(*SEGMENTS, kind="segments", note="over the ragged dim by segments; over other dims on packed elements")
@@ -111,7 +135,7 @@ def reduce(call: Call) -> Any:
     return reduced(call, SEGMENTS[call.name])
 
 
-@ragged_rule("median", "mode", "kthvalue", kind="groups", note="over the ragged dim, rows of equal length together")
+@ragged_rule("mode", kind="groups", note="over the ragged dim, rows of equal length together")
 def reduce_in_groups(call: Call) -> Any:
     """Reductions that need all elements of a row at hand."""
     return reduced(call, lambda call, x, part: NotImplemented)
@@ -166,7 +190,10 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
         rest = tuple(sorted({dim - (dim > 1) for dim in dims}))
         found = call.with_(input=merged, dim=rest)
         return _map(call, found, lambda one: one.unsqueeze(2)) if keepdim else found
-    if batch_invariant():  # the bits of the row alone are those of the dense kernels
+    dense = as_dense(x)
+    if dense is not None:
+        return call.with_(input=dense)
+    if batch_invariant() and call.name not in _EXACT:  # the bits of the row alone are those of the dense kernels
         return grouped(call)
     flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
     found = of_rows(call, flat, wider)

@@ -14,7 +14,6 @@ REFUSED = {
     "the sum to a shape would add elements of different rows. Use x.sum(dim).": "sum_to_size",
     "sizes of the batch are given as numbers, and rows have different ones. Use group_norm or batch_norm.": """
         native_group_norm native_batch_norm""",
-    "the size of the result is one for all rows. Fold rows of one size together, or each of x.unbind().": "fold",
     "a ragged tensor has its segments already: x.sum(1), x.mean(1), x.amax(1), x.prod(1).": """
         segment_reduce segment_sum segment_spread segment_extreme segment_product
         segment_cumsum segment_softmax""",
@@ -30,7 +29,8 @@ INNER = frozenset(
     avg_pool_backward adaptive_avg_pool adaptive_avg_pool_backward batch_norm moved_statistics convolution_input_gradient
     convolution_weight_gradient cross_entropy nll_loss cross_entropy_of_distributions ctc_losses recurrence resample resample_back
     columns_of_patches patches_of_columns lu_permutation scaled_dot_product_attention lstm_layer gru_layer rnn_layer chain_likelihoods
-    chain_marginals chain_best_paths linear_cross_entropy_in_chunks varlen_attention""".split()
+    chain_marginals chain_best_paths linear_cross_entropy_in_chunks varlen_attention segment_squares segment_logsumexp segment_cumprod
+    segment_logcumsumexp segment_recurrence segment_move segment_behind_one segment_places segment_gather segment_scatter""".split()
 )
 
 

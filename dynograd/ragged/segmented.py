@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from dynograd import dtypes
@@ -11,7 +13,23 @@ from dynograd.ops.op import registry
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.partitions import Partition
 
-__all__ = ["cumsum", "extreme", "extreme_place", "log_softmax", "logsumexp", "softmax", "spread_flat", "sum_rows"]
+__all__ = [
+    "cumprod",
+    "cumsum",
+    "extreme",
+    "log_softmax",
+    "logcumsumexp",
+    "logsumexp",
+    "mean_rows",
+    "picked",
+    "places",
+    "refuse_empty",
+    "softmax",
+    "spread_flat",
+    "squares",
+    "sum_rows",
+    "variance",
+]
 
 _KERNELS = (dtypes.float32, dtypes.float64)
 
@@ -70,58 +88,61 @@ def all_true(x: Any, part: Partition) -> Any:
     return extreme(run("to_copy", x, dtypes.float32), part, "min") > 0
 
 
-def extreme_place(x: Any, part: Partition, which: str) -> Any:
-    """(B, D) int64: where in its row the first "max" or "min" is; NaN counts as one."""
-    top = spread_flat(extreme(x.detach(), part, which), part)
-    mine = x.detach() == top
-    if x.dtype.is_floating_point:
-        mine = mine | (x != x)
-    places = part.tensor("places", x.device).unsqueeze(1)
-    numbers = run("where", mine, places, part.longest)
-    if part.longest < 1 << 24:
-        return extreme(run("to_copy", numbers, dtypes.float32), part, "min").long()
-    return extreme(run("to_copy", numbers, dtypes.float64), part, "min").long()
+def places(x: Any, part: Partition, how: str, k: int = 0) -> Any:
+    """Where in its row the elements are that `how` names (see `segment_places`): int64, (total, D), (B * k, D) or (B, D)."""
+    return run("segment_places", x.detach(), *bounds(part, x), how, k)
 
 
-def _level(x: Any, part: Partition) -> Any:
-    """(B, D) what is subtracted before exponentiating: the maximum, 0 where that is not finite."""
-    top = extreme(x.detach(), part, "max")
-    return run("where", run("isfinite", top), top, 0.0)
+def picked(x: Any, part: Partition, places: Any, per: int = 0) -> Any:
+    """The elements of each row at `places`: `per` for each row, or one for each of its elements."""
+    if x.dtype.is_floating_point and x.dtype not in _KERNELS:
+        return run("to_copy", picked(run("to_copy", x, dtypes.float32), part, places, per), x.dtype)
+    return run("segment_gather", x, places, *bounds(part, x), per)
 
 
+def widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function(x, part, ...)` for all floating dtypes: half types are computed in float32."""
+
+    @wraps(function)
+    def of_any(x: Any, part: Partition, *options: Any) -> Any:
+        if x.dtype in _KERNELS:
+            return function(x, part, *options)
+        return run("to_copy", function(run("to_copy", x, dtypes.float32), part, *options), x.dtype)
+
+    return of_any
+
+
+@widened
 def logsumexp(x: Any, part: Partition) -> Any:
     """(B, D); -inf of an empty row."""
-    if x.dtype.is_floating_point and x.dtype not in _KERNELS:
-        return run("to_copy", logsumexp(run("to_copy", x, dtypes.float32), part), x.dtype)
-    level = _level(x, part)
-    sums = sum_rows(run("exp", x - spread_flat(level, part)), part)
-    safe = run("where", sums > 0, sums, 1.0)
-    return run(
-        "where", sums == 0, float("-inf"), run("log", safe) + level + run("where", sums == sums, 0.0, sums.detach())
-    )
+    return run("segment_logsumexp", x, *bounds(part, x))
 
 
+@widened
 def softmax(x: Any, part: Partition) -> Any:
-    if x.dtype not in _KERNELS:
-        return run("to_copy", softmax(run("to_copy", x, dtypes.float32), part), x.dtype)
     return run("segment_softmax", x, *bounds(part, x))
 
 
+@widened
 def cumsum(x: Any, part: Partition, backwards: bool) -> Any:
-    """(total, D): the running sums of each row; integers and booleans in int64."""
-    kind = x.dtype
-    if kind in _KERNELS:
-        return run("segment_cumsum", x, *bounds(part, x), backwards)
-    if kind.is_floating_point:
-        return run("to_copy", cumsum(run("to_copy", x, dtypes.float32), part, backwards), kind)
-    return NotImplemented
+    """(total, D): the running sums of each row."""
+    return run("segment_cumsum", x, *bounds(part, x), backwards)
 
 
+@widened
+def cumprod(x: Any, part: Partition) -> Any:
+    """(total, D): the running products of each row."""
+    return run("segment_cumprod", x, *bounds(part, x))
+
+
+@widened
+def logcumsumexp(x: Any, part: Partition) -> Any:
+    return run("segment_logcumsumexp", x, *bounds(part, x))
+
+
+@widened
 def log_softmax(x: Any, part: Partition) -> Any:
-    if x.dtype not in _KERNELS:
-        return run("to_copy", log_softmax(run("to_copy", x, dtypes.float32), part), x.dtype)
-    shifted = x - spread_flat(extreme(x.detach(), part, "max"), part)
-    return shifted - spread_flat(run("log", sum_rows(run("exp", shifted), part)), part)
+    return x - spread_flat(logsumexp(x, part), part)
 
 
 def lengths_column(part: Partition, like: Any) -> Any:
@@ -142,13 +163,23 @@ def mean_rows(x: Any, part: Partition) -> Any:
     return sum_rows(x, part) / lengths_column(part, x)
 
 
+def squares(x: Any, part: Partition) -> Any:
+    """(B, D): the sum of the squared sizes of each row's elements."""
+    if x.dtype in _KERNELS:
+        return run("segment_squares", x, *bounds(part, x), False)
+    if x.dtype.is_floating_point:
+        return run("to_copy", squares(run("to_copy", x, dtypes.float32), part), x.dtype)
+    return sum_rows(registry["real"].function(x * x.conj()) if x.dtype.is_complex else x * x, part)
+
+
 def variance(x: Any, part: Partition, correction: float) -> Any:
     """(B, D): squares of the distances from the mean, divided by the length - correction."""
     kind = x.dtype
     if kind.is_floating_point and kind not in _KERNELS:
         return run("to_copy", variance(run("to_copy", x, dtypes.float32), part, correction), kind)
-    centered = x - spread_flat(mean_rows(x, part), part)
-    squares = centered * (centered.conj() if kind.is_complex else centered)
-    total = sum_rows(squares, part)
-    total = registry["real"].function(total) if kind.is_complex else total
+    if kind.is_complex:
+        centered = x - spread_flat(mean_rows(x, part), part)
+        total = registry["real"].function(sum_rows(centered * centered.conj(), part))
+    else:
+        total = run("segment_squares", x, *bounds(part, x), True)
     return total / (lengths_column(part, total) - correction).clamp(min=0.0)

@@ -276,13 +276,13 @@ class RaggedTensor(Tensor):
 
     @property
     def offsets(self) -> Any:
-        """(B + 1,) int64: where each row begins, and where the last one ends; `x.offsets()` too."""
-        return _part(self.partition.tensor("offsets", self.device))
+        """(B + 1,) int64: where each row begins, and where the last one ends; `x.offsets()` too. A copy: rows stay when it changes."""
+        return _part(self.partition.tensor("offsets", self.device).clone())
 
     @property
     def lengths(self) -> Any:
-        """(B,) int64: the length of each row; `x.lengths()` too."""
-        return _part(self.partition.tensor("lengths", self.device))
+        """(B,) int64: the length of each row; `x.lengths()` too. A copy: rows stay when it changes."""
+        return _part(self.partition.tensor("lengths", self.device).clone())
 
     def with_packed(self, packed: Any, place: int | None = None) -> RaggedTensor:
         """Other elements in the same rows."""

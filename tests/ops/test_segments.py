@@ -100,11 +100,11 @@ ROWS = [
 ROWS[0].errors = ERRORS
 
 
-def of_each(fold):
+def of_each(fold, kind=float):
     """A reference that folds each segment alone; segments may leave rows out."""
 
     def reference(values, starts, ends, *options):
-        made = numpy.zeros_like(values)
+        made = numpy.zeros(values.shape, kind)
         for first, last in zip(starts, ends, strict=True):
             made[first:last] = fold(values[first:last], *options)
         return made
@@ -134,6 +134,139 @@ ROWS += [
     bounded("segment_cumsum", np_cumsum, (7, 1), [0, 3], [2, 7], True),
     bounded("segment_softmax", np_softmax, (7, 3), [0, 2, 2], [2, 2, 7]),
     bounded("segment_softmax", np_softmax, (7, 1), [0, 3], [3, 7]),
+]
+
+
+def np_squares(rows, centered=False):
+    return ((rows - rows.mean(0) if centered and len(rows) else rows) ** 2).sum(0)
+
+
+def np_recurrence(rows, decay, backwards):
+    made, held = numpy.zeros_like(rows), 0
+    order = range(len(rows))
+    for k in reversed(order) if backwards else order:
+        made[k] = held = rows[k] + decay[k] * held
+    return made
+
+
+def np_moved(rows, step, fill=0.0):
+    made = numpy.full_like(rows, fill)
+    for k in range(len(rows)):
+        if 0 <= k - step < len(rows):
+            made[k] = rows[k - step]
+    return made
+
+
+def np_places(rows, how, k=0):
+    """Places in each column, (how many, D)."""
+    order = numpy.argsort(rows, 0, kind="stable")
+    if how in ("descending", "largest"):
+        order = numpy.argsort(-rows, 0, kind="stable")
+    if how in ("max", "min"):
+        return (rows if how == "max" else -rows).argmax(0)[None] if len(rows) else numpy.zeros((1, rows.shape[1]), int)
+    if how in ("cummax", "cummin"):
+        sign = 1 if how == "cummax" else -1
+        found = [[i - (sign * column[: i + 1])[::-1].argmax() for i in range(len(rows))] for column in rows.T]
+        return numpy.array(found, int).reshape(rows.shape[1], len(rows)).T
+    if how in ("kth", "median", "nanmedian"):
+        return order[k if how == "kth" else (len(rows) - 1) // 2][None]
+    return order[:k] if how in ("largest", "smallest") else order
+
+
+def np_pick(values, places, starts, ends, per=0):
+    made = numpy.zeros((len(places), values.shape[1]))
+    for number, (first, last) in enumerate(zip(starts, ends, strict=True)):
+        own = slice(number * per, (number + 1) * per) if per else slice(first, last)
+        made[own] = numpy.take_along_axis(values[first:last], places[own], 0)
+    return made
+
+
+def np_put(g, places, starts, ends, per, rows):
+    made = numpy.zeros((rows, g.shape[1]))
+    for number, (first, last) in enumerate(zip(starts, ends, strict=True)):
+        own = slice(number * per, (number + 1) * per) if per else slice(first, last)
+        for place, given in zip(places[own], g[own], strict=True):
+            made[first + place, range(g.shape[1])] += given
+    return made
+
+
+def of_one(fold):
+    """A reference that makes one row, or several, of each segment."""
+    return lambda values, starts, ends, *options: numpy.concatenate(
+        [numpy.atleast_2d(fold(values[first:last], *options)) for first, last in zip(starts, ends, strict=True)]
+    )
+
+
+def each_row(name, reference, args, **options):
+    return Row(
+        name,
+        reference,
+        function=registry[name].function,
+        args=args,
+        dtypes=("float32", "float64"),
+        strided=False,
+        **options,
+    )
+
+
+def values_and(*rest, shape=(7, 3)):
+    """Numbers without ties or zeros, and what else an op takes."""
+    size = int(numpy.prod(shape))
+    return lambda rng: [rng.permutation(size).reshape(shape) / size - 0.51, *rest]
+
+
+def np_logsumexp(rows):
+    return numpy.logaddexp.reduce(rows, 0)
+
+
+def np_recurrences(values, decay, starts, ends, backwards):
+    made = numpy.zeros_like(values)
+    for first, last in zip(starts, ends, strict=True):
+        made[first:last] = np_recurrence(values[first:last], decay[first:last], backwards)
+    return made
+
+
+EACH = ("ascending", "descending", "cummax", "cummin")
+PLACES = dict.fromkeys([*EACH, "max", "min", "median", "nanmedian"], 0) | {"largest": 2, "smallest": 2, "kth": 1}
+BOUNDS = numpy.array([0, 2, 2]), numpy.array([2, 2, 7])
+APART = numpy.array([0, 3]), numpy.array([2, 7])
+FOUR = numpy.array([[0, 3, 1], [1, 0, 0], [2, 2, 3], [0, 1, 1]])
+
+ROWS += [
+    each_row("segment_squares", of_one(np_squares), values_and(*BOUNDS), id="from 0"),
+    each_row("segment_squares", of_one(np_squares), values_and(*BOUNDS, True), id="from the mean"),
+    each_row("segment_logsumexp", of_one(lambda rows: np_logsumexp(rows)), values_and(*APART)),
+    bounded("segment_cumprod", lambda rows: rows.cumprod(0), (7, 3), [0, 2, 2], [2, 2, 7]),
+    bounded("segment_logcumsumexp", lambda rows: numpy.logaddexp.accumulate(rows, 0), (7, 3), [0, 3], [2, 7]),
+    bounded("segment_move", np_moved, (7, 3), [0, 2, 2], [2, 2, 7], 1),
+    bounded("segment_move", np_moved, (7, 1), [0, 3], [2, 7], -2),
+    bounded("segment_behind_one", lambda rows: np_moved(rows, 1, 1.0), (7, 3), [0, 2, 2], [2, 2, 7]),
+    *[
+        each_row(
+            "segment_recurrence",
+            np_recurrences,
+            lambda rng, way=way: [*rng.normal(size=(2, 7, 3)), *APART, way],
+            id=f"{way}",
+        )
+        for way in (True, False)
+    ],
+    *[
+        each_row(
+            "segment_places",
+            of_each(np_places, int) if how in EACH else of_one(np_places),
+            values_and(*APART, how, k), result="int64",
+            id=how,
+        )
+        for how, k in PLACES.items()
+    ],
+    each_row("segment_gather", np_pick, values_and(FOUR[:4] % 2, *APART, 2)),
+    each_row(
+        "segment_gather",
+        np_pick,
+        values_and(numpy.concatenate([FOUR[1:3] % 2, FOUR[:1] * 0, FOUR]), *APART),
+        id="one each",
+    ),
+    each_row("segment_scatter", np_put, values_and(FOUR % 2, *APART, 2, 7, shape=(4, 3))),
 ]
 test_rows = generate(ROWS)
 

@@ -146,24 +146,42 @@ def chains(call: Call) -> Any:
     return parted(found, call.size)
 
 
-@rule("segment_sum", "segment_extreme", "segment_product", "segment_cumsum", "segment_softmax")
+@rule(
+    "segment_sum", "segment_extreme", "segment_product", "segment_softmax", "segment_squares", "segment_logsumexp", "segment_cumsum",
+    "segment_cumprod", "segment_logcumsumexp", "segment_move", "segment_behind_one", "segment_places",
+)  # fmt: skip
 def segments(call: Call) -> Any:
     """The examples' rows behind one another, their segments moved along with them."""
-    return _moved_segments(call, "values", call.shape("values")[0])
+    return _moved_segments(call, ["values"], call.shape("values")[0])
+
+
+@rule("segment_recurrence")
+def segment_recurrence(call: Call) -> Any:
+    return _moved_segments(call, ["values", "decay"], call.shape("values")[0])
+
+
+@rule("segment_gather")
+def segment_gather(call: Call) -> Any:
+    return _moved_segments(call, ["values", "places"], call.shape("values")[0])
 
 
 @rule("segment_spread")
 def segment_spread(call: Call) -> Any:
-    return _moved_segments(call, "g", call["rows"], rows=call["rows"] * call.size)
+    return _moved_segments(call, ["g"], call["rows"], rows=call["rows"] * call.size)
 
 
-def _moved_segments(call: Call, name: str, own_rows: int, **changed: Any) -> Any:
+@rule("segment_scatter")
+def segment_scatter(call: Call) -> Any:
+    return _moved_segments(call, ["g", "places"], call["rows"], rows=call["rows"] * call.size)
+
+
+def _moved_segments(call: Call, names: list[str], own_rows: int, **changed: Any) -> Any:
     if not call.size:
         return NotImplemented
     bounds = {one: call.front(one) for one in ("starts", "ends")}
     first = run("mul", arange(call.size, device=bounds["starts"].device), own_rows)
     moved = {one: merged(run("add", value, run("view", first, (-1, 1)))) for one, value in bounds.items()}
-    return parted(call.with_(**{name: merged(call.front(name))}, **moved, **changed), call.size)
+    return parted(call.with_(**{name: merged(call.front(name)) for name in names}, **moved, **changed), call.size)
 
 
 @rule("ctc_losses")

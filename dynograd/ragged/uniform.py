@@ -1,0 +1,42 @@
+"""Rows that all have one length: they are a rectangle, so ops along the ragged dim are those of dense tensors, on a view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.ops.op import registry
+from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.tensor import RaggedTensor, make
+
+__all__ = ["as_dense", "as_ragged"]
+
+
+def run(name: str, *args: Any) -> Any:
+    return registry[name].function(*args)
+
+
+def as_dense(x: RaggedTensor) -> Any:
+    """(B, ..., T, ...): the rows as a dense tensor of the same dims; None where their lengths differ, or all are 0."""
+    part, packed, place = x.partition, x.packed, x.place
+    length = part.uniform
+    if not length or isinstance(part, Shapes) or isinstance(packed, RaggedTensor):
+        return None
+    shape = tuple(packed.shape)
+    dense = run("view", packed, (*shape[: place - 1], part.count, length, *shape[place:]))
+    return dense if place == 1 else run("permute", dense, _front(dense.ndim, place - 1))
+
+
+def as_ragged(dense: Any, like: RaggedTensor) -> RaggedTensor:
+    """What `as_dense` was made of, or rows of another length: a dense tensor whose rows have the ragged dim of `like`."""
+    place, shape = like.place, tuple(dense.shape)
+    length = shape[place]
+    part = like.partition if length == like.partition.longest else Partition(like.partition.lengths * 0 + length)
+    if place > 1:
+        rest = range(1, len(shape))
+        dense = run("permute", dense, (*rest[: place - 1], 0, *rest[place - 1 :]))
+    sizes = (*shape[1:place], shape[0] * length, *shape[place + 1 :])
+    return make(registry["reshape"].function(dense, sizes), part, place)
+
+
+def _front(rank: int, dim: int) -> tuple[int, ...]:
+    return (dim, *[one for one in range(rank) if one != dim])
