@@ -27,7 +27,7 @@ from dynograd.kernels.formulas_numba import to_numba
 from dynograd.kernels.kernel_cache import digest_of
 from dynograd.kernels.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
 
-__all__ = ["column_blocks", "kernel_of", "runner_inner_of", "runner_of"]
+__all__ = ["column_blocks", "compile_rows", "kernel_of", "runner_inner_of", "runner_of"]
 
 SUM_BLOCK = 4096
 # Rows that a kernel over an inner dim handles side by side: their sums stay in the first cache.
@@ -105,8 +105,13 @@ def kernel_of(program: RowProgram, dtype: str) -> Any:
 
 
 def _kernel(writer: Any) -> Any:
-    names = dict(_NAMES, **_of_dtype(writer.dtype))
-    return compile_source(writer.source(), writer.name, names, chunk=True, noalias=True, key=digest_of(*_texts()))
+    return compile_rows(writer.source(), writer.name, writer.dtype)
+
+
+def compile_rows(source: str, name: str, dtype: str) -> Any:
+    """A generated text as a `Chunked` kernel that may call what formulas may: its last parameters are `start, stop`."""
+    names = dict(_NAMES, **_of_dtype(dtype))
+    return compile_source(source, name, names, chunk=True, noalias=True, key=digest_of(*_texts()))
 
 
 def column_blocks(rows: int, columns: int) -> tuple[int, int]:

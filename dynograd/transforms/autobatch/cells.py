@@ -14,6 +14,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import Form, casting, frozen, kind_of, stand_ins
+from dynograd.transforms.autobatch.fusing import Fusing, run_chained
 from dynograd.transforms.autobatch.pending import Kind, Lazy
 from dynograd.transforms.autobatch.recording import OFTEN, Recorder, entry_for, kind_for, outside
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, make_batched
@@ -246,7 +247,8 @@ Recorder.call_as_cell = call_as_cell  # type: ignore[attr-defined]
 class CellForm(Form):
     """A cell on arguments of given kinds."""
 
-    __slots__ = ("cell", "inputs", "outline", "quick", "rebuild")
+    __slots__ = ("cell", "fusing", "inputs", "outline", "quick", "rebuild")
+    run_chained = staticmethod(run_chained)
 
     def __init__(self, cell: Cell, outline: Any, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(cell, {}, grad)
@@ -284,18 +286,31 @@ class CellForm(Form):
             self.kinds = tuple(found)
         self.single = isinstance(result, Tensor)
         self.pack = self._packed
+        self.fusing = Fusing(self)
 
     def _packed(self, parts: list[Any]) -> Any:
         return _filled(self.rebuild, iter(parts))
 
-    def call(self, given: dict[str, Any]) -> Any:
-        args, kwargs = _filled(self.outline, iter(given.values()))
-        result = self.cell.body(*args, **kwargs)
-        if self.single:
-            return result
+    def arguments(self, given: Any) -> tuple[tuple, dict[str, Any]]:
+        """What the body is called with, from the tensors in order."""
+        return _filled(self.outline, iter(given))
+
+    def results(self, result: Any) -> list[Any]:
+        """The tensors in what the body gave, in order."""
         leaves: list[Any] = []
         _outline(result, leaves)
-        return tuple(leaves)
+        return leaves
+
+    def call(self, given: dict[str, Any]) -> Any:
+        args, kwargs = self.arguments(given.values())
+        result = self.cell.body(*args, **kwargs)
+        return result if self.single else tuple(self.results(result))
+
+    def on_rows(self, given: list[Any], count: int) -> list[Any]:
+        """The body's results for all calls, op by op, from tensors with one row for each."""
+        with Level(count, "error") as level:
+            args, kwargs = self.arguments([make_batched(level, one) for one in given])
+            return [one.inner if type(one) is Batched else one for one in self.results(self.cell.body(*args, **kwargs))]
 
 
 def _twice(kind: Kind) -> Any:

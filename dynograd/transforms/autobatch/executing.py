@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import buffers
 from dynograd.autograd.modes import MODES
 from dynograd.ops.op import registry
 from dynograd.tensor import wrap
@@ -15,7 +16,7 @@ from dynograd.transforms.autobatch.rows import Arena, from_arena, gathered, row_
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 
-__all__ = ["row_tensor", "run_group"]
+__all__ = ["Flush", "looked_up", "operand", "row_tensor", "run_group"]
 
 _MASK = (1 << 32) - 1
 
@@ -24,6 +25,8 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     """Runs all calls of `buckets` and fills their ports. A call that fails leaves its error with its row."""
     first = buckets[0]
     form = first.form
+    if form.run_chained is not None and not recorder.failed and form.run_chained(recorder, buckets):
+        return
     counts = [bucket.count() for bucket in buckets]
     size = sum(counts)
     MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
@@ -73,13 +76,41 @@ def _put(arena: Arena, output: Any, node: Any) -> int:
     return start
 
 
-def arenas_for(waiting: list[Any]) -> dict[Any, list[Arena]]:
-    """For each form whose rows some bucket takes beside those of other buckets, the arena of each of its outputs.
+class Flush(dict):
+    """The arenas of the groups that run now: for each form, those of its outputs. `chains` are the fused cells among them."""
+
+    def __init__(self, waiting: list[Any]) -> None:
+        self.waiting = waiting
+        self.chains: dict[Any, Any] = {}
+        self.arenas: list[Arena] = []
+        self.first_rows: Any = (
+            None  # by the number of a port that a chain has filled: where its rows begin in its arena,
+        )
+        self.arena_numbers: Any = None  # and which of `arenas` that is; -1 for others
+
+    def note_port(self, recorder: Any, port: Any) -> None:
+        """A chain has filled the port."""
+        if self.first_rows is None:
+            self.first_rows = numpy.zeros(len(recorder.ports), numpy.int64)
+            self.arena_numbers = numpy.full(len(recorder.ports), -1, numpy.int64)
+        place = port.base >> 32
+        if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
+            self.first_rows[place] = port.base_row + port.offset
+            if port.arena not in self.arenas:
+                self.arenas.append(port.arena)
+            self.arena_numbers[place] = self.arenas.index(port.arena)
+
+
+def arenas_for(waiting: list[Any]) -> Flush:
+    """For each form whose rows some bucket takes beside those of other buckets, and for cells, the arena of each of its outputs.
 
     All such outputs of one shape and dtype lie in one arena.
     """
+    found = Flush(waiting)
     wanted: dict[Any, int] = {}
     for bucket in waiting:
+        if bucket.form.run_chained is not None and bucket.form.kinds[0].device.type == "cpu":
+            wanted[bucket.form] = 0
         if len(bucket.sources) > 1:
             for source in bucket.sources:
                 form = source.form
@@ -91,7 +122,7 @@ def arenas_for(waiting: list[Any]) -> dict[Any, list[Arena]]:
                 ):
                     wanted[form] = 0
     if not wanted:
-        return {}
+        return found
     sizes: dict[Any, int] = {}
     for bucket in waiting:
         if bucket.form in wanted:
@@ -104,8 +135,9 @@ def arenas_for(waiting: list[Any]) -> dict[Any, list[Arena]]:
         for kind in form.kinds:
             key = kind.shape, kind.dtype.num
             if key not in arenas:
-                arenas[key] = Arena(numpy.empty((sizes.get(key, 0), *kind.shape), kind.dtype))
-    return {form: [arenas[kind.shape, kind.dtype.num] for kind in form.kinds] for form in wanted}
+                arenas[key] = Arena(buffers.empty((sizes.get(key, 0), *kind.shape), kind.dtype))
+        found[form] = [arenas[kind.shape, kind.dtype.num] for kind in form.kinds]
+    return found
 
 
 class Group:
@@ -291,7 +323,7 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
     wholes = [port.whole for port in ports]
     arena = wholes[0].arena
     if arena is not None and all([whole.arena is arena for whole in wholes]):
-        rows = rows + _looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+        rows = rows + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
         slabs = dict.fromkeys(
             [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad and whole.slab_node]
         )
@@ -302,12 +334,12 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
         return _stacked([_single(recorder, code) for code in codes]), True
     slab = wholes[0].slab
     if all([whole.slab is slab and slab is not None for whole in wholes]):
-        rows = rows + _looked_up(found, [whole.offset for whole in wholes], numbers)
+        rows = rows + looked_up(found, [whole.offset for whole in wholes], numbers)
         return _of_slab(slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
     return _of_many(ports, numbers, rows), True
 
 
-def _looked_up(keys: list[int], values: list[int], numbers: Any) -> Any:
+def looked_up(keys: list[int], values: list[int], numbers: Any) -> Any:
     """For each of `numbers` its value; `keys` are sorted."""
     if len(keys) == 1:
         return values[0]

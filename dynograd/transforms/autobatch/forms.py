@@ -47,7 +47,7 @@ _LARGEST_STAND_IN = 1 << 24
 class Form:
     """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
 
-    __slots__ = ("grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
+    __slots__ = ("_text", "grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
 
     op: Any
     statics: dict[str, Any]
@@ -61,6 +61,7 @@ class Form:
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
         self.op, self.statics, self.grad, self.refused = op, statics, grad, None
         self.kinds, self.single, self.pack = (), True, None
+        self._text: tuple[Any, str] = None, ""
         self.label = op.name
         self.number: str | None = None  # the operand that is a number, perhaps another one in each call
         self.places: list[
@@ -76,7 +77,11 @@ class Form:
         return self.op.function(**given)
 
     def __repr__(self) -> str:
-        return f"{self.label} -> {', '.join(map(repr, self.kinds))}"
+        key, text = self._text
+        if key != (self.label, self.kinds):
+            text = f"{self.label} -> {', '.join(map(repr, self.kinds))}"
+            self._text = (self.label, self.kinds), text
+        return text
 
 
 _forms: dict[Any, Form] = {}

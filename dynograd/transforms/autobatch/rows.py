@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import buffers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, Partial, next_seq
 from dynograd.kernels import kernel
@@ -53,10 +54,15 @@ class Arena:
 
     def add(self, which: Any, g: Any) -> Any:
         """Adds gradients of rows; the buffer."""
+        buffer = self.buffer_of_pass()
+        add_rows(buffer, which, g)
+        return buffer
+
+    def buffer_of_pass(self) -> Any:
+        """Where the running pass adds gradients."""
         task = MODES.task
         if self.buffer is None or self.task is not task:
-            self.task, self.buffer = task, numpy.zeros_like(self.array)
-        add_rows(self.buffer, which, g)
+            self.task, self.buffer = task, buffers.zeros(self.array.shape, self.array.dtype)
         return self.buffer
 
 

@@ -1,0 +1,140 @@
+"""Operands of fused cells: which rows of which array a column of calls has, and the way of their gradients back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.ops.op import registry
+from dynograd.transforms.autobatch.executing import looked_up, operand
+from dynograd.transforms.autobatch.rows import from_arena
+
+__all__ = ["Rows", "places", "rows_of"]
+
+_MASK = (1 << 32) - 1
+
+
+class Rows:
+    """Rows `index` of `array` (two dims). They come from an arena, from a tensor with one row for each call, or from one row for all."""
+
+    __slots__ = ("arena", "array", "edges", "index", "shape", "single", "slabs", "tensor")
+
+    def __init__(self, array: Any, index: Any, shape: tuple[int, ...], tensor: Any, single: bool) -> None:
+        self.array, self.index, self.shape, self.tensor, self.single = array, index, shape, tensor, single
+        self.arena: Any = None
+        self.slabs: list[Any] = []
+        self.edges: tuple[Any, ...] = ()
+        if tensor is not None and tensor._requires_grad:
+            self.edges = (tensor.node or tensor,)
+
+    def give(self, parts: list[tuple[Any, int]]) -> Any:
+        """Gradients, as (array, begin) pairs that are summed: added to the arena's, or given back for the tensor's edge."""
+        size = self.array.shape[1]
+        if self.arena is not None:
+            if parts:
+                from dynograd.kernels.row_expressions_numba import add_rows
+
+                buffer = self.arena.buffer_of_pass().reshape(len(self.array), size)
+                for array, begin in parts:
+                    add_rows.serial(buffer, self.index, array, begin, size, 0, len(array))
+            return None
+        total: Any = None
+        for array, begin in parts:
+            part = array[:, begin : begin + size]
+            total = part if total is None else total + part
+        if total is None:
+            return None
+        return (
+            total.sum(0).reshape(self.shape)
+            if self.single
+            else numpy.ascontiguousarray(total).reshape(len(total), *self.shape)
+        )
+
+    def tensor_of(self, start: int, stop: int) -> Any:
+        """These rows as a tensor with its history."""
+        if self.arena is not None:
+            return from_arena(self.arena, self.index[start:stop], self.slabs)
+        if self.single:
+            wide = registry["view"].function(self.tensor, (1, *self.shape))
+            return registry["expand"].function(wide, (stop - start, *self.shape))
+        if start == 0 and stop == len(self.index):
+            return self.tensor
+        return registry["basic_index"].function(self.tensor, (slice(start, stop),))
+
+    def give_graph(self, g: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
+        """The gradient `g` (a tensor) of rows `start` to `stop`, as (edge, part) pairs."""
+        if g is None or not self.edges:
+            return []
+        if self.arena is not None:
+            node = from_arena(self.arena, self.index[start:stop], self.slabs).node
+            return list(zip(node.edges, node.apply_graph(g), strict=True))
+        (edge,) = self.edges
+        if self.single:
+            return [(edge, g.sum(0).reshape(self.shape))]
+        if start == 0 and stop == len(self.index):
+            return [(edge, g)]
+        return [(edge, registry["basic_fill"].function(g, (len(self.index), *self.shape), (slice(start, stop),)))]
+
+
+def rows_of(recorder: Any, form: Any, buckets: list[Any], number: int) -> Rows:
+    """Operand `number` of the calls of `buckets`."""
+    kind = form.inputs[number]
+    size = sum([bucket.count() for bucket in buckets])
+    shared = buckets[0].shared[number]
+    if shared is not None:
+        return _of_tensor(shared.tensor if kind.grad else shared.tensor.detach(), kind.shape, size, False)
+    column = sum([one is None for one in buckets[0].shared[:number]])
+    codes = (
+        [code for bucket in buckets for code in bucket.columns[column]]
+        if len(buckets) > 1
+        else buckets[0].columns[column]
+    )
+    listed = numpy.array(codes, numpy.int64)
+    numbers = listed >> 32
+    flush = recorder.arenas
+    if flush.first_rows is not None:
+        arenas = flush.arena_numbers[numbers]
+        which = int(arenas[0])
+        if which >= 0 and bool((arenas == which).all()):
+            met = numpy.zeros(len(flush.first_rows), bool)
+            met[numbers] = True
+            slabs = [recorder.ports[one].slab_node for one in met.nonzero()[0].tolist()] if kind.grad else []
+            return _of_arena(flush.arenas[which], (listed & _MASK) + flush.first_rows[numbers], kind, slabs)
+    found = numpy.unique(numbers).tolist()
+    ports = [recorder.ports[one] for one in found]
+    wholes = [port.whole for port in ports]
+    arena = wholes[0].arena
+    if arena is None or not all([whole.arena is arena for whole in wholes]):
+        tensor, stacked = operand(recorder, list(codes), size)
+        return _of_tensor(tensor, kind.shape, size, stacked)
+    rows = (listed & _MASK) + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+    slabs = [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad] if kind.grad else []
+    return _of_arena(arena, rows, kind, slabs)
+
+
+def _of_arena(arena: Any, rows: Any, kind: Any, slabs: list[Any]) -> Rows:
+    made = Rows(arena.array.reshape(len(arena.array), kind.size), rows, kind.shape, None, False)
+    made.arena = arena
+    made.slabs = list(dict.fromkeys([one for one in slabs if one is not None]))
+    made.edges = tuple(made.slabs)
+    return made
+
+
+def _of_tensor(tensor: Any, shape: tuple[int, ...], size: int, stacked: bool) -> Rows:
+    array = tensor.array
+    count = size if stacked else 1
+    flat = numpy.ascontiguousarray(array).reshape(count, -1)
+    if not flat.flags.writeable or not flat.flags.aligned:
+        flat = flat.copy()
+    return Rows(flat, places(size) if stacked else numpy.zeros(size, numpy.int64), shape, tensor, not stacked)
+
+
+_places = [numpy.arange(1024)]
+
+
+def places(count: int) -> Any:
+    """0, 1, ... `count` - 1."""
+    if count > len(_places[0]):
+        _places[0] = numpy.arange(2 * count)
+    return _places[0][:count]
