@@ -8,11 +8,11 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.arrays import dlpack
 from dynograd.cuda import streams
-from dynograd.errors import ShapeError
+from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import as_shape, check_sizes
+from dynograd.shapes import as_shape, check_number, check_sizes
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -457,6 +457,8 @@ def arange(
     if end is None:
         start, end = 0, start
     start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    for name, one in (("start", start), ("end", end), ("step", step)):
+        check_number("arange", name, one)
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"arange: unsupported range: {start} -> {end}. Give finite bounds.")
     dtype = out_dtype(dtype, out)
@@ -495,15 +497,23 @@ def linspace(
     """
     place = _where("linspace", device, out)
     kind = _kind(dtype, out)
-    start, end = _bounds(start, end, kind)
+    start, end = _bounds("linspace", start, end, kind)
+    check_number("linspace", "steps", steps)
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))
     return _finish(kernel("creation", "linspace", place)(start, end, steps, kind.numpy), requires_grad, out, "linspace")
 
 
-def _bounds(start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
+def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
     """The numbers between which numbers of a dtype are counted up: whole ones for integers."""
+    for name, one in (("start", start), ("end", end)):
+        if not isinstance(one, complex):
+            check_number(who, name, one)
+        if isinstance(one, Tensor) and one.ndim:
+            raise ShapeError(f"{who}: {name} must be a number or a 0-d tensor, got shape {tuple(one.shape)}.")
+        if isinstance(one, Tensor) and one.dtype.category > kind.category:
+            raise DtypeError(f"{who}: {name} of {one.dtype} can't be safely cast to {kind}. Pass dtype={one.dtype}.")
     start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
     return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
 
@@ -527,7 +537,8 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     kind = _kind(dtype, out)
-    start, end = _bounds(start, end, kind)
+    start, end = _bounds("logspace", start, end, kind)
+    check_number("logspace", "base", base)
     exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
     return _finish(arrays.cast(exponents.array.__rpow__(base), kind), requires_grad, out, "logspace")
 

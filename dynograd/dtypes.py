@@ -237,6 +237,14 @@ def _of_both_signs(signed: dtype, unsigned: dtype) -> dtype:
     return {1: int16, 2: int32, 4: int64}[unsigned.itemsize]
 
 
+def refuse_complex(who: str, array: Any) -> None:
+    """Raises for complex numbers where elements are compared."""
+    if array.dtype.kind == "c":
+        raise DtypeError(
+            f"{who}: not defined for complex numbers ({of_array(array)}), which have no order. Use x.abs(), or x.real and x.imag."
+        )
+
+
 def can_cast(from_: dtype, to: dtype) -> _python_bool:
     """Whether a result of `from_` may be written into a tensor of `to` (never down to a lower kind).
 

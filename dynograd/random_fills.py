@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.inplace import copy_
 from dynograd.randomness import rand, randn
+from dynograd.shapes import check_number
 from dynograd.tensor import Tensor
 
 __all__ = ["install_random_fills"]
@@ -35,6 +36,8 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     dynograd.Size([3])
     """
     _check_floating("cauchy_", self)
+    check_number("cauchy_", "median", median)
+    check_number("cauchy_", "sigma", sigma)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_: expects sigma > 0.0, but found sigma={sigma}.")
     return _filled(self, median + sigma * ((_drawn(rand, self, generator) - 0.5) * 3.141592653589793).tan())
@@ -46,6 +49,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     >>> dynograd.zeros(3).geometric_(0.5).min() >= 1
     tensor(True)
     """
+    check_number("geometric_", "p", p)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_: expects p to be in (0, 1), but got p={p}.")
     trials = ((-_drawn(rand, self, generator)).log1p() / log1p(-p)).ceil()
@@ -59,6 +63,8 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     tensor(True)
     """
     _check_floating("log_normal_", self)
+    check_number("log_normal_", "mean", mean)
+    check_number("log_normal_", "std", std)
     if std <= 0:
         raise RuntimeError(f"log_normal_: expects std > 0.0, but found std={std}.")
     return _filled(self, (mean + std * _drawn(randn, self, generator)).exp())

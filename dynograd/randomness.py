@@ -15,7 +15,7 @@ from dynograd.inplace import copy_, refuse_repeats
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, initial_seed, manual_seed, seed
-from dynograd.shapes import as_shape, check_sizes
+from dynograd.shapes import as_shape, check_number, check_sizes
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -412,6 +412,8 @@ def uniform_(
 ) -> Tensor:
     """Fills with uniform numbers of [a, b) (also as `from=`, `to=`)."""
     low, high = bounds.get("from", a), bounds.get("to", b)
+    check_number("uniform_", "from", low)
+    check_number("uniform_", "to", high)
     if low > high:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
     return _fill(
@@ -424,6 +426,8 @@ def uniform_(
 @drawn
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fills with normal numbers."""
+    check_number("normal_", "mean", mean)
+    check_number("normal_", "std", std)
     if std < 0:
         raise RuntimeError(f"normal_: normal expects std >= 0.0, but found std {std}.")
     return _fill(
@@ -459,6 +463,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 @drawn
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fills with exponential numbers of rate `lambd`."""
+    check_number("exponential_", "lambd", lambd)
+    _floating("exponential_", self.dtype)
     if lambd <= 0:
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}.")
     where = draw("exponential", self.array.size, generator, self.dtype)

@@ -100,6 +100,12 @@ def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
+def check_number(who: str, name: str, value: Any) -> None:
+    """Raises TypeError where `value` is no real number (a 0-d tensor is one)."""
+    if type(value) is not int and type(value) is not float and not hasattr(value, "__float__"):
+        raise TypeError(f"{who}(): argument '{name}' must be a number, not {type(value).__name__} ({value!r}).")
+
+
 _TOO_MANY = 1 << 59  # elements of at most 16 bytes
 
 

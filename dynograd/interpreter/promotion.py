@@ -82,6 +82,13 @@ def slow_of(op: Op) -> Any:
             raise DtypeError(
                 f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
             )
+        if kind.category == dtypes.COMPLEX and op.name in _ORDERED:
+            dtypes.refuse_complex(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
+        if op.name == "sub" and any([getattr(one, "dtype", None) is _BOOL for one in operands]):
+            raise DtypeError(
+                "sub: subtraction, the `-` operator, with a bool tensor is not supported. Use ~ or logical_not to invert a mask, ^ or "
+                "logical_xor for two (two bool tensors have no difference), or convert with .int()."
+            )
         if kind in dtypes.FLOAT8 and op.name not in _OF_FLOAT8 and op.promote != "select":
             dtypes.refuse_float8(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
         compute = (
@@ -100,14 +107,9 @@ def slow_of(op: Op) -> Any:
         try:
             out = as_result(quietly(kernel("elementwise", op.name, ready[0]), *ready, *statics))
         except TypeError as error:
-            if kind is dtypes.bool and op.name in ("sub", "neg"):
-                what = (
-                    "subtraction, the `-` operator, with two bool tensors"
-                    if op.name == "sub"
-                    else "the `-` of a bool tensor"
-                )
+            if kind is dtypes.bool and op.name == "neg":
                 raise DtypeError(
-                    f"{op.name}: {what} is not supported. Use ^ or logical_xor (~ or logical_not for one tensor), or convert with .int()."
+                    "neg: the `-` of a bool tensor is not supported. Use ~ or logical_not, or convert with .int()."
                 ) from None
             raise DtypeError(
                 f"{op.name}: not defined for {kind} ({error}). Convert to a supported dtype first."
@@ -122,6 +124,10 @@ def slow_of(op: Op) -> Any:
     return slow
 
 
+_ORDERED = frozenset(
+    "lt le gt ge maximum minimum fmax fmin clamp clamp_numbers clamp_min clamp_max clamp_between".split()
+)
+_BOOL = dtypes.bool.numpy
 _OF_FLOAT8 = frozenset({"abs", "eq", "ne", "isnan", "isfinite", "isinf"})
 
 

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.dtypes import refuse_complex
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import maximum, minimum
@@ -207,6 +208,7 @@ def _max_or_min(who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other
         dim, other = None, dim
     if other is not None:
         return pairwise(input, other)
+    refuse_complex(who, getattr(input, "array", input))
     if dim is None:
         return over_all(input, _nonempty_dims(who, input, None), bool(keepdim))
     if not hasattr(dim, "__index__"):

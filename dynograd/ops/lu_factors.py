@@ -156,6 +156,11 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
             f"linalg.lu_solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({shape[-2]}x{shape[-1]} and {other[-2]}x{other[-1]}): shapes {shape} and {other}."
         )
+    if tuple(pivots.shape) != shape[:-1]:
+        raise ShapeError(
+            f"linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots of shape {tuple(pivots.shape)} "
+            f"for LU of shape {shape}."
+        )
     if not left:
         return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
     turned = permutation_of(pivots, shape[-1], LU.dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DimError, ShapeError
+from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, conj, mul, plus
 from dynograd.ops.broadcasting import stretch
@@ -22,6 +23,16 @@ __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross
 
 
 # --- beta * input + alpha * product --------------------------------------------------------------------------------------
+
+
+def _check_dtypes(who: str, **given: Any) -> None:
+    """Raises where the operands are not of one dtype."""
+    kinds = {name: dtypes.of_array(getattr(one, "array", one)) for name, one in given.items()}
+    if len(set(kinds.values())) > 1:
+        shown = ", ".join([f"{name} {kind}" for name, kind in kinds.items()])
+        raise DtypeError(
+            f"{who}: operands must have the same dtype, but got {shown}. Convert one, e.g. {next(iter(kinds))}.to(...)."
+        )
 
 
 def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Any:
@@ -62,6 +73,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     >>> dynograd.addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), alpha=2)
     tensor([[23.]])
     """
+    _check_dtypes("addmm", input=input, mat1=mat1, mat2=mat2)
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
@@ -72,6 +84,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
     >>> dynograd.addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
     """
+    _check_dtypes("addmv", input=input, mat=mat, vec=vec)
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
@@ -97,6 +110,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: flo
     >>> dynograd.baddbmm(tensor([1.0]), tensor([[[2.0]]]), tensor([[[3.0]]]))
     tensor([[[7.]]])
     """
+    _check_dtypes("baddbmm", input=input, batch1=batch1, batch2=batch2)
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -107,6 +121,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     >>> dynograd.addbmm(tensor([1.0]), tensor([[[2.0]], [[4.0]]]), tensor([[[3.0]], [[5.0]]]))
     tensor([[27.]])
     """
+    _check_dtypes("addbmm", input=input, batch1=batch1, batch2=batch2)
     one, two = tuple(batch1.shape), tuple(batch2.shape)
     if len(one) != 3 or len(two) != 3 or one[0] != two[0] or one[2] != two[1]:
         raise ShapeError(f"addbmm: expected batches of matrices (B, N, M) and (B, M, P), got shapes {one} and {two}.")
@@ -244,6 +259,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     >>> dynograd.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    _check_dtypes("cross", input=input, other=other)
     one, two = tuple(input.shape), tuple(other.shape)
     if len(one) != len(two):
         raise ShapeError(f"cross: inputs must have the same number of dimensions, got shapes {one} and {two}.")

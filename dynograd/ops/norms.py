@@ -181,6 +181,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_f
             f"cdist: x1 and x2 must have at least 2 dimensions and the same number of columns, got shapes {one} and {two}. Their last "
             f"dims are the coordinates."
         )
+    kinds = [dtypes.of_array(getattr(given, "array", given)) for given in (x1, x2)]
+    if kinds[0] is not kinds[1] or kinds[0].category != dtypes.FLOATING:
+        raise DtypeError(
+            f"cdist: x1 and x2 must have one floating dtype, got {kinds[0]} and {kinds[1]}. Convert, e.g. x1.float()."
+        )
     if p < 0:
         raise RuntimeError(f"cdist: only supports non-negative p values, got {p}.")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", _DIRECT, _PRODUCT):

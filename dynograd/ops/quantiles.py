@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.dtypes import refuse_complex
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import maximum
@@ -77,6 +78,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
     if dim is not None:
         return median_along(input, _nonempty_dim(who, input, dim), bool(keepdim), ignore_nan)
+    refuse_complex(who, getattr(input, "array", input))
     if not prod(input.shape):
         return sum_dims(input, None, False) * float("nan")
     return median_of_all(input, ignore_nan)
@@ -84,8 +86,7 @@ def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bo
 
 def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
     shape = tuple(input.shape)
-    if getattr(input, "array", input).dtype.kind == "c":
-        raise DtypeError(f"{who}: complex numbers have no order. Use input.abs().")
+    refuse_complex(who, getattr(input, "array", input))
     place = normalize_dim(who, dim, len(shape))
     if shape and not shape[place]:
         raise DimError(

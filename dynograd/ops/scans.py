@@ -193,6 +193,7 @@ def cummax(input: Any, dim: int) -> Any:
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
     cummax(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
     """
+    dtypes.refuse_complex("cummax", getattr(input, "array", input))
     return max_so_far(input, normalize_dim("cummax", dim, len(input.shape)))
 
 
@@ -203,6 +204,7 @@ def cummin(input: Any, dim: int) -> Any:
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
     cummin(values=tensor([2., 1., 1.]), indices=tensor([0, 1, 1]))
     """
+    dtypes.refuse_complex("cummin", getattr(input, "array", input))
     return min_so_far(input, normalize_dim("cummin", dim, len(input.shape)))
 
 

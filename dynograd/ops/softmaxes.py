@@ -131,7 +131,7 @@ def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype:
         dim = normalize_dim(who, dim, rank)
     if dtype is not None:
         input = convert(input, dtypes.as_dtype(dtype))
-    elif getattr(input, "array", input).dtype.kind in "iub":
+    elif getattr(input, "array", input).dtype.kind in "iubc":
         kind = dtypes.of_array(getattr(input, "array", input))
         raise DtypeError(
             f"{who}: not implemented for {kind}: expected a floating dtype. Use input.float(), or pass dtype=dynograd.float32."

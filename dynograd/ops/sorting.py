@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.dtypes import refuse_complex
+from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.extremes import picked, put_back
 from dynograd.ops.op import composed, op
@@ -162,5 +163,4 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _check_ordered(who: str, input: Any) -> None:
-    if getattr(input, "array", input).dtype.kind == "c":
-        raise DtypeError(f"{who}: complex numbers have no order. Sort by input.abs().")
+    refuse_complex(who, getattr(input, "array", input))
