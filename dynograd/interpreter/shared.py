@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from functools import cache
 from typing import Any
 
 import numpy
@@ -81,9 +83,9 @@ def release_of(saved_names: list[str]) -> Any:
     return space["release"]
 
 
+@cache
 def named_outputs(op: Op) -> Any:
-    from collections import namedtuple
-
+    """The class of the tuples that the op gives."""
     return namedtuple(op.name, op.outputs)  # type: ignore[misc,arg-type]
 
 

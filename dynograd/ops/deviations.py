@@ -99,7 +99,7 @@ def var(
     >>> dynograd.var(tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
     tensor(1.2500)
     """
-    return var_dims(input, *_arguments("var", input, dim, unbiased, keepdim, correction, axis, keepdims))
+    return var_dims(input, *arguments_of_deviations("var", input, dim, unbiased, keepdim, correction, axis, keepdims))
 
 
 @composed(covers="std", method=True)
@@ -118,7 +118,7 @@ def std(
     >>> dynograd.std(tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)
     tensor([1.4142, 0.0000])
     """
-    return std_dims(input, *_arguments("std", input, dim, unbiased, keepdim, correction, axis, keepdims))
+    return std_dims(input, *arguments_of_deviations("std", input, dim, unbiased, keepdim, correction, axis, keepdims))
 
 
 @composed()
@@ -130,7 +130,7 @@ def var_mean(
     >>> dynograd.var_mean(tensor([1.0, 2.0, 3.0, 4.0]))
     (tensor(1.6667), tensor(2.5000))
     """
-    dims, correction, keepdim = _arguments("var_mean", input, dim, unbiased, keepdim, correction)
+    dims, correction, keepdim = arguments_of_deviations("var_mean", input, dim, unbiased, keepdim, correction)
     return var_dims(input, dims, correction, keepdim), mean_dims(input, dims, keepdim)
 
 
@@ -143,11 +143,11 @@ def std_mean(
     >>> dynograd.std_mean(tensor([1.0, 2.0, 3.0, 4.0]))
     (tensor(1.2910), tensor(2.5000))
     """
-    dims, correction, keepdim = _arguments("std_mean", input, dim, unbiased, keepdim, correction)
+    dims, correction, keepdim = arguments_of_deviations("std_mean", input, dim, unbiased, keepdim, correction)
     return std_dims(input, dims, correction, keepdim), mean_dims(input, dims, keepdim)
 
 
-def _arguments(
+def arguments_of_deviations(
     who: str,
     input: Any,
     dim: Any,

@@ -8,6 +8,7 @@ rules, and anything else is run on rows of equal shape together (`groups.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
@@ -134,6 +135,8 @@ def own_function(key: str) -> Callable[..., Any]:
 
 def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
     """`function` with arguments by name, each passed the way its signature wants it."""
+    if _takes_names(op):
+        return function(**given)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     starred = False
@@ -148,6 +151,16 @@ def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
         else:
             args.append(given[name])
     return function(*args, **kwargs)
+
+
+@cache
+def _takes_names(op: Op) -> bool:
+    return not any(
+        [
+            one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY)
+            for one in op.signature.parameters.values()
+        ]
+    )
 
 
 def run_op(op: Op, given: dict[str, Any]) -> Any:
@@ -178,10 +191,15 @@ def _same_rows(op: Op, given: dict[str, Any]) -> Any:
     return None if found.__class__ is tuple else make(found, like.partition, like.place)
 
 
+_ORDINARY = frozenset([RaggedTensor, Tensor, int, float, bool, str, type(None), slice])
+
+
 def run_call(key: str, given: dict[str, Any]) -> Any:
     op = registry[key]
     call = Call(key, op, given)
     for _, value in call.leaves():
+        if value.__class__ in _ORDINARY:
+            continue
         inner = value
         while hasattr(type(inner), "__dynograd_in_turn__"):
             inner = inner.inner
@@ -226,10 +244,8 @@ BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
 
 
 def goes_by_groups(op: Op) -> bool:
-    return (
-        op.name == "local_response_norm"
-        or op.name not in BY_PARTS
-        and op.forward.__module__.rpartition(".")[2] in FAMILIES
+    return op.name == "local_response_norm" or (
+        op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES
     )
 
 

@@ -17,7 +17,7 @@ from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped, index_of
 from dynograd.ragged.partitions import Partition, Shapes
-from dynograd.ragged.reductions import across_rows, flat_rows
+from dynograd.ragged.reductions import across_rows, flat_rows, refuse_short
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, as_ragged
 from dynograd.shapes import normalize_dim
@@ -122,7 +122,9 @@ def _of_rows(x: RaggedTensor, function: Any) -> RaggedTensor:
 
 def _back(x: RaggedTensor, part: Partition, rest: tuple[int, ...], found: Any) -> RaggedTensor:
     """(total, D) as the packed elements of `x`."""
-    found, place = run("view", found, (part.total, *rest)), x.place
+    place = x.place
+    if len(rest) != 1:
+        found = run("view", found, (part.total, *rest))
     if place > 1:
         found = run("permute", found, (*range(1, place), 0, *range(place, len(rest) + 1)))
     return x.with_packed(found)
@@ -206,15 +208,12 @@ def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
 def topk(call: Call) -> Any:
     """Along the ragged dim (B, k) of each row, which needs k elements; along other dims on packed elements."""
 
+    x, k = call["input"], int(call["k"])
+    if normalize_dim("topk", call["dim"], x.ndim) == x.place and not isinstance(x.packed, RaggedTensor):
+        refuse_short(call, x.partition, k, "selected index k out of range")
+
     def of_rows(x: RaggedTensor) -> Any:
-        k, part = call["k"], x.partition
-        short = part.lengths < k
-        if k < 0 or short.any():
-            row = int(short.argmax())
-            raise call.refuse(
-                f"selected index k out of range: k={k}, and row {row} has {part.lengths[row]} elements. Take the rows that are long enough, "
-                f"x[x.lengths() >= k], or pad the rows."
-            )
+        part = x.partition
         if not call["sorted"]:
             return grouped(call)
         flat, part, rest = flat_rows(x, [])

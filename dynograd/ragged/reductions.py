@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 from dynograd.interpreter import named_outputs
 from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.ops.deviations import arguments_of_deviations
 from dynograd.ops.op import registry
 from dynograd.ragged import segmented
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
@@ -21,9 +23,9 @@ from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense
 from dynograd.ragged.views import merged_levels
-from dynograd.shapes import normalize_dims
+from dynograd.shapes import normalize_dim, normalize_dims
 
-__all__ = ["across_rows", "flat_rows", "reduced"]
+__all__ = ["across_rows", "flat_rows", "reduced", "refuse_short"]
 
 # Of rows, each as (total, D) packed elements: what a reduction over the ragged dim gives, (B, D).
 SEGMENTS: dict[str, Callable[[Call, Any, Partition], Any]] = {
@@ -69,15 +71,7 @@ def _median(call: Call, x: Any, part: Partition) -> Any:
 
 
 def _kthvalue(call: Call, x: Any, part: Partition) -> Any:
-    k = call["k"]
-    short = part.lengths < k
-    if k < 1 or short.any():
-        row = int(short.argmax())
-        raise call.refuse(
-            f"selected number k out of range: k={k}, and row {row} has {part.lengths[row]} elements. Take the rows that are long enough, "
-            f"x[x.lengths() >= k], or pad the rows."
-        )
-    places = segmented.places(x, part, "kth", k - 1)
+    places = segmented.places(x, part, "kth", call["k"] - 1)
     return segmented.picked(x, part, places, 1), places
 
 
@@ -133,6 +127,50 @@ _EXACT = frozenset("count_nonzero any all amax amin argmax argmin max min median
 def reduce(call: Call) -> Any:
     """Reductions over any dims but the rows alone."""
     return reduced(call, SEGMENTS[call.name])
+
+
+@ragged_rule(
+    "kthvalue.public", kind="segments", note="over the ragged dim by segments; over other dims on packed elements"
+)
+def kthvalue(call: Call) -> Any:
+    """Over the ragged dim every row needs k elements."""
+    x, k = call["input"], int(call["k"])
+    dim = normalize_dim("kthvalue", call["dim"], x.ndim)
+    if dim != x.place or isinstance(x.packed, RaggedTensor) or isinstance(x.partition, Shapes) or x.dtype.is_complex:
+        return NotImplemented
+    refuse_short(call, x.partition, k, f"selected number k out of range for dimension {dim}", 1)
+    return registry["kthvalue"].function(x, k, dim, bool(call["keepdim"]))
+
+
+def refuse_short(call: Call, part: Partition, k: int, what: str, least: int = 0) -> None:
+    short = part.lengths < k
+    if k < least or short.any():
+        row = int(short.argmax())
+        has = f", and row {row} has {part.lengths[row]} elements" if part.count else ""
+        raise call.refuse(
+            f"{what}: k={k}{has}. Take the rows that are long enough, x[x.lengths() >= k], or pad the rows."
+        )
+
+
+@ragged_rule(
+    "std.public", "var.public", "std_mean", "var_mean", kind="segments",
+    note="over the ragged dim by segments; over other dims on packed elements",
+)  # fmt: skip
+def deviations(call: Call) -> Any:
+    """Over the ragged dim each row by its own length; a row of no more elements than the correction gives NaN or inf."""
+    x, options = call["input"], {name: value for name, value in call.given.items() if name != "input"}
+    part = x.partition
+    if isinstance(x.packed, RaggedTensor) or isinstance(part, Shapes):
+        return NotImplemented
+    one_dim = isinstance(options["dim"], int) and not isinstance(options["dim"], bool)
+    length = int(part.lengths.min(initial=part.longest)) if one_dim else part.total
+    shape = [length if dim == x.place else size for dim, size in enumerate(x.shape)]
+    given = arguments_of_deviations(
+        call.name, SimpleNamespace(shape=tuple(shape), array=x.array, dtype=x.dtype), **options
+    )
+    dims, _, keepdim = given
+    found = registry[call.name.removesuffix("_mean")].function(x, *given)
+    return (found, registry["mean"].function(x, dims, keepdim)) if call.name.endswith("_mean") else found
 
 
 @ragged_rule("mode", kind="groups", note="over the ragged dim, rows of equal length together")
@@ -202,6 +240,8 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
 
     def shaped(one: Any) -> Any:
         sizes = list(rest)
+        if not keepdim and len(sizes) == 1:
+            return one
         if keepdim:
             for dim in sorted(dims):
                 sizes.insert(dim - 1, 1)
@@ -224,6 +264,8 @@ def _map(call: Call, found: Any, change: Callable[[Any], Any]) -> Any:
 def flat_rows(x: RaggedTensor, others: list[int]) -> tuple[Any, Partition, tuple[int, ...]]:
     """(packed elements as (n, D), the partition of their n, the dims that D stands for); dims `others` are merged into the ragged one."""
     packed, place = x.packed, x.place
+    if packed.ndim == 2 and place == 1 and not others:
+        return packed, x.partition, (packed.shape[1],)
     merged = [dim - 1 for dim in others]
     kept = [dim for dim in range(packed.ndim) if dim != place - 1 and dim not in merged]
     shape = tuple(packed.shape)
