@@ -13,6 +13,7 @@ from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, results
 from dynograd.ragged.partitions import Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.uniform import as_dense, as_ragged
 from dynograd.tensor import Tensor
 
 __all__ = ["aligned", "elementwise", "repeated", "spread"]
@@ -25,13 +26,49 @@ def run(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def elementwise(call: Call) -> Any:
     """The op on packed elements; on rows of equal shape together where operands are ragged in different dims."""
-    found = aligned(call.name, {name: call[name] for name in call.op.array_names})
+    operands = {name: call[name] for name in call.op.array_names}
+    found = _rectangles(operands)
+    if found is not None:
+        like, given = found
+        return results(call.with_(**given), lambda one: as_ragged(one, like))
+    found = aligned(call.name, operands)
     if found is None:
         from dynograd.ragged.groups import grouped
 
         return grouped(call)
     like, given = found
     return results(call.with_(**given), like.with_packed)
+
+
+def _rectangles(operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
+    """Rows of one length beside dense operands with something for each row: all as dense tensors, which broadcast without copies."""
+    like = next(one for one in operands.values() if isinstance(one, RaggedTensor))
+    if not like.partition.uniform:
+        return None
+    rank, count, own = like.ndim, like.partition.count, False
+    made = {}
+    for name, one in operands.items():
+        if isinstance(one, RaggedTensor):
+            if one.partition is not like.partition or one.place != like.place or one.ndim != rank:
+                return None
+        elif isinstance(one, Tensor):
+            shape = tuple(one.shape)
+            if len(shape) == 1 and rank == 2 and shape[0] == count:
+                one, shape = run("view", one, (count, 1)), (count, 1)
+            if len(shape) > rank or (len(shape) == rank and shape[0] not in (1, count)):
+                return None
+            if len(shape) >= rank - like.place and shape[like.place - rank] not in (1, like.partition.uniform):
+                return None
+            own = own or (len(shape) == rank and shape[0] != 1)
+        made[name] = one
+    if not own:
+        return None
+    for name, one in made.items():
+        if isinstance(one, RaggedTensor):
+            made[name] = as_dense(one)
+            if made[name] is None:
+                return None
+    return like, made
 
 
 def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
