@@ -12,6 +12,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
+from dynograd.random_streams import default_generator
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import Form, casting, frozen, kind_of, stand_ins
 from dynograd.transforms.autobatch.fusing import Fusing, run_chained
@@ -111,8 +112,10 @@ class Cell:
             recorder.report.note_refused(self.name, "its arguments that are no tensors cannot be compared")
             return self.body(*args, **kwargs)
         if form is None:
+            place = default_generator.state()  # the trial draws nothing
             with outside():
                 form = self.forms[key] = CellForm(self, outline, kinds, MODES.grad)
+            default_generator.set_plain_state(place)
         if form.refused is not None:
             recorder.report.note_refused(self.name, form.refused)
             return self.body(*args, **kwargs)

@@ -6,19 +6,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dynograd
+from dynograd import nn
+from dynograd.nn import functional as F
+from dynograd.utils.checkpoint import checkpoint
 
 WIDTH = 4
+STEPS = {}  # by name: a function of (model, the example, two values, two numbers) that makes another value
+SHARED_WRITES = (
+    "outside",
+    "carry",
+)  # what one example leaves for the next: under `batched` they are under way together
+RANDOM = ("dropout", "cell_dropout")  # under `batched` each example has a random stream of its own
+FIRST_ORDER = ("checkpoint", "hook")
 
-step = st.tuples(
-    st.sampled_from(
-        "add mul tanh layer cell cat slice chunk index transpose sum scale loop where softmax stack inplace inplace_view "
-        "set_item detach read branch no_grad relu_ unbind share expand matmul outside".split()
-    ),
-    st.integers(0, 50),
-    st.integers(0, 50),
-)
-example = st.tuples(st.integers(1, 3), st.lists(step, min_size=1, max_size=14))
-program = st.lists(example, min_size=1, max_size=5)
+
+def step(function):
+    STEPS[function.__name__.strip("_")] = function
+    return function
+
+
+def programs(without=(), steps=14, examples=5):
+    names = sorted(set(STEPS) - set(without))
+    one = st.tuples(st.sampled_from(names), st.integers(0, 50), st.integers(0, 50))
+    example = st.tuples(st.integers(1, 3), st.lists(one, min_size=1, max_size=steps))
+    return st.lists(example, min_size=1, max_size=examples)
 
 
 class Model:
@@ -32,11 +43,32 @@ class Model:
 
         self.weight, self.bias, self.table, self.factor = leaf(WIDTH, WIDTH), leaf(WIDTH), leaf(6, WIDTH), leaf(1)
         self.left, self.right = leaf(WIDTH, WIDTH), leaf(WIDTH, WIDTH)
+        self.tree, self.lstm = nn.BinaryTreeLSTMCell(WIDTH, WIDTH), nn.LSTMCell(WIDTH, WIDTH)
+        self.gru, self.layers = (
+            nn.GRUCell(WIDTH, WIDTH),
+            nn.Sequential(nn.Linear(WIDTH, 3), nn.ReLU(), nn.Linear(3, WIDTH)),
+        )
+        self.children = nn.ChildSumTreeLSTMCell(WIDTH, WIDTH)
+        self.modules = [self.tree, self.lstm, self.gru, self.layers, self.children]
+        for module in self.modules:
+            module.to(dtype)
+            for one in module.parameters():
+                one.data = dynograd.tensor(rng.normal(size=tuple(one.shape)) / 2, dtype=dtype)
         self.inputs = [dynograd.tensor(rng.normal(size=WIDTH), dtype=dtype) for _ in range(8)]
         self.buffer = dynograd.zeros(WIDTH, dtype=dtype)
+        self.last = self.inputs[0]
 
     def leaves(self):
-        return [self.weight, self.bias, self.table, self.factor, self.left, self.right]
+        own = [self.weight, self.bias, self.table, self.factor, self.left, self.right]
+        return [*own, *(one for module in self.modules for one in module.parameters())]
+
+
+class Example:
+    """A pool of values, those that were read on the way, and how deep its loops go."""
+
+    def __init__(self, model, depth):
+        self.pool = [model.inputs[depth], F.embedding(dynograd.tensor(depth), model.table)]
+        self.depth, self.seen = depth, []
 
 
 def body(a, b, left, right):
@@ -47,106 +79,379 @@ def body(a, b, left, right):
 cell = dynograd.cell(body)
 
 
+@dynograd.cell
+def deciding_cell(a, b):
+    return a * 2 if float(a.sum()) > 0 else b.tanh()
+
+
+@dynograd.cell
+def dropping_cell(a, b):
+    return F.dropout(a + b, 0.4) * b
+
+
+# --- values from two values --------------------------------------------------------------------------------------------------------
+
+
+@step
+def add(model, example, a, b, i, j):
+    return a + b
+
+
+@step
+def mul(model, example, a, b, i, j):
+    return a * b
+
+
+@step
+def tanh(model, example, a, b, i, j):
+    return a.tanh()
+
+
+@step
+def layer(model, example, a, b, i, j):
+    return F.linear(a, model.weight, model.bias)
+
+
+@step
+def cat(model, example, a, b, i, j):
+    return dynograd.cat([a[:2], b[2:]])
+
+
+@step
+def slice_(model, example, a, b, i, j):
+    return dynograd.cat((a[1:], a[:1]), 0) * 0.5
+
+
+@step
+def chunk(model, example, a, b, i, j):
+    one, two = (a + b).chunk(2)
+    return dynograd.cat([two, one.exp() * 0.1])
+
+
+@step
+def index(model, example, a, b, i, j):
+    return a * b[j % WIDTH]
+
+
+@step
+def transpose(model, example, a, b, i, j):
+    return a.view(2, 2).t().reshape(WIDTH)
+
+
+@step
+def sum_(model, example, a, b, i, j):
+    return a - b.sum() * 0.1
+
+
+@step
+def scale(model, example, a, b, i, j):
+    return 2 - a * (i + 1) / 3
+
+
+@step
+def where(model, example, a, b, i, j):
+    return dynograd.where(a > b, a, b * 0.5)
+
+
+@step
+def softmax(model, example, a, b, i, j):
+    return a.softmax(-1) + b
+
+
+@step
+def stack(model, example, a, b, i, j):
+    return dynograd.stack([a, b, a][: 1 + j % 3]).mean(0)
+
+
+@step
+def unbind(model, example, a, b, i, j):
+    return sum(a.unbind()) * b
+
+
+@step
+def share(model, example, a, b, i, j):
+    found = a * a + a
+    example.pool.append(found)
+    return found
+
+
+@step
+def expand(model, example, a, b, i, j):
+    return a[2].expand(WIDTH) + b
+
+
+@step
+def matmul(model, example, a, b, i, j):
+    return (a.view(2, 2) @ b.view(2, 2)).flatten()
+
+
+@step
+def lengths(model, example, a, b, i, j):
+    """Values whose shape differs from example to example."""
+    rows = dynograd.stack([a, b] * (1 + i % 3))
+    weights = (rows @ model.bias).softmax(0)
+    return weights @ rows
+
+
+@step
+def carry(model, example, a, b, i, j):
+    """A value of an earlier example."""
+    found = a + model.last * 0.5
+    model.last = found.detach() if j % 2 else found
+    return found
+
+
+# --- trees, loops, cells -------------------------------------------------------------------------------------------------------------
+
+
+@step
+def tree(model, example, a, b, i, j):
+    words = [*example.pool[-3:], a, b]
+
+    def state(low, high):
+        if high - low == 1:
+            return model.tree(words[low])
+        middle = low + 1 + (i * 7 + j + low) % (high - low - 1)
+        return model.tree(None, state(low, middle), state(middle, high))
+
+    return state(0, len(words))[0]
+
+
+@step
+def children(model, example, a, b, i, j):
+    def state(value, depth):
+        below = [state(value * 0.5 + k, depth - 1) for k in range((i + depth) % 3)] if depth else []
+        return model.children(value, below)
+
+    return state(a, 1 + j % 2)[0]
+
+
+@step
+def lstm(model, example, a, b, i, j):
+    state = None
+    for value in [*example.pool[-2:], a][: 1 + i % 3]:
+        state = model.lstm(value, state)
+    return state[0] * b
+
+
+@step
+def gru(model, example, a, b, i, j):
+    return model.gru(a, b)
+
+
+@step
+def layers(model, example, a, b, i, j):
+    return model.layers(a) + b
+
+
+@step
+def cell_(model, example, a, b, i, j):
+    return cell(a, b, model.left, model.right)
+
+
+@step
+def cell_that_decides(model, example, a, b, i, j):
+    return deciding_cell(a, b)
+
+
+@step
+def cell_dropout(model, example, a, b, i, j):
+    return dropping_cell(a, b)
+
+
+@step
+def loop(model, example, a, b, i, j):
+    found = a
+    for _ in range(example.depth):
+        found = (F.linear(found, model.weight) + b).tanh()
+    return found
+
+
+@step
+def while_(model, example, a, b, i, j):
+    found, count = a, 0
+    while float(found.detach().abs().max()) > 0.5 and count < 4:
+        found, count = found * 0.6 + b * 0.05, count + 1
+    return found
+
+
+@step
+def search(model, example, a, b, i, j):
+    """The best of some, by its score."""
+    found = [a, b, a - b]
+    scores = dynograd.stack([(one * model.bias).sum() for one in found])
+    return found[int(scores.argmax())] * scores.max()
+
+
+# --- writes, views, history ----------------------------------------------------------------------------------------------------------
+
+
+@step
+def inplace(model, example, a, b, i, j):
+    found = a * 1.5
+    found += b
+    found.mul_(0.5)
+    return found
+
+
+@step
+def inplace_view(model, example, a, b, i, j):
+    found = a + b
+    part = found[1:3]
+    part.mul_(2.0)
+    return found + part.sum()
+
+
+@step
+def inplace_matrix(model, example, a, b, i, j):
+    found = a - b
+    found.view(2, 2)[i % 2].add_(b[:2])
+    return found
+
+
+@step
+def inplace_detached(model, example, a, b, i, j):
+    found = a * 1.0
+    found.detach().mul_(0.5)
+    return found + b
+
+
+@step
+def set_item(model, example, a, b, i, j):
+    found = a * 1.0
+    found[j % WIDTH] = b[1]
+    return found
+
+
+@step
+def copy(model, example, a, b, i, j):
+    found = dynograd.zeros_like(a)
+    found.copy_(a)
+    found[1:] = b[1:]
+    return found
+
+
+@step
+def detach(model, example, a, b, i, j):
+    return a.detach() * b
+
+
+@step
+def no_grad(model, example, a, b, i, j):
+    with dynograd.no_grad():
+        constant = a * b
+    return a + constant
+
+
+@step
+def relu_(model, example, a, b, i, j):
+    return (a - 0.1).relu_()
+
+
+@step
+def outside(model, example, a, b, i, j):
+    """A buffer that all examples write."""
+    kept = model.buffer + a
+    model.buffer.add_(0.25)
+    return kept + b
+
+
+# --- reads, and what else users do ---------------------------------------------------------------------------------------------------
+
+
+@step
+def read(model, example, a, b, i, j):
+    example.seen.append(float(a.sum()))
+    return a * 0.9
+
+
+@step
+def read_all(model, example, a, b, i, j):
+    example.seen += a.tolist() if i % 2 else a.detach().numpy().tolist()
+    return a - b
+
+
+@step
+def branch(model, example, a, b, i, j):
+    return a + 1 if float(b.mean().item()) > 0 else b - a
+
+
+@step
+def mask(model, example, a, b, i, j):
+    return a[a.detach() > 0].sum() + b
+
+
+@step
+def nested(model, example, a, b, i, j):
+    with dynograd.autobatch(always=True):
+        return (a * b).tanh()
+
+
+@step
+def dropout(model, example, a, b, i, j):
+    return F.dropout(a, 0.25) + b
+
+
+@step
+def gradient(model, example, a, b, i, j):
+    """A gradient on the way."""
+    with dynograd.enable_grad():
+        point = a.detach().requires_grad_()
+        (found,) = dynograd.autograd.grad((point * point * b.detach()).sum(), [point])
+    return found + b
+
+
+@step
+def hook(model, example, a, b, i, j):
+    found = a * b
+    if found.requires_grad:
+        found.register_hook(lambda g: g * 0.5)
+    return found
+
+
+@step
+def checkpoint_(model, example, a, b, i, j):
+    return checkpoint(body, a, b, model.left, model.right, use_reentrant=False)
+
+
+# --- running -------------------------------------------------------------------------------------------------------------------------
+
+
 def run_example(model, depth, steps):
-    """One example: a pool of vectors, each step makes another of two of them. Its loss, and values that were read on the way."""
-    pool = [model.inputs[depth], dynograd.nn.functional.embedding(dynograd.tensor(depth), model.table)]
-    seen = []
+    """The loss of one example, and what it read."""
+    example = Example(model, depth)
     for name, i, j in steps:
-        a, b = pool[i % len(pool)], pool[j % len(pool)]
-        if name == "add":
-            found = a + b
-        elif name == "mul":
-            found = a * b
-        elif name == "tanh":
-            found = a.tanh()
-        elif name == "layer":
-            found = dynograd.nn.functional.linear(a, model.weight, model.bias)
-        elif name == "cell":
-            found = cell(a, b, model.left, model.right)
-        elif name == "cat":
-            found = dynograd.cat([a[:2], b[2:]])
-        elif name == "slice":
-            found = dynograd.cat((a[1:], a[:1]), 0) * 0.5
-        elif name == "chunk":
-            one, two = (a + b).chunk(2)
-            found = dynograd.cat([two, one.exp() * 0.1])
-        elif name == "index":
-            found = a * b[j % WIDTH]
-        elif name == "transpose":
-            found = a.view(2, 2).t().reshape(WIDTH)
-        elif name == "sum":
-            found = a - b.sum() * 0.1
-        elif name == "scale":
-            found = 2 - a * (i + 1) / 3
-        elif name == "loop":
-            found = a
-            for _ in range(depth):
-                found = (dynograd.nn.functional.linear(found, model.weight) + b).tanh()
-        elif name == "where":
-            found = dynograd.where(a > b, a, b * 0.5)
-        elif name == "softmax":
-            found = a.softmax(-1) + b
-        elif name == "stack":
-            found = dynograd.stack([a, b, a]).mean(0)
-        elif name == "inplace":
-            found = a * 1.5
-            found += b
-            found.mul_(0.5)
-        elif name == "inplace_view":
-            found = a + b
-            part = found[1:3]
-            part.mul_(2.0)
-            found = found + part.sum()
-        elif name == "set_item":
-            found = a * 1.0
-            found[0] = b[1]
-        elif name == "detach":
-            found = a.detach() * b
-        elif name == "read":
-            seen.append(float(a.sum()))
-            found = a * 0.9
-        elif name == "branch":
-            found = a + 1 if float(b.mean().item()) > 0 else b - a
-        elif name == "no_grad":
-            with dynograd.no_grad():
-                constant = a * b
-            found = a + constant
-        elif name == "relu_":
-            found = (a - 0.1).relu_()
-        elif name == "unbind":
-            found = sum(a.unbind()) * b
-        elif name == "share":
-            found = a * a + a
-            pool.append(found)
-        elif name == "expand":
-            found = a[2].expand(WIDTH) + b
-        elif name == "matmul":
-            found = (a.view(2, 2) @ b.view(2, 2)).flatten()
-        else:  # a buffer that all examples write
-            kept = model.buffer + a
-            model.buffer.add_(0.25)
-            found = kept + b
-        pool.append(found / 1.5)
-    return (pool[-1] * pool[len(pool) // 2]).sum() * model.factor[0], seen
+        pool = example.pool
+        found = STEPS[name](model, example, pool[i % len(pool)], pool[j % len(pool)], i, j)
+        pool.append(found / (1.5 + found.detach().abs().sum()))
+    pool = example.pool
+    return (pool[-1] * pool[len(pool) // 2]).sum() * model.factor[0], example.seen
 
 
-def run(examples, dtype, scope):
+def losses_of(model, examples, how):
+    """(losses, values that were read)."""
+    if how == "batched":
+        pairs = dynograd.batched(lambda one: run_example(model, *one))(examples)
+    else:
+        pairs = [run_example(model, *one) for one in examples]
+    return [loss for loss, _ in pairs], [value for _, seen in pairs for value in seen]
+
+
+def run(examples, dtype, how, order=1):
+    """Values, gradients of all parameters, the buffer. `order` 2: of the squared norm of the first gradients."""
     model = Model(dtype)
-    losses, seen = [], []
-
-    def all_examples():
-        for depth, steps in examples:
-            loss, read = run_example(model, depth, steps)
-            losses.append(loss)
-            seen.extend(read)
-        return sum(losses)
-
-    if scope:
+    dynograd.manual_seed(4)
+    if how == "autobatch":
         with dynograd.autobatch(always=True):
-            total = all_examples()
+            losses, seen = losses_of(model, examples, how)
+            total = sum(losses)
             assert total.shape == ()
     else:
-        total = all_examples()
+        losses, seen = losses_of(model, examples, how)
+        total = sum(losses)
+    if order == 2:
+        first = dynograd.autograd.grad(total, model.leaves(), create_graph=True, allow_unused=True)
+        total = total + sum((one * one).sum() for one in first if one is not None)
     total.backward()
     values = [float(total), *[float(one) for one in losses], *seen]
     return (
@@ -156,26 +461,49 @@ def run(examples, dtype, scope):
     )
 
 
-@pytest.mark.slow
-@settings(max_examples=1000)
-@given(program)
-def test_programs(examples):
-    expected, gradients, buffer = run(examples, dynograd.float64, False)
-    found, others, other_buffer = run(examples, dynograd.float64, True)
-    numpy.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-    numpy.testing.assert_array_equal(buffer, other_buffer)
+def assert_same(examples, dtype, how, tolerance, order=1):
+    expected, gradients, buffer = run(examples, dtype, "loop", order)
+    found, others, other_buffer = run(examples, dtype, how, order)
+    numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    numpy.testing.assert_allclose(other_buffer, buffer, rtol=1e-6)
     for one, other in zip(gradients, others, strict=True):
-        if one is not None:
-            scale = max(1.0, float(numpy.abs(one).max()))
-            numpy.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12 * scale)
+        scale = max(1.0, float(numpy.abs(one).max()))
+        numpy.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance * scale)
 
 
-@settings(max_examples=100)
-@given(program)
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(programs())
+def test_programs(examples):
+    assert_same(examples, dynograd.float64, "autobatch", 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
 def test_programs_float32(examples):
-    expected, gradients, _ = run(examples, dynograd.float32, False)
-    found, others, _ = run(examples, dynograd.float32, True)
-    for one, other in [(expected, found), *zip(gradients, others, strict=True)]:
-        if one is not None:
-            scale = max(1.0, float(numpy.abs(numpy.asarray(one)).max()))
-            numpy.testing.assert_allclose(other, one, rtol=1e-5, atol=2e-6 * scale)
+    assert_same(examples, dynograd.float32, "autobatch", 5e-6)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(programs(without=SHARED_WRITES + RANDOM))
+def test_programs_batched(examples):
+    assert_same(examples, dynograd.float64, "batched", 1e-12)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(programs(without=FIRST_ORDER, steps=8, examples=4))
+def test_programs_second_order(examples):
+    assert_same(examples, dynograd.float64, "autobatch", 1e-10, order=2)
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_each_step(name):
+    """Every kind of step, in three examples, with another step in between."""
+    examples = [(depth, [(name, depth, 1), ("mul", 2, 0), (name, 2, 3), (name, 3, 0)]) for depth in (1, 2, 3)]
+    assert_same(examples, dynograd.float64, "autobatch", 1e-12)
+    if name not in SHARED_WRITES + RANDOM:
+        assert_same(examples, dynograd.float64, "batched", 1e-12)
+    if name not in FIRST_ORDER:
+        assert_same(examples, dynograd.float64, "autobatch", 1e-10, order=2)
