@@ -33,6 +33,8 @@ class Modes(threading.local):
     inference = False
     recorder: Any = None
     """What takes calls of ops down instead of running them: an `autobatch` scope of this thread."""
+    running: Any = None
+    """The recorder whose groups run on this thread now."""
     task: Any = None
     """The backward pass that is running on this thread."""
     honest = False

@@ -8,7 +8,6 @@ from dynograd.autograd.modes import no_grad
 from dynograd.creation import empty
 from dynograd.nn import functional as F
 from dynograd.nn import init
-from dynograd.nn.cells import recorded_whole
 from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
@@ -84,7 +83,6 @@ class Embedding(Module):
             sparse=sparse,
         )
 
-    @recorded_whole
     def forward(self, input: Any) -> Any:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse

@@ -21,6 +21,8 @@ __all__ = ["embedding", "embedding_bag"]
 
 # Filled from above: `lookup` whose gradient is a sparse tensor.
 sparse_lookup: list[Callable] = []
+# Filled from above: `lookup` on indices that are checked later; gives None where they are to be checked now.
+recorded_lookup: list[Callable] = []
 
 
 @op(name="embedding", saves="indices weight.shape")
@@ -94,9 +96,13 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
-    indices = _checked_indices("embedding", input, weight)
     if padding_idx is not None:
         padding_idx = _checked_padding("embedding", padding_idx, weight)
+    if recorded_lookup and max_norm is None and not sparse:
+        found = recorded_lookup[0](weight, input, padding_idx, bool(scale_grad_by_freq))
+        if found is not None:
+            return found
+    indices = _checked_indices("embedding", input, weight)
     if max_norm is not None:
         _shrink(weight, indices, float(max_norm), float(norm_type))
     look_up = sparse_lookup[0] if sparse else lookup

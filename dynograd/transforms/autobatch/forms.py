@@ -41,6 +41,10 @@ AT_ONCE: dict[str, str] = {
 # Static arguments that differ from call to call (a place in the random stream): kept row by row, not in the signature.
 BY_ROW: dict[str, str] = {"dropout": "key", "dropout_again": "key", "dropout_add": "key"}
 
+# Ops whose groups have a class of their own, and what is to be checked where one of their calls is run at once after all.
+FORM_CLASSES: dict[str, Any] = {}
+CHECKS: dict[str, Any] = {}
+
 _LARGEST_STAND_IN = 1 << 24
 
 
@@ -140,7 +144,7 @@ def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any])
 
 
 def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
-    made = Form(op, statics, MODES.grad)
+    made: Form = FORM_CLASSES.get(op.name, Form)(op, statics, MODES.grad)
     made.places = [
         (name, len(value) if isinstance(value, list) else None if isinstance(value, Kind) else (value,))
         for name, value in operands.items()

@@ -142,6 +142,7 @@ class Recorder:
         self.captured: dict[int, tuple[Any, int]] = {}
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
+        self.tables: dict[int, Any] = {}  # tables that rows were taken of, with the nodes over them
         self.arenas: dict[Any, Any] = {}  # while groups run
         self.task: Any = None  # the example of `batched` that runs now
         self.owner = get_ident()  # the thread that records
@@ -292,7 +293,8 @@ class Recorder:
 
     def _run(self, waiting: list[Bucket]) -> None:
         self.check_writes()
-        mode, watchers = MODES.grad, MODES.watchers
+        mode, watchers, outer = MODES.grad, MODES.watchers, MODES.running
+        MODES.running = self
         nodes: list[Any] = []
         MODES.watchers = (nodes.append,)
         with outside():
@@ -301,7 +303,7 @@ class Recorder:
                 for group in schedule(waiting):
                     run_group(self, group)
             finally:
-                MODES.grad, MODES.watchers = mode, watchers
+                MODES.grad, MODES.watchers, MODES.running = mode, watchers, outer
                 keep_saved(nodes)
                 self.arenas = {}
                 self.waiting = [bucket for bucket in self.waiting if not bucket.done]

@@ -13,9 +13,9 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor
-from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, casting, form_of, frozen
+from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, CHECKS, casting, form_of, frozen
 from dynograd.transforms.autobatch.pending import Kind, Lazy, _alone, _slots, note_view, settle, settled
-from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Port, Recorder, outside
+from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Port, Recorder, Shared, outside
 from dynograd.transforms.autobatch.sums import chained
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
@@ -29,6 +29,9 @@ def at_once(op: Op, given: dict[str, Any]) -> Any:
     """The op on values."""
     settled(given)
     with outside():
+        check = CHECKS.get(op.name)
+        if check is not None:
+            check(given)
         return op.function(**given)
 
 
@@ -59,8 +62,14 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
         entry = recorder.table.get(key)
     except (TypeError, KeyError):  # nothing that can be looked up
         key = entry = None
-    if entry is None or active_vmaps.levels:
-        return _new_call(recorder, op, args, key)
+    if active_vmaps.levels:
+        return _new_call(recorder, op, args, key, None)
+    if entry is None:
+        plan, entries = _plan_of(op, parts, rows) if key is not None else (None, [])
+        form = _forms.get(plan)
+        if form is None:
+            return _new_call(recorder, op, args, key, plan)
+        entry = _enter(recorder, op, args, key, form, recorder.bucket_for(form, entries), rows, entries)
     next_row, out = entry[-2:]
     place = 0
     for row in rows:
@@ -74,6 +83,60 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                 entry[place](entry[place + 1] + row)
             place += 2
     return _given_back(op, args, out, next_row())
+
+
+# For an op, modes, static arguments and kinds of operands: the form of the call.
+_forms: dict[Any, Any] = {}
+_MOST_FORMS = 10_000
+
+
+def _plan_of(op: Op, parts: list[Any], rows: list[Any]) -> tuple[Any, list[Any]]:
+    """(key of the form in `_forms`, the operands as entries of a bucket); (None, []) where calls are looked at one by one."""
+    grad = MODES.grad
+    if grad > 1 or op.name in BY_ROW:
+        return None, []
+    plan: list[Any] = [op, grad, casting()]
+    entries: list[Any] = []
+    found = iter(rows)
+    for part, role in zip(parts[2:], roles_of(op), strict=True):
+        if role == _STATIC:
+            plan.append(part)
+            continue
+        row = next(found)
+        for one, place in zip(part, row, strict=True) if role == _LIST else ((part, row),):
+            if type(one) is Port:
+                entries.append((one, place))
+            elif type(one) is Shared:
+                entries.append(one)
+            elif one is None:
+                entries.append(None)
+                plan.append(None)
+                continue
+            else:
+                return None, []
+            plan.append(one.kind if grad or not one.kind.grad else one.kind.without_grad())
+        if role == _LIST:
+            plan.append(len(part))
+    return tuple(plan), entries
+
+
+def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, bucket: Bucket, rows: Any, entries: Any) -> Any:
+    """What the table has for calls like this one, from now on."""
+    pairs: list[tuple[Any, int]] = []
+    columns = iter(bucket.columns)
+    for entry in entries:
+        pairs.append((next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0))
+    slots: list[Any] = []
+    found = iter(pairs)
+    for row in rows:
+        if type(row) is list:
+            slots.append([next(found) for _ in row])
+        else:
+            slots += next(found)
+    if op.name == "add" and not form.kinds[0].shape:
+        bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
+    made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if form.single else bucket.ports)
+    return made
 
 
 def roles_of(op: Op) -> tuple[int, ...]:
@@ -123,7 +186,7 @@ def _given_back(op: Op, args: tuple, out: Any, row: int) -> Any:
     return made[0] if single else out[0].bucket.form.pack(made)
 
 
-def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
+def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> Any:
     """The first call of its kind; it is entered in the table under `key`."""
     given = dict(zip(op.signature.parameters, args, strict=True))
     why = _refused(op, given)
@@ -173,6 +236,10 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any) -> Any:
         form.number = number
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
+    if plan is not None and number is None:
+        if len(_forms) > _MOST_FORMS:
+            _forms.clear()
+        _forms[plan] = form
     bucket, _ = recorder.note(form, entries)
     next_row = bucket.next_row
     if number is not None:

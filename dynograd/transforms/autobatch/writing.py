@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, registry
@@ -66,23 +67,27 @@ def _recording_code(op: Op, function: Any) -> Any:
     plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     parameters, defaults, call = signature_of(op)
-    keys, unpacked, notes = [], [], []
+    found, keys, unpacked, notes = [], [], [], []
     for number, name in enumerate(op.signature.parameters):
+        part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
         if name == op.list_name:
-            keys.append(f"ab_keys({name})")
-            unpacked.append(f"ab_l{number}")
-            notes += [f"for (add, base), one in zip(ab_l{number}, {name}):", "    add(base + one.row)"]
+            found.append(f"{part}, {row} = ab_listed(recorder, {name})")
+            keys.append(part)
+            unpacked.append(add)
+            notes += [f"for (add, base), row in zip({add}, {row}):", "    if add is not None:", "        add(base + row)"]
         elif name in op.array_names:
-            key = f"shared.get(id({name}), ab_miss)"
-            if op.kind == "elementwise" and len(op.array_names) > 1:
-                key = (
-                    f"({name} or ab_miss) if type({name}) is float else (int, {name}) if type({name}) is int else {key}"
-                )
-            if name in op.optional_names:
-                key = f"None if {name} is None else {key}"
-            keys.append(f"{name}.pending if type({name}) is Lazy else {key}")
-            unpacked += [f"ab_a{number}", f"ab_b{number}"]
-            notes += [f"if ab_a{number} is not None:", f"    ab_a{number}(ab_b{number} + {name}.row)"]
+            found += [
+                f"if type({name}) is Lazy:",
+                f"    {part} = {name}.pending",
+                f"    {row} = {name}.row",
+                "else:",
+                f"    {part} = shared.get(id({name}))",
+                f"    if {part} is None:",
+                f"        {part}, {row} = ab_operand(recorder, {name})",
+            ]
+            keys.append(part)
+            unpacked += [add, base]
+            notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
         elif op.signature.parameters[name].annotation in ("bool", bool):
             keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
         else:
@@ -93,6 +98,7 @@ def _recording_code(op: Op, function: Any) -> Any:
         "    if recorder is None:",
         f"        return ab_plain({', '.join(call)})",
         "    shared = recorder.shared",
+        *[f"    {line}" for line in found],
         f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
         "    if entry is None:",
         f"        return ab_record(recorder, ab_op, {arguments_text(op)})",
@@ -118,14 +124,14 @@ def _recording_code(op: Op, function: Any) -> Any:
     space.update(
         ab_plain=plain,
         ab_op=op,
-        ab_miss=MISS,
         ab_record=record,
         ab_new=object.__new__,
         ab_simple=frozenset({int, str, type(None)}),
         ab_true=frozen(True),
         ab_false=frozen(False),
         ab_frozen=_frozen,
-        ab_keys=_keys,
+        ab_operand=_operand,
+        ab_listed=_listed,
         ab_note_view=note_view,
         ab_outputs=_outputs,
         MODES=MODES,
@@ -143,10 +149,29 @@ def _frozen(value: Any) -> Any:
         return MISS
 
 
-def _keys(tensors: Any) -> Any:
+def _operand(recorder: Any, value: Any) -> tuple[Any, Any]:
+    """(what stands in a key for what is no Lazy, its row if it is a row of a port)."""
+    kind = type(value)
+    if kind in TENSORS:
+        entry = recorder.entry_of(value)
+        return entry if type(entry) is tuple else (entry, None)
+    if value is None or (kind is float and value):
+        return value, None
+    return ((int, value) if kind is int else MISS), None
+
+
+def _listed(recorder: Any, tensors: Any) -> tuple[Any, Any]:
     if type(tensors) is not list and type(tensors) is not tuple:
-        return MISS
-    return tuple([one.pending if type(one) is Lazy else MISS for one in tensors])
+        return MISS, None
+    parts, rows = [], []
+    for one in tensors:
+        if type(one) is Lazy:
+            part, row = one.pending, one.row
+        else:
+            part, row = _operand(recorder, one)
+        parts.append(part)
+        rows.append(row)
+    return tuple(parts), rows
 
 
 def _outputs(ports: Any, row: int, base: Any) -> Any:
