@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.errors import ShapeError
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run, spread
 from dynograd.ragged.groups import grouped
 from dynograd.ragged.levels import is_deep, lifted, lower, raised
 from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.row_products import multiplied
 from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["matmul"]
@@ -41,10 +43,22 @@ def matmul(call: Call) -> Any:
             "the product of two ragged matrices (B, j) would sum over elements of different rows. Use (x * y).sum(1), or unsqueeze."
         )
     if isinstance(one, RaggedTensor) and one.ndim == 2 and isinstance(two, RaggedTensor):
-        return grouped(Call(call.key, call.op, {"input": one.unsqueeze(1), "other": two})).squeeze(1)
+        return _of_rows(call, one.unsqueeze(1), two).squeeze(1)
     if isinstance(two, RaggedTensor) and two.ndim == 2:
-        return grouped(Call(call.key, call.op, {"input": one, "other": two.unsqueeze(2)})).squeeze(-1)
-    return grouped(call)
+        return _of_rows(call, one, two.unsqueeze(2)).squeeze(-1)
+    return _of_rows(call, one, two)
+
+
+def _of_rows(call: Call, one: Any, two: Any) -> Any:
+    """Each row's matrices with its own: side by side in memory where the ragged dim lies in front of them, else by a plan."""
+    ragged = isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor)
+    if ragged and one.ndim == two.ndim and one.place == two.place < one.ndim - 2 and one.place and not is_deep(one):
+        one.partition.check_same("matmul", two.partition)
+        return one.with_packed(run("matmul", one.packed, two.packed))
+    found = (
+        None if batch_invariant() else multiplied(one, two)
+    )  # the bits of the row alone are those of the dense kernels
+    return grouped(Call(call.key, call.op, {"input": one, "other": two})) if found is None else found
 
 
 @ragged_rule("mm", "bmm", "mv", "linalg_matmul", kind="packed")

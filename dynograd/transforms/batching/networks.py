@@ -184,6 +184,15 @@ def _moved_segments(call: Call, names: list[str], own_rows: int, **changed: Any)
     return parted(call.with_(**{name: merged(call.front(name)) for name in names}, **moved, **changed), call.size)
 
 
+@rule("grouped_products")
+def grouped_products(call: Call) -> Any:
+    """The examples' vectors behind one another, and the products of all."""
+    if not call.size:
+        return NotImplemented
+    vectors = {name: merged(call.front(name)) for name in ("a", "b")}
+    return parted(call.with_(**vectors, plan=call["plan"].times(call.size)), call.size)
+
+
 @rule("ctc_losses")
 def ctc_losses(call: Call) -> Any:
     """All examples' sequences as one batch."""
