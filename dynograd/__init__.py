@@ -39,7 +39,9 @@ from dynograd import random_fills as _random_fills  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
 from dynograd import storages as _storages  # noqa: E402
 from dynograd import tensor_parts as _tensor_parts  # noqa: E402
+from dynograd import tensor_questions as _tensor_questions  # noqa: E402
 from dynograd import top_level as _top_level  # noqa: E402
+from dynograd import typed_storages as _typed_storages  # noqa: E402
 from dynograd import window_functions as _window_functions  # noqa: E402
 from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels import determinism as _determinism  # noqa: E402
@@ -59,6 +61,7 @@ _random_fills.install_random_fills()
 _array_protocols.install_protocols(lambda: importlib.import_module("dynograd.array_api"))
 _storages.install_storages()
 _fills.install_fills()
+_tensor_questions.install_questions()
 _absent.install_absent()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
 
@@ -74,11 +77,13 @@ for _module in (
     _histograms,
     _low_rank,
     _top_level,
+    _tensor_questions,
     shapes,
     devices,
     dtypes,
 ):
     _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
+_public |= _typed_storages.STORAGES
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {
     "Tensor": Tensor,
@@ -162,7 +167,7 @@ _LAZY = (
     "gradcheck",
     "runs",
     "serialization",
-    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions hub library multiprocessing random testing version xpu".split(),
+    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions hub library functional futures multiprocessing random testing types version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "batched", "cell"), "transforms.autobatch")
@@ -177,6 +182,7 @@ _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
+_LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
 _LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
@@ -210,7 +216,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"dynograd.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
-    why = _absent.absence_of(name)
+    why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))
 
 

@@ -13,6 +13,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from dynograd.absent import absent_module
+
 __all__ = ["PATHS", "install"]
 
 PATHS = {
@@ -37,7 +39,13 @@ class _Face(ModuleType):
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        return importlib.machinery.ModuleSpec(fullname, self) if fullname in PATHS else None
+        if fullname in PATHS:
+            return importlib.machinery.ModuleSpec(fullname, self)
+        package, _, name = fullname.partition(".")
+        why = absent_module(name) if package == "dynograd" else None
+        if why is not None:
+            raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
+        return None
 
     def create_module(self, spec: Any) -> ModuleType:
         return _Face(spec.name)

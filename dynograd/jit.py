@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from dynograd.futures import Future
+
 __all__ = [
     "Final",
+    "Future",
+    "ScriptFunction",
     "annotate",
     "export",
     "fork",
@@ -26,6 +30,7 @@ __all__ = [
     "save",
     "script",
     "script_if_tracing",
+    "script_method",
     "trace",
     "trace_module",
     "unused",
@@ -114,14 +119,44 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
     """Calls the function now; `wait` gives the result."""
-    return func(*args, **kwargs)
-
-
-def wait(future: T) -> T:
-    """The result of `fork`."""
+    future: Future = Future()
+    future.set_result(func(*args, **kwargs))
     return future
+
+
+def wait(future: Future) -> Any:
+    """The result of `fork`."""
+    return future.wait()
+
+
+def script_method(fn: T) -> T:
+    """The method itself."""
+    return fn
+
+
+class ScriptFunction:
+    """What PyTorch makes of a scripted function. None is made here; `isinstance` says False."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "jit.ScriptFunction: nothing is translated here; jit.script gives back the function itself."
+        )
+
+
+_MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")
+
+
+def __getattr__(name: str) -> Any:
+    """`ScriptModule` and its like are Modules: what derives from one runs as the Python that it is. Scripted modules are not of them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dynograd.jit' has no attribute {name!r}")
+    from dynograd.nn.module import Module
+
+    base = Module if name == "ScriptModule" else globals().get("ScriptModule") or __getattr__("ScriptModule")
+    made = type(name, (base,), {"__doc__": "A Module; see `jit.script`.", "__module__": __name__})
+    return globals().setdefault(name, made)
 
 
 @contextmanager

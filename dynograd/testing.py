@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynograd import dtypes
 from dynograd.creation import as_tensor
 from dynograd.ops.comparisons import isclose
+from dynograd.randomness import rand, randint
+from dynograd.shapes import as_shape
 from dynograd.tensor import Tensor
 
-__all__ = ["assert_allclose", "assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 _TOLERANCES |= {"complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
@@ -134,3 +137,52 @@ def _of_tensors(
         f"Greatest absolute difference: {float(away.max())} at index {tuple(index)}: got {a.flatten()[worst].item()}, "
         f"expected {b.flatten()[worst].item()} (allowed: {atol} absolute, {rtol} relative)"
     )
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of uniform random numbers from `low` (included) to `high`, for tests.
+
+    Without bounds floating and complex numbers lie between -9 and 9, integers too (unsigned ones from 0), and bools are either.
+
+    Args:
+        noncontiguous: elements lie apart in memory.
+        exclude_zero: zeros are replaced by the smallest positive number of the dtype (1 for integers).
+
+    >>> dynograd.testing.make_tensor((2, 3), dtype=dynograd.int64, device="cpu", low=0, high=5).shape
+    dynograd.Size([2, 3])
+    """
+    kind = dtypes.as_dtype(dtype)
+    sizes = as_shape("make_tensor", shape)
+    if low is not None and high is not None and low >= high:
+        raise ValueError(f"make_tensor: low must be smaller than high, got low={low} and high={high}.")
+    drawn = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
+    if kind is dtypes.bool:
+        made = randint(0, 2, drawn, device=device).to(kind)
+    elif kind.category == dtypes.INTEGER:
+        first = (-9 if kind.is_signed else 0) if low is None else math.ceil(low)
+        made = randint(first, max(10 if high is None else math.ceil(high), first + 1), drawn, device=device).to(kind)
+    else:
+        start, end = -9.0 if low is None else low, 9.0 if high is None else high
+        real = dtypes.float64 if kind in (dtypes.float64, dtypes.complex128) else dtypes.float32
+        made = start + (end - start) * rand(*drawn, dtype=real, device=device)
+        if kind.category == dtypes.COMPLEX:
+            made = made + 1j * (start + (end - start) * rand(*drawn, dtype=real, device=device))
+        made = made.to(kind)
+    if exclude_zero:
+        least = 1 if kind.category <= dtypes.INTEGER else dtypes.finfo(kind).tiny
+        made = made.masked_fill(made == 0, least)
+    if memory_format is not None:
+        made = made.contiguous(memory_format=memory_format)
+    if noncontiguous and sizes:
+        made = made[..., ::2]
+    return made.requires_grad_() if requires_grad else made

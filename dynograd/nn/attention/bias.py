@@ -1,0 +1,41 @@
+"""Causal masks for `scaled_dot_product_attention` where there are more keys than queries, or fewer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.creation import ones
+from dynograd.tensor import Tensor
+
+__all__ = ["causal_lower_right", "causal_upper_left"]
+
+
+def causal_upper_left(*size: int, device: Any = None) -> Tensor:
+    """Bool (T, S): query t sees the keys up to t.
+
+    >>> dynograd.nn.attention.bias.causal_upper_left(2, 3)
+    tensor([[ True, False, False],
+            [ True,  True, False]])
+    """
+    rows, columns = _sizes("causal_upper_left", size)
+    return ones(rows, columns, dtype=_bool, device=device).tril()  # type: ignore[attr-defined]
+
+
+def causal_lower_right(*size: int, device: Any = None) -> Tensor:
+    """Bool (T, S): the last query sees all keys, and each one before it one key less.
+
+    >>> dynograd.nn.attention.bias.causal_lower_right(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
+    rows, columns = _sizes("causal_lower_right", size)
+    return ones(rows, columns, dtype=_bool, device=device).tril(columns - rows)  # type: ignore[attr-defined]
+
+
+def _sizes(who: str, size: tuple[int, ...]) -> tuple[int, ...]:
+    if len(size) != 2:
+        raise ValueError(f"{who}: expected two sizes, of queries and keys, got {size}.")
+    return size
+
+
+from dynograd.dtypes import bool as _bool  # noqa: E402  (the name is Python's above)

@@ -1,0 +1,63 @@
+"""`torch.nn.grad`: gradients of convolutions with respect to their input and weight, as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd.modes import enable_grad
+from dynograd.differentiation import grad
+from dynograd.methods import public_functions
+from dynograd.tensor import Tensor
+
+__all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
+
+
+def _functions_for(rank: int) -> tuple[Any, Any]:
+    name = f"conv{rank}d"
+    convolve = public_functions()[name]
+
+    def of_input(
+        input_size: Any,
+        weight: Tensor,
+        grad_output: Tensor,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        x = weight.new_zeros(input_size)  # type: ignore[attr-defined]
+        return _gradient(convolve, x, weight, 0, grad_output, stride, padding, dilation, groups)
+
+    def of_weight(
+        input: Tensor,
+        weight_size: Any,
+        grad_output: Tensor,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        weight = input.new_zeros(weight_size)  # type: ignore[attr-defined]
+        return _gradient(convolve, input, weight, 1, grad_output, stride, padding, dilation, groups)
+
+    of_input.__name__ = of_input.__qualname__ = f"{name}_input"
+    of_input.__doc__ = f"The gradient of `{name}` with respect to its input, of shape `input_size`."
+    of_weight.__name__ = of_weight.__qualname__ = f"{name}_weight"
+    of_weight.__doc__ = f"The gradient of `{name}` with respect to its weight, of shape `weight_size`."
+    return of_input, of_weight
+
+
+def _gradient(convolve: Any, x: Tensor, weight: Tensor, place: int, grad_output: Tensor, *options: Any) -> Tensor:
+    """The gradient is linear in `grad_output` and the other operand, so it carries their history."""
+    stride, padding, dilation, groups = options
+    operands = [x, weight]
+    operands[place] = operands[place].requires_grad_()
+    with enable_grad():
+        result = convolve(*operands, None, stride, padding, dilation, groups)
+    wanted = any([one.requires_grad for one in (operands[1 - place], grad_output)])
+    return grad(result, operands[place], grad_output, create_graph=wanted)[0]
+
+
+conv1d_input, conv1d_weight = _functions_for(1)
+conv2d_input, conv2d_weight = _functions_for(2)
+conv3d_input, conv3d_weight = _functions_for(3)

@@ -1,0 +1,250 @@
+"""Names of PyTorch that programs import or ask: what they answer, and how absent ones refuse."""
+
+import importlib
+import math
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd.nn import functional as F
+
+
+def test_result_type_and_questions():
+    x = torch.ones(2, 3)
+    assert torch.result_type(torch.tensor([1, 2]), 1.5) is torch.float32
+    assert torch.result_type(torch.tensor([1], dtype=torch.int8), torch.tensor(5)) is torch.int8
+    assert torch.is_same_size(x, torch.zeros(2, 3)) and not x.is_same_size(x[0])
+    assert torch.is_nonzero(torch.tensor([1])) and not torch.tensor(0.0).is_nonzero()
+    with pytest.raises(
+        RuntimeError, match=r"is_nonzero: expected a tensor of one element, got shape \(2, 3\).*any\(\)"
+    ):
+        x.is_nonzero()
+    assert torch.is_signed(x) and not torch.is_signed(x.byte())
+    assert x.is_set_to(x.view(2, 3)) and not x.is_set_to(x.clone()) and not x.is_set_to(x[:1])
+    assert torch.typename(x) == "dynograd.FloatTensor" and torch.typename(3) == "int"
+    assert x.t().dim_order() == (1, 0) and torch.zeros(2, 3, 4, 5).to(
+        memory_format=torch.channels_last
+    ).dim_order() == (0, 2, 3, 1)
+    assert not (x.is_xla or x.is_mkldnn or x.is_xpu or torch.is_distributed(x) or torch.is_inference(x))
+    assert torch.get_device(x) == -1
+    assert reversed(torch.tensor([[1, 2], [3, 4]])).tolist() == [[3, 4], [1, 2]]
+    assert torch.zeros(2).map2_(torch.tensor([1.0, 2.0]), torch.tensor([3.0]), lambda a, b, c: a + b * c).tolist() == [
+        3.0,
+        6.0,
+    ]
+
+
+def test_as_subclass_shares_memory_and_history():
+    class Named(torch.Tensor):
+        pass
+
+    x = torch.ones(2)
+    made = x.as_subclass(Named)
+    made[0] = 5
+    assert type(made) is Named and x.tolist() == [5.0, 1.0]
+    w = torch.ones(2, requires_grad=True)
+    (w.as_subclass(Named) * 3).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="as_subclass: expected a subclass of Tensor, got <class 'int'>"):
+        x.as_subclass(int)
+
+
+def test_types():
+    from dynograd.types import Device, Number, _size
+
+    assert isinstance(3, Number) and isinstance(1.5, Number) and not isinstance("x", Number)
+    assert Device is not None and _size is not None
+
+
+def test_futures():
+    future = torch.futures.Future()
+    doubled = future.then(lambda done: 2 * done.value())
+    failed = future.then(lambda done: 1 / 0)
+    with pytest.raises(RuntimeError, match=r"Future.value: .*wait\(\)"):
+        future.value()
+    both = torch.futures.collect_all([future, doubled])
+    assert not both.done()
+    future.set_result(3)
+    assert doubled.wait() == 6 and [one.wait() for one in both.wait()] == [3, 6]
+    with pytest.raises(ZeroDivisionError):
+        failed.wait()
+    with pytest.raises(RuntimeError, match="set before"):
+        future.set_result(4)
+    with pytest.raises(TypeError, match="set_exception: expected an exception, got str"):
+        torch.futures.Future().set_exception("no")
+    assert torch.futures.wait_all([]) == [] and torch.futures.wait_all([doubled]) == [6]
+    assert isinstance(torch.jit.fork(max, 1, 2), torch.jit.Future) and torch.jit.fork(max, 1, 2).wait() == 2
+
+
+def test_script_modules():
+    class Old(torch.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+
+        @torch.jit.script_method
+        def forward(self, x):
+            return self.layer(x)
+
+    assert Old()(torch.ones(3, 2)).shape == (3, 1) and len(list(Old().parameters())) == 2
+    assert not isinstance(torch.nn.Linear(1, 1), torch.jit.ScriptModule)
+    assert issubclass(torch.jit.RecursiveScriptModule, torch.jit.ScriptModule)
+    assert not isinstance(max, torch.jit.ScriptFunction)
+    with pytest.raises(NotImplementedError, match="ScriptFunction: nothing is translated"):
+        torch.jit.ScriptFunction()
+
+
+def test_functional_is_the_top_level():
+    assert torch.functional.einsum("i,i->", torch.ones(3), torch.ones(3)).item() == 3
+    assert torch.functional.broadcast_shapes((2, 1), (3,)) == (2, 3)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_gradients_of_convolutions(rank):
+    from dynograd.nn import grad
+
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 2, *[6] * rank, requires_grad=True), torch.randn(4, 1, *[3] * rank, requires_grad=True)
+    y = getattr(F, f"conv{rank}d")(x, w, stride=2, padding=1, groups=2)
+    g = torch.randn(y.shape)
+    y.backward(g)
+    of_input, of_weight = (getattr(grad, f"conv{rank}d_{which}") for which in ("input", "weight"))
+    options = {"stride": 2, "padding": 1, "groups": 2}
+    numpy.testing.assert_allclose(of_input(x.shape, w.detach(), g, **options).numpy(), x.grad.numpy(), atol=1e-5)
+    numpy.testing.assert_allclose(of_weight(x.detach(), w.shape, g, **options).numpy(), w.grad.numpy(), atol=1e-5)
+    assert of_weight(x, w.shape, g, **options).requires_grad
+
+
+def test_storages_of_one_dtype():
+    made = torch.FloatStorage([1.0, 2.0])
+    assert isinstance(made, torch.FloatStorage) and not isinstance(made, torch.LongStorage)
+    assert made.tolist() == [1.0, 2.0] and made.dtype is torch.float32
+    assert isinstance(torch.ones(2).long().storage(), torch.LongStorage)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex64"])
+def test_make_tensor(dtype):
+    made = torch.testing.make_tensor(
+        3, 4, dtype=getattr(torch, dtype), device="cpu", noncontiguous=True, exclude_zero=dtype != "bool"
+    )
+    assert made.shape == (3, 4) and str(made.dtype) == f"dynograd.{dtype}" and not made.is_contiguous()
+    assert dtype == "bool" or (made != 0).all()
+    with pytest.raises(ValueError, match="low must be smaller than high, got low=2 and high=1"):
+        torch.testing.make_tensor(2, dtype=torch.float32, device="cpu", low=2, high=1)
+
+
+def test_make_tensor_with_bounds():
+    made = torch.testing.make_tensor((100,), dtype=torch.int64, device="cpu", low=2, high=4)
+    assert set(made.tolist()) == {2, 3}
+    assert torch.testing.make_tensor((2,), dtype=torch.float32, device="cpu", requires_grad=True).requires_grad
+
+
+# --- flex_attention --------------------------------------------------------------------------------------------------------
+
+
+def reference_attention(q, k, v, change, visible):
+    batch, heads, queries, size = q.shape
+    out = numpy.zeros((batch, heads, queries, v.shape[-1]))
+    for b, h, i in numpy.ndindex(batch, heads, queries):
+        scores = numpy.array([change(q[b, h, i] @ k[b, h, j] / math.sqrt(size), b, h, i, j) for j in range(k.shape[2])])
+        seen = numpy.array([bool(visible(b, h, i, j)) for j in range(k.shape[2])])
+        if seen.any():
+            weights = numpy.where(seen, numpy.exp(scores - scores[seen].max()), 0)
+            out[b, h, i] = weights @ v[b, h] / weights.sum()
+    return out
+
+
+def test_flex_attention_against_loops():
+    from dynograd.nn.attention.flex_attention import and_masks, create_block_mask, flex_attention, or_masks
+
+    random = numpy.random.default_rng(0)
+    q, k, v = random.normal(size=(2, 2, 5, 4)), random.normal(size=(2, 2, 7, 4)), random.normal(size=(2, 2, 7, 3))
+    slopes = numpy.array([0.5, -0.25])
+    learned = torch.tensor(slopes, requires_grad=True)
+
+    def alibi(score, b, h, i, j):
+        return score + learned[h] * (i - j)
+
+    window = or_masks(
+        lambda b, h, i, j: i - j > 3, and_masks(lambda b, h, i, j: j >= i, lambda b, h, i, j: j < i + 2 + h)
+    )
+    mask = create_block_mask(window, 2, 2, 5, 7, BLOCK_SIZE=2)
+    got, lse = flex_attention(*map(torch.tensor, (q, k, v)), alibi, mask, return_lse=True)
+    expected = reference_attention(
+        q, k, v, lambda s, b, h, i, j: s + slopes[h] * (i - j), lambda b, h, i, j: i - j > 3 or (j >= i and j < i + 2 + h)
+    )  # fmt: skip
+    numpy.testing.assert_allclose(got.detach().numpy(), expected, atol=1e-10)
+    got.square().sum().backward()
+    assert learned.grad.abs().min() > 0 and lse.shape == (2, 2, 5)
+    dense = mask.to_dense()
+    assert dense.shape == (2, 2, 3, 4) and 0 < mask.sparsity() < 100 and "BlockMask(shape=(2, 2, 5, 7)" in repr(mask)
+
+
+def test_flex_attention_of_nothing_seen_and_of_shared_heads():
+    from dynograd.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    x = torch.randn(1, 4, 3, 2)
+    none = create_block_mask(lambda b, h, i, j: (i < 0) | (j < 0), None, None, 3, 3)
+    assert flex_attention(x, x, x, block_mask=none).tolist() == torch.zeros(1, 4, 3, 2).tolist()
+    shared = x[:, :2]
+    with pytest.raises(RuntimeError, match="flex_attention: query has 4 heads and key 2. Pass enable_gqa=True"):
+        flex_attention(x, shared, shared)
+    expected = F.scaled_dot_product_attention(x, shared, shared, enable_gqa=True)
+    numpy.testing.assert_allclose(
+        flex_attention(x, shared, shared, enable_gqa=True).numpy(), expected.numpy(), atol=1e-6
+    )
+    with pytest.raises(RuntimeError, match=r"block_mask is for \(3, 3\).*\(3, 2\).*KV_LEN=2"):
+        flex_attention(x, x[:, :, :2], x[:, :, :2], block_mask=none)
+
+
+def test_causal_masks_of_two_lengths():
+    from dynograd.nn.attention.bias import causal_lower_right, causal_upper_left
+
+    assert causal_upper_left(2, 3).tolist() == [[True, False, False], [True, True, False]]
+    assert causal_lower_right(2, 3).tolist() == [[True, True, False], [True, True, True]]
+    with pytest.raises(ValueError, match=r"causal_lower_right: expected two sizes, of queries and keys, got \(2,\)"):
+        causal_lower_right(2)
+
+
+# --- what is not here --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("onnx", "export to ONNX"),
+        ("quantization", "no quantization.*bfloat16"),
+        ("ao.quantization", "no quantization"),
+        ("distributed.fsdp", "one process"),
+        ("distributed.tensor.parallel", "one process"),
+        ("utils.cpp_extension", "C\\+\\+.*autograd.Function"),
+        ("_C", "no C\\+\\+ core"),
+    ],
+)
+def test_absent_modules_say_why(module, words):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named 'dynograd.{module.split('.')[0]}.*{words}"):
+        importlib.import_module(f"dynograd.{module}")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("onnx", "export to ONNX"),
+        ("complex32", "complex64"),
+        ("symeig", "linalg.eigh"),
+        ("uint4", "int8"),
+        ("SymInt", "int"),
+        ("lobpcg", "eigh"),
+    ],
+)
+def test_absent_names_say_why(name, words):
+    assert not hasattr(torch, name)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': .*{words}"):
+        getattr(torch, name)
+
+
+@pytest.mark.parametrize("name", ["coalesce", "indices", "values", "crow_indices", "is_coalesced"])
+def test_what_only_sparse_tensors_have(name):
+    with pytest.raises(RuntimeError, match=rf"{name}: the tensor is dense.*to_sparse\(\)"):
+        getattr(torch.ones(2, 2), name)()
