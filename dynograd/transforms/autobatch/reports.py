@@ -6,12 +6,13 @@ from collections import Counter
 from typing import Any
 
 from dynograd.autograd.nodes import caller, line_text
+from dynograd.transforms.autobatch.pictures import picture
 
 __all__ = ["Report"]
 
 
 class Report:
-    """What one `autobatch` scope did; `str(report)` is a table, `dot()` a picture.
+    """What one `autobatch` scope did; `str(report)` is a table; `svg()` and `dot()` are pictures.
 
     Attributes:
         groups: for each kind of call, the sizes of its groups.
@@ -21,18 +22,27 @@ class Report:
 
     def __init__(self) -> None:
         self.skipped = False  # nothing was recorded: the scopes before at that line gained nothing
-        self.groups: dict[str, list[int]] = {}
-        self.order: list[tuple[str, int]] = []
+        self.order: list[
+            tuple[Any, int, set[Any]]
+        ] = []  # of each group its form, its size, and where its operands came from
         self.refused: Counter[tuple[str, str, str]] = Counter()
         self.flushes: Counter[tuple[str, str]] = Counter()
-        self.links: Counter[tuple[str, str]] = Counter()
 
-    def note_group(self, form: Any, size: int, sources: set[Any] = frozenset()) -> None:  # type: ignore[assignment]
+    def note_group(self, form: Any, size: int, sources: Any = frozenset()) -> None:
         """A group of `size` calls of `form` has run; its operands came from groups of the forms `sources`."""
-        label = repr(form)
-        self.groups.setdefault(label, []).append(size)
-        for source in sources:
-            self.links[repr(source), label] += 1
+        self.order.append((form, size, sources))
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for form, size, _ in self.order:
+            found.setdefault(repr(form), []).append(size)
+        return found
+
+    @property
+    def links(self) -> Counter[tuple[str, str]]:
+        """How many groups of the second kind took operands from the first."""
+        return Counter((repr(source), repr(form)) for form, _, sources in self.order for source in sources)
 
     def note_refused(self, name: str, why: str) -> None:
         """A call of the op `name` was run at once."""
@@ -44,18 +54,19 @@ class Report:
     @property
     def calls(self) -> int:
         """How many calls were recorded and run."""
-        return sum(sum(sizes) for sizes in self.groups.values())
+        return sum([size for _, size, _ in self.order])
 
     @property
     def launches(self) -> int:
         """In how many groups."""
-        return sum(len(sizes) for sizes in self.groups.values())
+        return len(self.order)
 
     def dot(self) -> str:
         """A picture of the groups in Graphviz's language: `dot -Tsvg` makes an SVG of it."""
-        names = {label: f"g{number}" for number, label in enumerate(self.groups)}
+        kinds = self.groups
+        names = {label: f"g{number}" for number, label in enumerate(kinds)}
         lines = ["digraph autobatch {", '  node [shape=box, fontname="sans-serif"];']
-        for label, sizes in self.groups.items():
+        for label, sizes in kinds.items():
             text = label.replace("\\", "\\\\").replace('"', '\\"')
             groups = "1 group" if len(sizes) == 1 else f"{len(sizes)} groups"
             lines.append(f'  {names[label]} [label="{text}\\n{sum(sizes)} calls in {groups}"];')
@@ -63,6 +74,16 @@ class Report:
             if source in names:
                 lines.append(f'  {names[source]} -> {names[label]} [label="{count}"];')
         return "\n".join([*lines, "}"]) + "\n"
+
+    def svg(self) -> str:
+        """A picture of the groups in the order in which they ran, as SVG: a lane for each kind of call, a bar for each group.
+
+        >>> with dynograd.autobatch() as report:
+        ...     found = [(tensor([1.0, 2.0]) * k).exp() for k in range(4)]
+        >>> report.svg()[:4]
+        '<svg'
+        """
+        return picture([(repr(form), size, [repr(one) for one in sources]) for form, size, sources in self.order])
 
     def __str__(self) -> str:
         if self.skipped:
