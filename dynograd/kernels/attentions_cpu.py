@@ -21,6 +21,7 @@ __all__ = [
     "attention_forward",
     "attends_in_tiles",
     "attends_ragged",
+    "logarithms_by_head",
     "ragged_attention_backward",
     "ragged_attention_forward",
 ]
@@ -135,6 +136,15 @@ def ragged_attention_forward(
     mask, strides, step = _key_mask(q, mask)
     _forward(tasks, (q, k, v, out), logarithms, mask, strides, window[1] >= 0, _before(window), step, scale, p, place)
     return _rounded(out[0].transpose(1, 0, 2), query), logarithms
+
+
+def logarithms_by_head(logarithms: Any, offsets_q: Any, heads: int) -> Any:
+    """(H, Tq): those of `ragged_attention_forward`, which stand sequence by sequence, and head by head in each."""
+    offsets = numpy.asarray(offsets_q, numpy.int64)
+    rows = numpy.diff(offsets)
+    begin = numpy.repeat(offsets[:-1] * heads, rows)
+    places = numpy.arange(offsets[-1]) - numpy.repeat(offsets[:-1], rows)
+    return logarithms[begin + places + numpy.arange(heads)[:, None] * numpy.repeat(rows, rows)]
 
 
 def ragged_attention_backward(

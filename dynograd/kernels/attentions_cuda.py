@@ -28,6 +28,7 @@ __all__ = [
     "attention_forward",
     "attends_in_tiles",
     "attends_ragged",
+    "logarithms_by_head",
     "ragged_attention_backward",
     "ragged_attention_forward",
 ]
@@ -165,6 +166,11 @@ def ragged_attention_forward(
             device.attention, 0, (q, k, v, out, logarithms), (), float(scale), (q, k, v, out), (*firsts, *_stream(p, place))
         )  # fmt: skip
     return out[0].transpose(1, 0, 2), logarithms
+
+
+def logarithms_by_head(logarithms: Any, offsets_q: Any, heads: int) -> Any:
+    """(H, Tq), as they are."""
+    return logarithms
 
 
 def ragged_attention_backward(

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -14,11 +16,14 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.attentions import _masked_softmax, _shared_heads
+from dynograd.ops.choices import choose
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import joined
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.offsets import checked_offsets
 from dynograd.ops.op import composed, op
+from dynograd.ops.precisions import widened
+from dynograd.ops.reductions import logsumexp_dims, sum_dims
 from dynograd.ops.softmaxes import softmax_over
 from dynograd.ops.views import permuted, reshaped
 from dynograd.random_streams import default_generator
@@ -79,11 +84,103 @@ def attended_ragged_decomposition(
     place: tuple[int, int],
     longest: tuple[int, int],
 ) -> Any:
+    spans = _spans(offsets_q, offsets_k)
     heads = query.shape[1]
-    bounds_q, bounds_k = (getattr(one, "array", one).tolist() for one in (offsets_q, offsets_k))
-    spans = list(zip(bounds_q, bounds_q[1:], bounds_k, bounds_k[1:], strict=False))
     factors = _factors(query, sum([(b - a) * (d - c) for a, b, c, d in spans]) * heads, p, place) if p else None
     parts, drawn = [], 0
+    for scores, allowed, v in _scores(query, key, value, spans, mask, window, ends, scale):
+        weights = softmax_over(scores, 2) if allowed is None else _masked_softmax(scores, allowed)
+        if factors is not None:
+            size = prod(weights.shape)
+            weights = weights * reshaped(_tokens(factors, drawn, drawn + size), tuple(weights.shape))
+            drawn += size
+        parts.append(permuted(matmul(weights, v), (1, 0, 2)))
+    return joined(parts, 0) if parts else _of_no_sequences(query, value)
+
+
+@op(
+    name="varlen_attention_with_logarithms",
+    outputs="output logarithms",
+    saves="query key value offsets_q offsets_k mask output",
+    extras="rows",
+)
+def attended_with_logarithms(
+    query: Array,
+    key: Array,
+    value: Array,
+    offsets_q: Array,
+    offsets_k: Array,
+    mask: Array | None,
+    window: tuple[int, int],
+    ends: bool,
+    scale: float,
+    longest: tuple[int, int],
+) -> Array:
+    """`varlen_attention`, and (H, Tq) the logarithm of the sum of the exponentials of each query's scores."""
+    given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, 0.0, (0, 0), longest)
+    output, rows = kernel("attentions", "ragged_attention_forward", query)(*given)
+    by_head = kernel("attentions", "logarithms_by_head", query)
+    return (output, by_head(rows, offsets_q, query.shape[1])), rows  # type: ignore[return-value]
+
+
+@attended_with_logarithms.fast_backward
+def attended_with_logarithms_fast_backward(g: Any, saved: Any, window: Any, ends: Any, scale: Any, longest: Any) -> Any:
+    # The kernel's gradient of a score is weight * (g . value - g . output). With one feature more, 0 in the values and -1 in the output,
+    # whose gradient is that of the logarithm, it is weight * (g . value - g . output + g of the logarithm).
+    g_output, output = g[0], saved.output[0]
+    kind, device = dtypes.of_array(output), arrays.device_of(output)
+    column = g[1].transpose(1, 0).reshape((*output.shape[:2], 1)).astype(output.dtype)
+    wider = (
+        (g_output, column),
+        (saved.value, arrays.full((*saved.value.shape[:2], 1), 0, kind, device)),
+        (output, arrays.full((*output.shape[:2], 1), -1, kind, device)),
+    )
+    g_wide, value, output = (kernel("joins", "cat", one[0])(one, 2) for one in wider)
+    kept = (saved.query, saved.key, value, output, saved.rows, saved.offsets_q, saved.offsets_k, saved.mask)
+    backward = kernel("attentions", "ragged_attention_backward", g_output)
+    g_query, g_key, g_value = backward(g_wide, *kept, window, ends, scale, 0.0, (0, 0), longest)
+    return g_query, g_key, g_value[..., :-1], None, None, None
+
+
+@attended_with_logarithms.decomposition
+def attended_with_logarithms_decomposition(
+    query: Any,
+    key: Any,
+    value: Any,
+    offsets_q: Any,
+    offsets_k: Any,
+    mask: Any,
+    window: tuple[int, int],
+    ends: bool,
+    scale: float,
+    longest: tuple[int, int],
+) -> Any:
+    parts, sums = [], []
+    for scores, allowed, v in _scores(query, key, value, _spans(offsets_q, offsets_k), mask, window, ends, scale):
+        if allowed is not None:
+            weights = _masked_softmax(scores, allowed)
+            scores = choose(allowed, scores, -math.inf)
+        else:
+            weights = softmax_over(scores, 2)
+        parts.append(permuted(matmul(weights, v), (1, 0, 2)))
+        wide = widened(scores)
+        sums.append(logsumexp_dims(wide, 2, False) if scores.shape[2] else sum_dims(wide, (2,), False) - math.inf)
+    if not parts:
+        output = _of_no_sequences(query, value)
+        return output, widened(permuted(get_basic(output, (slice(None), slice(None), 0)), (1, 0)))
+    return joined(parts, 0), joined(sums, 1)
+
+
+def _spans(offsets_q: Any, offsets_k: Any) -> list[tuple[int, int, int, int]]:
+    """(first query, end of queries, first key, end of keys) of each sequence."""
+    bounds_q, bounds_k = (getattr(one, "array", one).tolist() for one in (offsets_q, offsets_k))
+    return list(zip(bounds_q, bounds_q[1:], bounds_k, bounds_k[1:], strict=False))
+
+
+def _scores(
+    query: Any, key: Any, value: Any, spans: list[tuple[int, int, int, int]], mask: Any, window: tuple[int, int], ends: bool, scale: float
+) -> Iterator[tuple[Any, Any, Any]]:  # fmt: skip
+    """Of each sequence: scores (H, queries, keys), which of them count (None: all), and values (H, keys, V)."""
     for first_q, last_q, first_k, last_k in spans:
         rows, keys = last_q - first_q, last_k - first_k
         q = permuted(_tokens(query, first_q, last_q), (1, 0, 2))
@@ -102,20 +199,12 @@ def attended_ragged_decomposition(
                 scores = scores + own
                 numbers = kernel("masks", "above_minus_infinity", numbers)(numbers)
             allowed = numbers if allowed is None else allowed & numbers
-        if allowed is None:
-            weights = softmax_over(scores, 2)
-        else:
-            weights = _masked_softmax(scores, allowed)
-        if factors is not None:
-            size = heads * rows * keys
-            weights = weights * reshaped(_tokens(factors, drawn, drawn + size), (heads, rows, keys))
-            drawn += size
-        parts.append(permuted(matmul(weights, v), (1, 0, 2)))
-    if not parts:
-        return permuted(
-            _shared_heads("varlen_attention", permuted(query, (1, 0, 2)), permuted(value, (1, 0, 2))), (1, 0, 2)
-        )
-    return joined(parts, 0)
+        yield scores, allowed, v
+
+
+def _of_no_sequences(query: Any, value: Any) -> Any:
+    heads = permuted(query, (1, 0, 2))
+    return permuted(_shared_heads("varlen_attention", heads, permuted(value, (1, 0, 2))), (1, 0, 2))
 
 
 @composed(covers="varlen_attention")
@@ -132,6 +221,7 @@ def varlen_attention(
     enable_gqa: bool = False,
     window: tuple[int, int] | None = None,
     ends: bool = False,
+    return_lse: bool = False,
 ) -> Any:
     """`scaled_dot_product_attention` of each sequence with itself, or with another; tokens of all sequences lie behind one another.
 
@@ -149,9 +239,13 @@ def varlen_attention(
         enable_gqa: keys and values have fewer heads, each shared by a group of query heads.
         window: query i sees keys i - window[0] to i + window[1]; -1 for all on that side. (-1, 0) is causal.
         ends: for causal and window, a sequence's last query stands at its last key (as in `varlen_attn`) instead of its first at the first.
+        return_lse: also give the logarithm of the sum of the exponentials of each query's scores, by which results over parts of the
+            keys are joined; without dropout.
     Returns:
-        (Tq, H, V), dtype of `query`.
+        (Tq, H, V), dtype of `query`; with `return_lse` a pair of it and (H, Tq), in float32 for half types, -inf for a query that
+        sees no key.
     Raises:
+        ValueError: `return_lse` with dropout, or a window that is not causal with `is_causal`.
         ShapeError: sizes that do not fit.
         IndexRangeError: offsets that do not begin with 0, fall, or do not end with the number of tokens.
         DtypeError: arrays of different dtypes, or offsets that are not integers.
@@ -165,12 +259,14 @@ def varlen_attention(
     if offsets_k is None:
         offsets_k = offsets_q
     checked_tokens(who, query, key, value, key_mask, enable_gqa)
+    if return_lse and dropout_p:
+        raise ValueError(f"{who}: got return_lse=True and dropout_p={dropout_p}; only one of them at a time. Pass 0.")
     if _in_a_batch(offsets_q, offsets_k):  # their values are read where the examples are known
-        bounds = _window(window, is_causal), bool(ends)
-        scale = _scale(scale, query)
-        return attended_ragged(
-            query, key, value, offsets_q, offsets_k, key_mask, *bounds, scale, float(dropout_p), (0, 0), (0, 0)
-        )
+        seen, scale = _window(window, is_causal), _scale(scale, query)
+        given = (query, key, value, offsets_q, offsets_k, key_mask, seen, bool(ends), scale)
+        if return_lse:
+            return attended_with_logarithms(*given, (0, 0))
+        return attended_ragged(*given, float(dropout_p), (0, 0), (0, 0))
     first = checked_offsets(who, "offsets_q", offsets_q, query.shape[0], "query")
     second = first if offsets_k is offsets_q else None
     if second is None or key.shape[0] != query.shape[0]:
@@ -185,9 +281,10 @@ def varlen_attention(
     total = query.shape[1] * sum([rows * keys for rows, keys in zip(*lengths, strict=True)])
     longest = max(lengths[0], default=0), max(lengths[1], default=0)
     ends = bool(ends) and first != second
-    return attended_over(
-        query, key, value, offsets_q, offsets_k, key_mask, bounds, ends, scale, dropout_p, total, longest
-    )
+    given = (query, key, value, offsets_q, offsets_k, key_mask, bounds, ends, scale)
+    if return_lse:
+        return _attended_with_logarithms(*given, longest)
+    return attended_over(*given, dropout_p, total, longest)
 
 
 def _in_a_batch(*values: Any) -> bool:
@@ -219,14 +316,28 @@ def attended_over(
     """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
-    if _in_a_batch(query, key, value, mask):
+    if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2], window, ends, mask):
         return attended_ragged(*given)
-    array = getattr(query, "array", query)
-    takes = kernel("attentions", "attends_ragged", array)
-    if min(query.shape[1:]) and value.shape[2] and takes(array, value.shape[2], window, ends):
-        if not getattr(mask, "requires_grad", False):
-            return attended_ragged(*given)
     return attended_ragged_decomposition(*given)
+
+
+def _attended_with_logarithms(
+    query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
+    longest: tuple[int, int],
+) -> Any:  # fmt: skip
+    given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), longest)
+    # the gradient has values of one feature more
+    if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2] + 1, window, ends, mask):
+        return attended_with_logarithms(*given)
+    return attended_with_logarithms_decomposition(*given)
+
+
+def _taken(query: Any, width: int, window: tuple[int, int], ends: bool, mask: Any) -> bool:
+    """Whether a kernel computes it."""
+    array = getattr(query, "array", query)
+    if not min(query.shape[1:]) or not width or getattr(mask, "requires_grad", False):
+        return False
+    return kernel("attentions", "attends_ragged", array)(array, width, window, ends)
 
 
 def _tokens(x: Any, start: int, stop: int) -> Any:

@@ -253,7 +253,7 @@ def test_copies(build):
 
 
 def test_varlen_attn_is_attention_within_sequences():
-    from dynograd.nn.attention.varlen import AuxRequest, varlen_attn, varlen_attn_out
+    from dynograd.nn.attention.varlen import varlen_attn, varlen_attn_out
 
     q, k = dg.randn(5, 4, 8), dg.randn(7, 2, 8)
     cuts, others = dg.tensor([0, 2, 5], dtype=dg.int32), dg.tensor([0, 4, 7], dtype=dg.int32)
@@ -268,9 +268,5 @@ def test_varlen_attn_is_attention_within_sequences():
     )
     with pytest.raises(ValueError, match="Hq=4 and Hkv=2.*enable_gqa=True"):
         varlen_attn(q, k, k, cuts, others, 3, 4)
-    with pytest.raises(NotImplementedError, match="seqused_k"):
-        varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, seqused_k=cuts)
-    with pytest.raises(NotImplementedError, match="lse=True"):
-        varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, return_aux=AuxRequest(lse=True))
     with pytest.raises(RuntimeError, match=r"\(5, 4, 8\), got \(2, 4, 8\)"):
         varlen_attn_out(out[:2], q, k, k, cuts, others, 3, 4, enable_gqa=True)

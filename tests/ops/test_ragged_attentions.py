@@ -50,12 +50,35 @@ def np_varlen(
     return made
 
 
+def np_both(query, key, value, offsets_q, offsets_k, key_mask=None, enable_gqa=False, return_lse=True, **rest):
+    """And (H, Tq) the logarithm of the sum of the exponentials of the scores."""
+    made = np_varlen(query, key, value, offsets_q, offsets_k, key_mask, enable_gqa=enable_gqa, **rest)
+    scale = rest.get("scale") or 1 / numpy.sqrt(query.shape[2])
+    groups = query.shape[1] // key.shape[1]
+    left, right = rest.get("window") or (-1, 0 if rest.get("is_causal") else -1)
+    sums = numpy.zeros((query.shape[1], query.shape[0]))
+    for q0, q1, k0, k1 in zip(offsets_q, offsets_q[1:], offsets_k, offsets_k[1:]):
+        scores = numpy.einsum("qhe,khe->hqk", query[q0:q1], numpy.repeat(key[k0:k1], groups, 1)) * scale
+        away = numpy.arange(k1 - k0) - numpy.arange(q1 - q0)[:, None] - (k1 - k0 - q1 + q0 if rest.get("ends") else 0)
+        seen = ((away <= right) | (right < 0)) & ((away >= -left) | (left < 0))
+        if key_mask is not None and key_mask.dtype == bool:
+            seen = seen & key_mask[k0:k1]
+        elif key_mask is not None:
+            scores = scores + key_mask[k0:k1]
+        sums[:, q0:q1] = (numpy.exp(scores) * seen).sum(2)
+    with numpy.errstate(divide="ignore"):
+        return made, numpy.log(sums)
+
+
 def drawn(heads=2, groups=2, mask=None, lengths=LENGTHS, others=OTHERS):
     def draw(rng):
         shapes = (sum(lengths), heads, 4), (sum(others), groups, 4), (sum(others), groups, 3)
         made = [*[rng.normal(size=shape) for shape in shapes], offsets(lengths), offsets(others)]
         if mask == "bool":
             made.append(rng.random(sum(others)) < 0.6)
+            made[-1][offsets(others)[:-1][numpy.array(others) > 0]] = (
+                True  # a logarithm of nothing has no gradient by differences
+            )
         elif mask == "numbers":
             made.append(rng.normal(size=sum(others)))
         return made
@@ -97,6 +120,7 @@ ERRORS = [
     error(lambda op: op(q, k.double(), v, cut), RuntimeError, "same dtype", "float64"),
     error(lambda op: op(q, k, v, cut, None, dynograd.ones(4)), RuntimeError, "key_mask", "(5,)", "(4,)"),
     error(lambda op: op(q, k, v, cut, None, dynograd.ones(5).long()), RuntimeError, "key_mask", "bool", "int64"),
+    error(lambda op: op(q, k, v, cut, return_lse=True, dropout_p=0.5), ValueError, "return_lse", "0.5"),
     error(lambda op: op(q, k, v, cut, is_causal=True, window=(1, 1)), ValueError, "is_causal=True", "(1, 1)"),
 ]
 
@@ -114,6 +138,24 @@ ROWS = [
     Row(WHO, np_varlen, args=drawn(), kwargs={"window": (1, 2), "scale": 0.3}, id="window", tolerance=3),
     Row(WHO, np_varlen, args=drawn(mask="bool"), kwargs={"window": (2, 0), "ends": True}, id="key-mask", tolerance=3),
     Row(WHO, np_varlen, args=drawn(mask="numbers"), id="key-numbers", tolerance=3),
+    *[
+        Row(
+            WHO,
+            np_both,
+            args=drawn(heads, 2, mask=mask, others=[2, 3, 5, 2]),
+            result=("same", lambda name: name if name in ("float32", "float64") else "float32"),
+            kwargs={"return_lse": True, "enable_gqa": True, **options},
+            id=f"lse-{name}",
+            tolerance=3,
+            covers=("varlen_attention_with_logarithms",),
+        )
+        for name, heads, mask, options in (
+            ("all", 2, None, {}),
+            ("window", 4, None, {"window": (1, 1), "ends": True, "scale": 0.3}),
+            ("causal-mask", 4, "bool", {"is_causal": True}),
+            ("numbers", 2, "numbers", {}),
+        )
+    ],
     Row(
         WHO,
         np_varlen,
@@ -182,3 +224,29 @@ def test_dropout_of_the_kernel_is_that_of_the_decomposition():
         found.append([y, *dynograd.autograd.grad((y**2).sum(), inputs)])
     for one, two in zip(*found):
         assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), atol=1e-10)
+
+
+def test_a_query_that_sees_no_key_has_the_logarithm_of_nothing():
+    cuts, keys = dynograd.tensor([0, 2, 3]), dynograd.tensor([0, 0, 2])
+    given = [dynograd.randn(count, 2, 4, dtype=dynograd.float64, requires_grad=True) for count in (3, 2, 2)]
+    y, logarithms = F.varlen_attention(*given, cuts, keys, return_lse=True)
+    assert logarithms[:, :2].tolist() == [[-numpy.inf] * 2] * 2 and logarithms[:, 2].isfinite().all()
+    first = dynograd.autograd.grad(logarithms[:, 2].sum() + y.sum(), given, create_graph=True)
+    assert (first[0][:2] == 0).all() and all(one.isfinite().all() for one in first)
+    second = dynograd.autograd.grad(sum(one.square().sum() for one in first), given)
+    assert all(one.isfinite().all() for one in second)
+
+
+def test_results_over_parts_of_the_keys_are_joined_by_their_logarithms():
+    q, k, v = (dynograd.randn(count, 2, 4, dtype=dynograd.float64) for count in (5, 12, 12))
+    cuts = dynograd.tensor([0, 2, 5])
+    halves = [dynograd.tensor([0, 3, 6]), dynograd.tensor([0, 3, 6])]
+    first, second = [0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]
+    parts = [
+        F.varlen_attention(q, k[at], v[at], cuts, half, return_lse=True) for at, half in zip((first, second), halves)
+    ]
+    logarithms = dynograd.stack([one for _, one in parts])
+    shares = logarithms.softmax(0).transpose(1, 2)[..., None]
+    joined = shares[0] * parts[0][0] + shares[1] * parts[1][0]
+    whole, all_ = F.varlen_attention(q, k, v, cuts, dynograd.tensor([0, 6, 12]), return_lse=True)
+    assert numpy.allclose(joined, whole) and numpy.allclose(logarithms.logsumexp(0), all_)

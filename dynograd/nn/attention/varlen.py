@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynograd.errors import ShapeError
+import numpy as np
+
+from dynograd.creation import tensor
+from dynograd.dtypes import bool as bool_
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.methods import public_functions
+from dynograd.ops.offsets import checked_offsets
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
@@ -40,43 +45,115 @@ def varlen_attn(
     Args:
         query (Tq, H, E), key (Tk, H, E), value (Tk, H, V): tokens of all sequences behind one another.
         cu_seq_q, cu_seq_k (B + 1,): where sequences begin, and where the last one ends; keys like queries where the second is None.
-        max_q, max_k: accepted; lengths are read from the offsets.
+        max_q, max_k, num_splits: accepted; lengths are read from the offsets.
+        return_aux: `AuxRequest(lse=True)` also gives the logarithms of the sums of exponentials, as PyTorch does (H, Tq).
         window_size: (left, right), how many keys a query sees on either side of its place, -1 for all; (-1, 0) is causal. The last query
             of a sequence stands at its last key.
         enable_gqa: keys and values have fewer heads.
-        seqused_k, block_table: key caches in pages are not supported.
+        seqused_k (B,): how many keys of each sequence are in use, the first ones: a cache with room for more.
+        block_table (B, pages): caches in pages: key and value are then (pages, tokens of a page, H, *), and the tokens of sequence b lie
+            in the pages `block_table[b]`; needs `seqused_k`, and `cu_seq_k` is not read.
     Raises:
-        NotImplementedError: `seqused_k`, `block_table`, or sums of exponentials in `return_aux`.
+        ValueError: numbers of heads that do not fit; `block_table` without `seqused_k`.
+        IndexRangeError: more keys in use than a sequence has, or a page that there is not; the message names the sequence.
 
     >>> from dynograd.nn.attention.varlen import varlen_attn
     >>> q, cuts = dynograd.ones(5, 2, 4), tensor([0, 2, 5])
     >>> varlen_attn(q, q, q, cuts, cuts, 3, 3, window_size=(-1, 0)).shape
     dynograd.Size([5, 2, 4])
+    >>> pages = dynograd.ones(6, 16, 2, 4)  # 6 pages of 16 tokens
+    >>> table, used = tensor([[4, 0], [2, 2]]), tensor([20, 7])
+    >>> step = dynograd.ones(2, 2, 4)  # a query for each sequence
+    >>> varlen_attn(step, pages, pages, tensor([0, 1, 2]), None, 1, 20, seqused_k=used, block_table=table).shape
+    dynograd.Size([2, 2, 4])
     """
-    for name, given in (("seqused_k", seqused_k), ("block_table", block_table)):
-        if given is not None:
-            raise NotImplementedError(
-                f"varlen_attn: {name} (caches of keys in pages) is not supported. Cut key and value to the tokens in use."
-            )
-    if return_aux is not None and return_aux.lse:
-        raise NotImplementedError(
-            "varlen_attn: AuxRequest(lse=True) is not supported. (query @ key.T * scale).logsumexp(-1) of a sequence is what it gives."
-        )
+    who = "varlen_attn"
+    if block_table is not None:
+        key, value, cu_seq_k = _of_pages(who, key, value, block_table, seqused_k)
+    elif seqused_k is not None:
+        key, value, cu_seq_k = _in_use(who, key, value, cu_seq_q if cu_seq_k is None else cu_seq_k, seqused_k)
     if query.dim() == 3 and key.dim() == 3 and query.shape[1] != key.shape[1]:
         heads, groups = query.shape[1], key.shape[1]
         if not enable_gqa:
             raise ValueError(
-                f"varlen_attn: Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={groups}. Try setting "
+                f"{who}: Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={groups}. Try setting "
                 f"enable_gqa=True for GQA."
             )
         if not groups or heads % groups:
             raise ValueError(
-                f"varlen_attn: Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={groups}."
+                f"{who}: Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={groups}."
             )
     left, right = window_size
+    both = return_aux is not None and bool(return_aux.lse)
+    given = (query, key, value, cu_seq_q, cu_seq_k)
     return _ops["varlen_attention"](
-        query, key, value, cu_seq_q, cu_seq_k, scale=scale, enable_gqa=enable_gqa, window=(left, right), ends=True
+        *given, scale=scale, enable_gqa=enable_gqa, window=(left, right), ends=True, return_lse=both
     )
+
+
+def _in_use(who: str, key: Any, value: Any, offsets: Any, used: Any) -> tuple[Any, Any, Any]:
+    """The first `used` keys of each sequence, behind one another."""
+    bounds = np.array(checked_offsets(who, "cu_seq_k", offsets, key.shape[0], "key"))
+    room = np.diff(bounds)
+    counts = _counts(who, used, room, "its part of cu_seq_k has room for")
+    if (counts == room).all():
+        return key, value, offsets
+    places = np.arange(counts.sum()) + np.repeat(bounds[:-1] - (np.cumsum(counts) - counts), counts)
+    return _picked(key, value, places, counts)
+
+
+def _of_pages(who: str, key: Any, value: Any, table: Any, used: Any) -> tuple[Any, Any, Any]:
+    """The keys of each sequence, found by its pages, behind one another."""
+    if used is None:
+        raise ValueError(f"{who}: block_table needs seqused_k, how many tokens of each sequence are in use.")
+    if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
+        raise ShapeError(
+            f"{who}: with block_table, expected key and value (pages, tokens of a page, heads, features), got {tuple(key.shape)} and "
+            f"{tuple(value.shape)}."
+        )
+    pages = _whole(who, "block_table", table)
+    if pages.ndim != 2:
+        raise ShapeError(f"{who}: expected block_table (sequences, pages of each), got {pages.shape}.")
+    count, size = key.shape[:2]
+    counts = _counts(who, used, np.full(len(pages), pages.shape[1] * size), f"{pages.shape[1]} pages of {size} hold")
+    needed = np.arange(pages.shape[1]) * size < counts[:, None]
+    wrong = needed & ((pages < 0) | (pages >= count))
+    if wrong.any():
+        row, place = (int(one[0]) for one in np.nonzero(wrong))
+        raise IndexRangeError(
+            f"{who}: block_table[{row}, {place}] = {pages[row, place]}, but key has {count} pages (sequence {row} has {counts[row]} tokens in use)."
+        )
+    keys, values = (one.reshape(count * size, *one.shape[2:]) for one in (key, value))
+    rows = np.repeat(np.arange(len(pages)), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = pages[rows, within // max(size, 1)] * size + within % max(size, 1)
+    return _picked(keys, values, places, counts)
+
+
+def _picked(key: Any, value: Any, places: Any, counts: Any) -> tuple[Any, Any, Any]:
+    """The tokens at `places`, and the offsets of sequences of so many."""
+    at = tensor(places, device=key.device)
+    offsets = tensor(np.concatenate([[0], np.cumsum(counts)]), device=key.device)
+    return key.index_select(0, at), value.index_select(0, at), offsets
+
+
+def _counts(who: str, used: Any, room: Any, where: str) -> Any:
+    counts = _whole(who, "seqused_k", used)
+    if counts.shape != room.shape:
+        raise ShapeError(f"{who}: expected seqused_k ({len(room)},), one number for each sequence, got {counts.shape}.")
+    wrong = (counts < 0) | (counts > room)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise IndexRangeError(f"{who}: seqused_k[{row}] = {counts[row]}, but {where} {room[row]} tokens.")
+    return counts
+
+
+def _whole(who: str, name: str, given: Any) -> Any:
+    if not hasattr(given, "numpy"):
+        raise TypeError(f"{who}: expected {name} to be a Tensor, got {type(given).__name__}. Use tensor(...).")
+    if given.dtype.is_floating_point or given.dtype.is_complex or given.dtype is bool_:
+        raise DtypeError(f"{who}: expected {name} of an integer dtype, got {given.dtype}. Use .long().")
+    return given.detach().cpu().numpy().astype(np.int64)
 
 
 def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Any:
@@ -86,6 +163,7 @@ def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Any:
         ShapeError: `out` has another shape than the result.
     """
     found = varlen_attn(*args, **kwargs)
-    if tuple(out.shape) != tuple(found.shape):
-        raise ShapeError(f"varlen_attn_out: expected out of shape {tuple(found.shape)}, got {tuple(out.shape)}.")
-    return out.copy_(found)
+    result, *rest = found if isinstance(found, tuple) else (found,)
+    if tuple(out.shape) != tuple(result.shape):
+        raise ShapeError(f"varlen_attn_out: expected out of shape {tuple(result.shape)}, got {tuple(out.shape)}.")
+    return (out.copy_(result), *rest) if rest else out.copy_(result)

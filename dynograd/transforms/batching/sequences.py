@@ -30,7 +30,8 @@ def varlen_attention(call: Call) -> Any:
         return NotImplemented
     if not call.size:
         return NotImplemented
-    found = registry[call.op.name + ".public"].function(
+    both = call.op.name != "varlen_attention"
+    found = registry["varlen_attention.public"].function(
         *[merged(call.front(name)) for name in ("query", "key", "value")],
         *[_offsets(call, f"offsets_{which}", name) for which, name in (("q", "query"), ("k", "key"))],
         key_mask=None if call["mask"] is None else merged(call.front("mask")),
@@ -39,11 +40,12 @@ def varlen_attention(call: Call) -> Any:
         enable_gqa=True,
         window=call["window"],
         ends=call["ends"],
+        return_lse=both,
     )  # fmt: skip
-    if not isinstance(found, tuple):
+    if not both:
         return parted(found, call.size)
     logarithms = run("view", found[1], (found[1].shape[0], call.size, call.shape("query")[0]))
-    return type(found)(parted(found[0], call.size), run("permute", logarithms, (1, 0, 2)))
+    return parted(found[0], call.size), run("permute", logarithms, (1, 0, 2))
 
 
 def _offsets(call: Call, name: str, tokens: str) -> Any:
