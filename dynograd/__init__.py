@@ -167,7 +167,8 @@ _LAZY = (
     "gradcheck",
     "runs",
     "serialization",
-    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions hub library functional futures multiprocessing random testing types version xpu".split(),
+    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
+    *"multiprocessing random testing types version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "batched", "cell"), "transforms.autobatch")
@@ -182,6 +183,7 @@ _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
+_LAZY_NAMES |= dict.fromkeys(("binomial", "poisson"), "distributions.draws")
 _LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
 _LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):

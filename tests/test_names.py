@@ -207,6 +207,62 @@ def test_causal_masks_of_two_lengths():
         causal_lower_right(2)
 
 
+# --- older names, control flow, switches ---------------------------------------------------------------------------------------
+
+
+def test_older_norms():
+    x = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+    assert torch.frobenius_norm(x).item() == pytest.approx(math.sqrt(29))
+    assert torch.frobenius_norm(x, 1, True).tolist() == [[5.0], [2.0]]
+    assert torch.nuclear_norm(x).item() == pytest.approx(numpy.linalg.norm(x.numpy(), "nuc"), rel=1e-6)
+    assert torch.norm_except_dim(x, 2, 0).tolist() == [[5.0], [2.0]]
+    assert torch.norm_except_dim(x, 2, -1).item() == pytest.approx(math.sqrt(29))
+
+
+def test_conv_tbc():
+    x, w, b = torch.randn(6, 2, 3), torch.randn(3, 3, 4), torch.randn(4)
+    expected = F.conv1d(x.permute(1, 2, 0), w.permute(2, 1, 0), b, padding=1).permute(2, 0, 1)
+    numpy.testing.assert_array_equal(torch.conv_tbc(x, w, b, 1).numpy(), expected.numpy())
+
+
+def test_control_flow_as_functions():
+    x = torch.tensor(3.0, requires_grad=True)
+    torch.cond(x > 2, lambda one: one * one, lambda one: -one, (x,)).backward()
+    assert x.grad.item() == 6.0
+    i, total = torch.while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, s + i), (torch.tensor(0), torch.tensor(0)))
+    assert (i.item(), total.item()) == (4, 6)
+
+
+def test_switches():
+    torch.set_deterministic_debug_mode("warn")
+    assert torch.get_deterministic_debug_mode() == 1 and torch.are_deterministic_algorithms_enabled()
+    torch.set_deterministic_debug_mode(2)
+    assert torch.get_deterministic_debug_mode() == 2
+    torch.set_deterministic_debug_mode(0)
+    with pytest.raises(ValueError, match="set_deterministic_debug_mode: expected default, warn or error.*got 'loud'"):
+        torch.set_deterministic_debug_mode("loud")
+    torch.set_anomaly_enabled(True, False)
+    assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
+    torch.set_anomaly_enabled(False)
+    assert not torch.set_flush_denormal(True)
+    assert torch.detach(torch.ones(1, requires_grad=True)).requires_grad is False
+
+
+def test_poisson_and_binomial():
+    torch.manual_seed(0)
+    rates = torch.full((20000,), 4.0)
+    found = torch.poisson(rates)
+    assert found.mean().item() == pytest.approx(4, abs=0.1) and found.var().item() == pytest.approx(4, abs=0.25)
+    one, two = (torch.poisson(rates, torch.Generator().manual_seed(5)) for _ in range(2))
+    assert (one == two).all()
+    wins = torch.binomial(torch.full((20000, 1), 10.0), torch.tensor([0.25]))
+    assert wins.mean().item() == pytest.approx(2.5, abs=0.1) and wins.shape == (20000, 1)
+    with pytest.raises(ValueError, match="poisson: expected rates of at least 0"):
+        torch.poisson(torch.tensor([-1.0]))
+    with pytest.raises(ValueError, match="binomial: .*between 0 and 1"):
+        torch.binomial(torch.tensor([1.0]), torch.tensor([1.5]))
+
+
 # --- what is not here --------------------------------------------------------------------------------------------------------
 
 

@@ -10,15 +10,16 @@ from typing import Any
 from dynograd import arrays, devices
 from dynograd.custom_function import Function, once_differentiable
 from dynograd.kernels import kernel
-from dynograd.random_streams import default_generator
+from dynograd.random_streams import Generator, default_generator
+from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["binomial_numbers", "gamma_numbers", "poisson_numbers", "simplex_numbers"]
+__all__ = ["binomial", "binomial_numbers", "gamma_numbers", "poisson", "poisson_numbers", "simplex_numbers"]
 
 
-def _drawn(name: str, like: Tensor, *parameters: Tensor) -> Tensor:
+def _drawn(name: str, like: Tensor, *parameters: Tensor, generator: Generator | None = None) -> Tensor:
     held = [arrays.to_device(one.array, devices.cpu) for one in parameters]
-    made = kernel("family_draws", name, held[0])(*default_generator.key(1), *held)
+    made = kernel("family_draws", name, held[0])(*(generator or default_generator).key(1), *held)
     return wrap(arrays.to_device(made, like.device))
 
 
@@ -78,3 +79,35 @@ def poisson_numbers(rate: Tensor) -> Tensor:
 def binomial_numbers(count: Tensor, probability: Tensor) -> Tensor:
     """Successes in `count` trials in the shape of `probability`, without gradient."""
     return _drawn("binomial", probability, count, probability)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of the rates `input`.
+
+    Raises:
+        ValueError: a rate is negative or NaN.
+
+    >>> dynograd.poisson(tensor([0.0, 0.0]))
+    tensor([0., 0.])
+    """
+    if not bool((input >= 0).all()):
+        raise ValueError("poisson: expected rates of at least 0, found a negative one or NaN. Take input.clamp(min=0).")
+    return _drawn("poisson", input, input.detach(), generator=generator)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials succeed, each with probability `prob`; the two broadcast.
+
+    Raises:
+        ValueError: a count is negative, or a probability not between 0 and 1.
+
+    >>> dynograd.binomial(tensor([3.0, 4.0]), tensor([0.0, 1.0]))
+    tensor([0., 4.])
+    """
+    if not bool((count >= 0).all()) or not bool(((prob >= 0) & (prob <= 1)).all()):
+        raise ValueError("binomial: expected counts of at least 0 and probabilities between 0 and 1.")
+    count, prob = (
+        one.detach().expand(broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape)))
+        for one in (count, prob)
+    )
+    return _drawn("binomial", count, count.contiguous(), prob.contiguous(), generator=generator)
