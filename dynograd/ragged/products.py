@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.errors import ShapeError
-from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run, spread
@@ -55,9 +54,7 @@ def _of_rows(call: Call, one: Any, two: Any) -> Any:
     if ragged and one.ndim == two.ndim and one.place == two.place < one.ndim - 2 and one.place and not is_deep(one):
         one.partition.check_same("matmul", two.partition)
         return one.with_packed(run("matmul", one.packed, two.packed))
-    found = (
-        None if batch_invariant() else multiplied(one, two)
-    )  # the bits of the row alone are those of the dense kernels
+    found = multiplied(one, two)
     return grouped(Call(call.key, call.op, {"input": one, "other": two})) if found is None else found
 
 

@@ -26,15 +26,35 @@ def run(name: str, *args: Any) -> Any:
 
 
 class _Matrices(NamedTuple):
-    """What lies in `flat`: for each row and each of its `lead` dims a matrix of `rows` x `columns` from `at` on, or its transpose."""
+    """What lies in `flat`: for each row and each of its `lead` dims a matrix, or (`turned`) its transpose, one behind the other."""
 
     flat: Any
+    part: Partition | None  # of which the rows are; None where all have the same matrices
     lead: tuple[int, ...]
-    at: np.ndarray  # (B, L)
-    rows: np.ndarray  # (B,)
-    columns: np.ndarray
+    sizes: tuple[Any, Any]  # of the last two dims of what lies there: a number, or the partition of the ragged ones
     turned: bool
-    sizes: tuple[Any, Any]  # of the last two dims: a number, or the partition of the ragged ones
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        sizes = [size if isinstance(size, int) else None for size in self.sizes]
+        return (id(self.part), self.lead, *sizes, self.turned)
+
+    @property
+    def shape(self) -> tuple[Any, Any]:
+        """The sizes of the matrices."""
+        return self.sizes[::-1] if self.turned else self.sizes
+
+    def layout(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(where the matrices begin (B, L), their rows (B,), their columns)."""
+        stored = [np.full(count, size) if isinstance(size, int) else size.lengths for size in self.sizes]
+        number = np.arange(prod(self.lead), dtype=np.int64)
+        if self.part is None:
+            at = np.arange(count * len(number), dtype=np.int64).reshape(count, -1) * (self.sizes[0] * self.sizes[1])
+        elif isinstance(self.part, Shapes):
+            at = self.part.offsets[:-1, None] + number * (stored[0] * stored[1])[:, None]
+        else:
+            at = (self.part.offsets[:-1, None] + number * self.part.total) * self.sizes[1]
+        return (at, *(stored[::-1] if self.turned else stored))
 
 
 def multiplied(one: Any, two: Any) -> Any:
@@ -49,8 +69,7 @@ def multiplied(one: Any, two: Any) -> Any:
     left, right = _matrices(one, count), _matrices(two, count)
     if left is None or right is None or left.lead != right.lead:
         return None
-    _check(left, right)
-    down, across = left.sizes[0], right.sizes[1]
+    down, across = left.shape[0], right.shape[1]
     if isinstance(across, Partition) and not isinstance(down, Partition):
         found = _product(
             _transposed(right), _transposed(left), count
@@ -60,7 +79,7 @@ def multiplied(one: Any, two: Any) -> Any:
 
 
 def _transposed(given: _Matrices) -> _Matrices:
-    return given._replace(rows=given.columns, columns=given.rows, turned=not given.turned, sizes=given.sizes[::-1])
+    return given._replace(turned=not given.turned)
 
 
 def _matrices(x: Any, count: int) -> _Matrices | None:
@@ -69,70 +88,64 @@ def _matrices(x: Any, count: int) -> _Matrices | None:
         shape = tuple(x.shape)
         if shape[0] != count or not isinstance(x, Tensor):
             return None
-        lead, (m, n) = shape[1:-2], shape[-2:]
-        at = np.arange(count * prod(lead), dtype=np.int64).reshape(count, -1) * (m * n)
-        every = np.ones(count, np.int64)
-        return _Matrices(_flat(x), lead, at, every * m, every * n, False, (m, n))
+        return _Matrices(_flat(x), None, shape[1:-2], shape[-2:], False)
     part, packed = x.partition, x.packed
     if isinstance(packed, RaggedTensor):
         return None
     if isinstance(part, Shapes):
-        if None in part.fixed[:-2] or len(part.fixed) < 2:
+        fixed = part.fixed
+        if None in fixed[:-2] or len(fixed) < 2:
             return None
-        lead = part.fixed[:-2]
-        rows, columns = (np.ascontiguousarray(part.sizes[:, dim]) for dim in (-2, -1))
-        at = part.offsets[:-1, None] + np.arange(prod(lead), dtype=np.int64) * (rows * columns)[:, None]
-        sizes = tuple(
-            part.sizes_of(rank - 2 + dim) if part.fixed[rank - 3 + dim] is None else part.fixed[rank - 3 + dim]
-            for dim in (0, 1)
-        )
-        return _Matrices(packed, lead, at, rows, columns, False, sizes)  # type: ignore[arg-type]
+        sizes = [part.sizes_of(dim + 1) if fixed[dim] is None else fixed[dim] for dim in (rank - 3, rank - 2)]
+        return _Matrices(packed, part, fixed[:-2], tuple(sizes), False)  # type: ignore[arg-type]
     if x.place < rank - 2:
         return None
     turned = x.place == rank - 1
     if turned:  # the ragged dim in front of the other one
         packed = run("transpose", packed, rank - 3, rank - 2)
     shape = tuple(packed.shape)
-    lead, width = shape[:-2], shape[-1]
-    at = (part.offsets[:-1, None] + np.arange(prod(lead), dtype=np.int64) * part.total) * width
-    made = _Matrices(_flat(packed), lead, at, part.lengths, np.full(count, width, np.int64), False, (part, width))
-    return _transposed(made)._replace(turned=True) if turned else made
+    return _Matrices(_flat(packed), part, shape[:-2], (part, shape[-1]), turned)
 
 
 def _flat(x: Any) -> Any:
     return registry["reshape"].function(x, (prod(x.shape),))
 
 
-def _check(left: _Matrices, right: _Matrices) -> None:
-    wrong = left.columns != right.rows
+def _product(left: _Matrices, right: _Matrices, count: int) -> Any:
+    keeper = left.part or right.part
+    assert keeper is not None
+    plan, shape, part, place, _ = keeper.kept(("products", left.key, right.key), lambda: _planned(left, right, count))
+    found = run("grouped_products", left.flat, right.flat, plan, left.turned, right.turned)
+    if part is None or place:
+        found = run("view", found, shape)
+    return found if part is None else make(found, part, place)
+
+
+def _planned(left: _Matrices, right: _Matrices, count: int) -> tuple[Any, ...]:
+    """(plan, shape of the packed result, its rows or None, its place, what the key names by id and must therefore stay)."""
+    (left_at, ms, ks), (right_at, inner, ns) = left.layout(count), right.layout(count)
+    wrong = ks != inner
     if wrong.any():
         row = int(wrong.argmax())
         raise ShapeError(
-            f"matmul: row {row} has a matrix of {left.rows[row]} x {left.columns[row]} and one of {right.rows[row]} x {right.columns[row]}, "
-            f"which cannot be multiplied."
+            f"matmul: row {row} has a matrix of {ms[row]} x {ks[row]} and one of {inner[row]} x {ns[row]}, which cannot be multiplied."
         )
-
-
-def _product(left: _Matrices, right: _Matrices, count: int) -> Any:
-    lead, (down, across) = left.lead, (left.sizes[0], right.sizes[1])
-    many = prod(lead)
-    ms, ns, ks = left.rows, right.columns, left.columns
+    lead, (down, across) = left.lead, (left.shape[0], right.shape[1])
+    number = np.arange(prod(lead), dtype=np.int64)
     shape: tuple[Any, ...] = ()
-    result: Any = None
+    part: Partition | None = None
     if isinstance(across, Partition):  # both are ragged
-        result = Shapes(np.stack([*[np.full(count, size, np.int64) for size in lead], ms, ns], 1), (*lead, None, None))
-        at, size = result.offsets[:-1, None] + np.arange(many, dtype=np.int64) * (ms * ns)[:, None], result.total
+        sizes = [*[np.full(count, size, np.int64) for size in lead], ms, ns]
+        part, place = Shapes(np.stack(sizes, 1), (*lead, None, None)), 0
+        at, size = part.offsets[:-1, None] + number * (ms * ns)[:, None], part.total
     elif isinstance(down, Partition):
-        shape, size = (*lead, down.total, across), down.total * across * many
-        at = (down.offsets[:-1, None] + np.arange(many, dtype=np.int64) * down.total) * across
+        part, place, shape = down, len(lead) + 1, (*lead, down.total, across)
+        at, size = (down.offsets[:-1, None] + number * down.total) * across, prod(shape)
     else:
-        shape, size = (count, *lead, down, across), count * many * down * across
-        at = np.arange(count * many, dtype=np.int64).reshape(count, many) * (down * across)
-    columns = [left.at, right.at, at, *[np.broadcast_to(one[:, None], (count, many)) for one in (ms, ns, ks)]]
-    table = np.stack(columns, -1).reshape(-1, 6)
+        place, shape = 0, (count, *lead, down, across)
+        at, size = np.arange(count * len(number), dtype=np.int64).reshape(count, -1) * (down * across), prod(shape)
+    table = np.empty((count, len(number), 6), np.int64)
+    for column, one in enumerate((left_at, right_at, at, ms[:, None], ns[:, None], ks[:, None])):
+        table[:, :, column] = one
     plan = ProductPlan(table, (left.flat.shape[0], right.flat.shape[0], size))
-    found = run("grouped_products", left.flat, right.flat, plan, left.turned, right.turned)
-    if result is not None:
-        return make(found, result, 0)
-    found = run("view", found, shape)
-    return make(found, down, len(lead) + 1) if isinstance(down, Partition) else found
+    return plan, shape, part, place, (left.part, right.part)
