@@ -7,6 +7,7 @@ to the ordinary code.
 
 from __future__ import annotations
 
+import gc
 import threading
 import types
 from typing import Any
@@ -33,6 +34,7 @@ def open_() -> None:
     with _lock:
         _open[0] += 1
         if _open[0] == 1:
+            _collect_rarely()
             table_of_ops.set_shortcuts_aside(+1)
             table_of_ops.when_written.append(_exchange)
             for op in registry.values():
@@ -44,11 +46,32 @@ def close() -> None:
     with _lock:
         _open[0] -= 1
         if _open[0] == 0:
+            _collect_as_before()
             table_of_ops.when_written.remove(_exchange)
             table_of_ops.set_shortcuts_aside(-1)
             for function, code in _exchanged.values():
                 function.__code__ = code
             _exchanged.clear()
+
+
+# Python's collector looks at all young objects after so many new ones; while calls are recorded most of them are Lazies, which are no
+# garbage and in no cycle.
+_YOUNG = 50_000
+_thresholds: list[tuple[int, int, int]] = []
+
+
+def _collect_rarely() -> None:
+    found = gc.get_threshold()
+    if 0 < found[0] < _YOUNG:
+        _thresholds[:] = [found]
+        gc.set_threshold(_YOUNG, *found[1:])
+
+
+def _collect_as_before() -> None:
+    if _thresholds:
+        found = _thresholds.pop()
+        if gc.get_threshold() == (_YOUNG, *found[1:]):  # else the program has set its own meanwhile
+            gc.set_threshold(*found)
 
 
 def _exchange(op: Op) -> None:
