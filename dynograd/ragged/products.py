@@ -112,6 +112,8 @@ def einsum(call: Call) -> Any:
     if whole[0] != head:
         raise call.refuse(f"the letter of the rows ({head!r}) must come first in the output, got {equation!r}.")
     found = _einsum_packed(head, letters, whole, operands, ragged)
+    if found is None and len(operands) == 2 and head in output:
+        found = _einsum_product(head, letters, whole, operands)
     if found is None:
         found = _einsum_rows(call, head, letters, whole, operands)
     return found if head in output else found.sum(0)
@@ -174,6 +176,47 @@ def _einsum_levels(call: Call, head: str, letters: list[str], output: str, opera
         )
     found = raised(call.on({**call.given, "equation": f"{','.join(texts)}->{result}", "operands": tuple(made)}), upper)
     return found if below in kept else found.sum(1)
+
+
+def _einsum_product(head: str, letters: list[str], output: str, operands: tuple) -> Any:
+    """Two operands as one matrix product for each row; None where letters stand for a diagonal or a sum of one operand alone."""
+    one, two = letters
+    if head not in one or head not in two or any([len(set(text)) < len(text) for text in (one, two, output)]):
+        return None
+    if (set(one) ^ set(two)) - set(output) or set(output) - set(one) - set(two):
+        return None
+    beside = [letter for letter in one if letter in two and letter in output and letter != head]
+    summed = [letter for letter in one if letter in two and letter not in output]
+    own = [[letter for letter in text if letter not in other] for text, other in ((one, two), (two, one))]
+    if max(len(summed), len(own[0]), len(own[1])) > 1 or not summed:
+        return None
+    if any(
+        [isinstance(x, RaggedTensor) and _is_beside(x, text, beside) for x, text in zip(operands, letters, strict=True)]
+    ):
+        return None
+
+    def ordered(x: Any, text: Any, order: list[str]) -> Any:
+        return x if list(text) == order else run("permute.public", x, *[text.index(letter) for letter in order])
+
+    def arranged(x: Any, text: str, last: list[str], at: int) -> Any:
+        x = ordered(x, text, [head, *beside, *last])
+        return x if len(last) == 2 else x.unsqueeze(at)
+
+    left = arranged(operands[0], one, [*own[0], *summed], -2)
+    right = arranged(operands[1], two, [*summed, *own[1]], -1)
+    found = registry["matmul"].function(left, right)
+    if not own[0]:
+        found = found.squeeze(found.ndim - 2)
+    if not own[1]:
+        found = found.squeeze(found.ndim - 1)
+    return ordered(found, [head, *beside, *own[0], *own[1]], list(output))
+
+
+def _is_beside(x: RaggedTensor, text: str, beside: list[str]) -> bool:
+    """Whether a ragged dim of `x` is one of the batch."""
+    part = x.partition
+    ragged = [dim for dim, size in enumerate(part.fixed, 1) if size is None] if isinstance(part, Shapes) else [x.place]
+    return is_deep(x) or any([text[dim] in beside for dim in ragged])
 
 
 def _einsum_rows(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
