@@ -19,7 +19,7 @@ from dynograd.ragged.groups import grouped, index_of
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.reductions import across_rows, flat_rows, refuse_short
 from dynograd.ragged.tensor import RaggedTensor
-from dynograd.ragged.uniform import as_dense, as_ragged
+from dynograd.ragged.uniform import as_dense, as_ragged, lines_of
 from dynograd.shapes import normalize_dim
 
 __all__ = ["along", "reordered"]
@@ -36,6 +36,10 @@ SEGMENTS: dict[str, Callable[..., Any]] = {
 @ragged_rule("softmax", "log_softmax", kind="segments", note="along the ragged dim by segments")
 def softmaxes(call: Call) -> Any:
     """Rows sum to 1; an empty row stays empty."""
+    x = call["input"]
+    if isinstance(x.partition, Shapes) and not batch_invariant():
+        if normalize_dim(call.name, call["dim"], x.ndim) == x.ndim - 1:
+            return x.with_packed(call.with_(input=lines_of(x), dim=1).packed)
     return along(call, call["dim"], lambda x: grouped(call) if batch_invariant() else _of_rows(x, SEGMENTS[call.name]))
 
 

@@ -11,6 +11,8 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from dynograd.interpreter import named_outputs
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.deviations import arguments_of_deviations
@@ -20,8 +22,9 @@ from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped
 from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.shaped_views import of_sizes
 from dynograd.ragged.tensor import RaggedTensor
-from dynograd.ragged.uniform import as_dense
+from dynograd.ragged.uniform import as_dense, lines_of
 from dynograd.ragged.views import merged_levels
 from dynograd.shapes import normalize_dim, normalize_dims
 
@@ -212,9 +215,15 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
         return _map(call, found, lambda one: run("view", one, (1,) * rank)) if keepdim else found
     if 0 in dims:
         return _over_tokens(call, x, dims, keepdim)
-    if isinstance(part, Shapes):
-        return grouped(call)
     one_dim = not isinstance(asked, tuple)
+    if isinstance(part, Shapes):
+        if dims != (rank - 1,) or batch_invariant():
+            return grouped(call)
+        found = call.with_(input=lines_of(x), dim=1 if one_dim else (1,), **_keep(call, False))
+        sizes, fixed = part.sizes[:, :-1], part.fixed[:-1]
+        if keepdim:
+            sizes, fixed = np.concatenate([sizes, np.ones_like(sizes[:, :1])], 1), (*fixed, 1)
+        return _map(call, found, lambda one: of_sizes(one, Shapes(sizes, fixed)))
     if place not in dims:
         inner = tuple([dim - 1 for dim in dims])
         found = call.with_(input=packed, dim=inner[0] if one_dim else inner)

@@ -1,14 +1,16 @@
-"""Rows that all have one length: they are a rectangle, so ops along the ragged dim are those of dense tensors, on a view."""
+"""Other readings of rows: of one length they are a rectangle, for dense ops on a view; with several ragged dims they are lines."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 
-__all__ = ["as_dense", "as_ragged"]
+__all__ = ["as_dense", "as_ragged", "lines_of"]
 
 
 def run(name: str, *args: Any) -> Any:
@@ -36,6 +38,17 @@ def as_ragged(dense: Any, like: RaggedTensor) -> RaggedTensor:
         dense = run("permute", dense, (*rest[: place - 1], 0, *rest[place - 1 :]))
     sizes = (*shape[1:place], shape[0] * length, *shape[place + 1 :])
     return make(registry["reshape"].function(dense, sizes), part, place)
+
+
+def lines_of(x: RaggedTensor) -> RaggedTensor:
+    """Rows with several ragged dims as the lines that lie in them: (lines, j), each along their last dim."""
+    part = x.partition
+    assert isinstance(part, Shapes)
+
+    def lines() -> Partition:
+        return Partition(np.repeat(part.sizes[:, -1], part.sizes[:, :-1].prod(1)), None)
+
+    return make(x.packed, part.kept("lines", lines), 1)
 
 
 def _front(rank: int, dim: int) -> tuple[int, ...]:
