@@ -223,7 +223,8 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
         try:
             return call.parts()
         except RaggedSizeError:
-            pass
+            if any([is_deep(one) for one in call.ragged()]):  # below, its dims would have other numbers
+                raise
     elif op.decomposition is not None and not goes_by_groups(op):
         found = op.decomposition(**given)
         return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
@@ -237,8 +238,8 @@ FAMILIES = frozenset(
 )
 
 
-# Composed ops that name dims by number, or that align dims of several operands: their parts know about levels.
-BY_NUMBER = frozenset("hstack dstack column_stack hsplit dsplit fliplr permute_copy broadcast_tensors".split())
+# Composed ops whose dims have fixed numbers, or come as `*order`: their parts know about levels.
+BY_NUMBER = frozenset("hstack dstack column_stack fliplr flip permute permute_copy".split())
 
 BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
 
@@ -250,13 +251,10 @@ def goes_by_groups(op: Op) -> bool:
 
 
 def _knows_levels(call: Call) -> bool:
-    """Whether a composed op without a rule is run as it is on several levels: a face of an op that has one, or it is about the upper level."""
+    """Whether a composed op without a rule is run as it is on several levels: its dims have fixed numbers, or it is about the upper level."""
     from dynograd.ragged.levels import names_upper_level
 
-    if call.op.kind != "composed":
-        return False
-    face = call.key.endswith(".public") and call.op.name in RULES
-    return face or call.op.name in BY_NUMBER or names_upper_level(call)
+    return call.op.kind == "composed" and (call.op.name in BY_NUMBER or names_upper_level(call))
 
 
 def kind_of(name: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.ragged.calls import Call, invoke, mapped, own_function, ragged_rule
+from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
 from dynograd.ragged.groups import Groups, joined
 from dynograd.ragged.levels import SHARED, is_deep, lifted
 from dynograd.ragged.selecting import row_of
@@ -47,15 +47,26 @@ def each(call: Call) -> Any:
         found.append(_as_batch(_alone(call, {name: own(name, value, number) for name, value in call.given.items()})))
 
     def probe(call: Call, given: dict[str, Any]) -> Any:
-        """The op on a batch of one, of which every argument of as many dims is that one."""
-        alone = {name: mapped(one, lambda x: x[0] if x.ndim == rank else x, Tensor) for name, one in given.items()}
-        return _as_batch(_alone(call, alone))
+        """The op on a batch of one, without the batch."""
+
+        def first(whole: Any, one: Any) -> Any:
+            if type(whole) in (list, tuple):
+                return type(whole)(first(*pair) for pair in zip(whole, one, strict=True))
+            batch = isinstance(whole, RaggedTensor) or (isinstance(one, Tensor) and one.ndim == rank)
+            return one[0] if batch else one
+
+        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in given.items()}))
 
     return joined(call, ragged, _Single(ragged), found, probe)
 
 
 def _alone(call: Call, given: dict[str, Any]) -> Any:
-    return invoke(own_function(call.key), call.op, given)
+    found = invoke(own_function(call.key), call.op, given)
+    if (
+        call.name in ("cov", "corrcoef") and given["input"].ndim == 2
+    ):  # of one variable a number, but rows need equally many dims
+        return found.reshape(2 * (given["input"].shape[0],))
+    return found
 
 
 def _as_batch(found: Any) -> Any:

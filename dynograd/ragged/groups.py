@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
-from dynograd.autograd.modes import no_grad
 from dynograd.creation import zeros
-from dynograd.errors import RaggedSizeError
 from dynograd.ops.joins import cat
 from dynograd.ops.op import registry
-from dynograd.ragged.calls import Call, invoke, mapped, own_function
+from dynograd.ragged.calls import Call, invoke, own_function
 from dynograd.ragged.levels import DIMS, SHARED, is_deep, lifted
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
+from dynograd.ragged.probing import probed
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
@@ -85,16 +84,6 @@ def _named_sizes(call: Call, count: int) -> list[Partition]:
         if one.count != count:
             raise call.refuse(f"the sizes {shown(one.lengths)} are those of {one.count} rows, but there are {count}.")
     return found
-
-
-def _size_of(size: RaggedSize, extra: int) -> int:
-    return int(size.partition.lengths[0] if size.partition.count else 8) + extra
-
-
-def _has_ragged(value: Any) -> bool:
-    if isinstance(value, RaggedTensor):
-        return True
-    return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
 
 
 class _Function(Call):
@@ -198,7 +187,11 @@ def joined(
     owns: Callable[[str, int], bool] | None = None,
 ) -> Any:  # fmt: skip
     """The results of groups as one, in the order of the rows. `probe(call, arguments)` runs the op on a batch of one."""
-    others = [] if len(found) > 1 and not _alike(found) else _probed(call, ragged, probe or _run, owns)
+    others = [] if _tells(ragged, found) else probed(call, ragged, probe or _run, owns)
+    if not found and not others:
+        raise call.refuse(
+            f"what shape its result has cannot be told from no rows (shape {tuple(ragged[0].shape)}). Leave empty batches out."
+        )
     first = found[0] if found else others[0]
     if isinstance(first, (tuple, list)):
         count = len(first)
@@ -210,48 +203,24 @@ def joined(
     return _join_one(call, ragged, groups, found, others)
 
 
-def _alike(found: list[Any]) -> bool:
-    """Whether some result has the same shape in all groups, so that which of its dims are ragged is still open."""
-    flat = [one if isinstance(one, (tuple, list)) else (one,) for one in found]
-    return any(len({tuple(one.shape[1:]) for one in parts if isinstance(one, Tensor)}) < 2 for parts in zip(*flat))
-
-
-def _probed(
-    call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any], owns: Callable[[str, int], bool] | None
-) -> list[Any]:
-    """What the op gives for rows of zeros of two other lengths: of a size that changes with them, the dim is ragged."""
-    count, rank = ragged[0].partition.count, max(one.ndim for one in ragged)
-    made = []
-    for extra in (1, 2):
-
-        def longer(one: RaggedTensor, extra: int = extra) -> Any:
-            part = one.partition
-            if isinstance(part, Shapes):
-                base = part.sizes[0].tolist() if part.count else [size or 8 for size in part.fixed]
-                shape = [
-                    size if fixed is not None else size + extra for size, fixed in zip(base, part.fixed, strict=True)
-                ]
-            else:
-                shape = list(one.packed.shape)
-                shape[one.place - 1] = (int(part.lengths[0]) if part.count else 8) + extra
-            return zeros(1, *shape, dtype=one.dtype, device=one.device)
-
-        def own(one: Any) -> Any:
-            return one[:1] if one.ndim == rank and one.shape[0] == count else one
-
-        given = {}
-        for name, value in call.given.items():
-            if not _has_ragged(value) and name not in SHARED and count > 1:
-                value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
-            given[name] = mapped(mapped(value, longer), lambda one, extra=extra: _size_of(one, extra), RaggedSize)
-        try:
-            with no_grad():
-                made.append(probe(call, given))
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            if isinstance(error, RaggedSizeError):
-                raise
-            return []
-    return made
+def _tells(ragged: list[RaggedTensor], found: list[Any]) -> bool:
+    """Whether the results differ in as many dims as the rows do: then these are the dims that follow the ragged ones."""
+    parts: list[Any] = []
+    for one in ragged:
+        if not any([one.partition.same(part) for part in parts]):
+            parts.append(one.partition)
+    sizes = [
+        part.sizes[:, [size is None for size in part.fixed]] if isinstance(part, Shapes) else part.lengths[:, None]
+        for part in parts
+    ]
+    together = np.concatenate(sizes, 1)
+    if not len(together) or (together == together[0]).all(0).any():
+        return False
+    for results in zip(*[one if isinstance(one, (tuple, list)) else (one,) for one in found], strict=True):
+        shapes = [tuple(one.shape[1:]) for one in results if isinstance(one, Tensor)]
+        if sum([len(set(dim)) > 1 for dim in zip(*shapes, strict=False)]) < together.shape[1]:
+            return False
+    return True
 
 
 def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], others: list[Any]) -> Any:
@@ -299,7 +268,7 @@ def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: lis
     pieces = [registry["reshape"].function(one, (prod(one.shape),)) for one in found]
     whole, part = _back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
     for one in ragged:
-        if one.partition.same(part):
+        if part.same(one.partition) and one.partition.fixed == fixed:  # type: ignore[attr-defined]
             part = one.partition
     return make(whole, part, 0)
 

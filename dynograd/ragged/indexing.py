@@ -372,7 +372,7 @@ def masked(x: RaggedTensor, mask: RaggedTensor) -> RaggedTensor:
     if tuple(mask.packed.shape)[1:] != tuple(x.packed.shape)[1 : mask.packed.ndim]:
         raise IndexError(f"getitem: the shape of the mask {tuple(mask.shape)} does not match {tuple(x.shape)}.")
     real = _host(mask.packed)
-    per_token = real.reshape(len(real), -1).sum(1, dtype=np.int64)
+    per_token = real.sum(tuple(range(1, real.ndim)), dtype=np.int64)
     counts = np.diff(np.concatenate(([0], np.cumsum(per_token)))[x.partition.offsets])
     if mask.packed.ndim == 1:
         return make(gathered(x, np.flatnonzero(real).astype(np.int64)), Partition(counts))

@@ -12,7 +12,7 @@ from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.groups import grouped
 from dynograd.ragged.indexing import item, sliced
 from dynograd.ragged.making import ragged_tensor
-from dynograd.ragged.partitions import Partition, Shapes
+from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.selecting import rows_between
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.shapes import normalize_dim
@@ -210,6 +210,31 @@ def tensor_split(call: Call) -> Any:
             for first, last in zip(starts, ends, strict=True)
         ]
     )
+
+
+@ragged_rule("vsplit", "hsplit", "dsplit", kind="rows")
+def even_split(call: Call) -> Any:
+    """`tensor_split` along dim 0, 1 or 2, into parts that are equal in every row."""
+    x, dim = call["input"], ("vsplit", "hsplit", "dsplit").index(call.name)
+    given = call["indices_or_sections"]
+    given = given[0] if len(given) == 1 else given
+    if dim >= x.ndim:
+        raise ShapeError(f"{call.name}: expected a tensor of {dim + 1} dims at least, got shape {tuple(x.shape)}.")
+    if isinstance(given, int):
+        size = x.shape[dim]
+        sizes = size.partition.lengths if isinstance(size, RaggedSize) else np.array([size])
+        wrong = sizes % max(given, 1) != 0
+        if wrong.any() or given < 1:
+            row = int(wrong.argmax())
+            where = (
+                f"row {row} has {sizes[row]} elements"
+                if dim and isinstance(size, RaggedSize)
+                else f"the size is {sizes[row]}"
+            )
+            raise ShapeError(
+                f"{call.name}: dim {dim} is not divisible into {given} equal parts: {where}. Use tensor_split."
+            )
+    return registry["tensor_split"].function(x, given, dim)
 
 
 def _of_each(x: RaggedTensor, first: np.ndarray, last: np.ndarray) -> RaggedTensor:

@@ -318,6 +318,15 @@ def expand_public(call: Call) -> Any:
     return expanded(call, call["input"], _sizes((call["size"],), None) if sizes is None else _sizes(sizes, None))
 
 
+@ragged_rule("broadcast_tensors", kind="rows")
+def broadcast_tensors(call: Call) -> Any:
+    """All of them with the rows and the dims that their sum has."""
+    total, *others = call["tensors"]
+    for one in others:
+        total = registry["add.public"].function(total.detach(), one.detach())
+    return tuple([registry["expand_as"].function(one, total) for one in call["tensors"]])
+
+
 def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> Any:
     if isinstance(getattr(other, "partition", None), Shapes) and not isinstance(getattr(x, "partition", None), Shapes):
         return grouped(call)

@@ -116,6 +116,15 @@ class Sample:
         """One row without a batch."""
         return self._finished({name: dynograd.from_numpy(rows[number]) for name, rows in self.rows.items()}, wants, 0)
 
+    def no_rows(self) -> dict[str, Any]:
+        """A dense batch of rows that has none."""
+        usual = type(self).usual().rows
+        return self._finished({name: dynograd.from_numpy(rows[0][None])[:0] for name, rows in usual.items()}, False, 0)
+
+    @classmethod
+    def usual(cls) -> Sample:
+        return cls([3])
+
     def together(self, wants: bool = False) -> dict[str, Any]:
         """The elements of all rows as one tensor, rows behind one another."""
         found = {}
@@ -135,6 +144,10 @@ class Sample:
         found |= {name: dynograd.from_numpy(one.copy()) for name, one in SHARED.items()}
         above = self.above if above is None else above
         return found | counted(above)
+
+    def __len__(self) -> int:
+        """The size of dim 0."""
+        return len(self.lengths)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lengths})"
@@ -172,9 +185,16 @@ class Documents(Sample):
         made.documents = [sum(one == number for one, _ in kept) for number in range(len(self.documents))]
         return made
 
+    @classmethod
+    def usual(cls) -> Sample:
+        return cls([[3]])
+
     def together_as(self, name: str, tensors: list[Any]) -> Any:
         found = super().together_as(name, tensors)
         return dynograd.RaggedTensor(found, lengths=self.documents)
+
+    def __len__(self) -> int:
+        return len(self.documents)
 
     def __repr__(self) -> str:
         return f"Documents({self.lengths} in {self.documents})"
@@ -200,6 +220,13 @@ class Images(Sample):
             tensors = [dynograd.from_numpy(arrays_of([1], 0, [(1,)])[name][0])]
         found = dynograd.ragged_tensor(tensors, ragged_dims=(1, *[dim + 1 for dim in RAGGED_DIMS.get(name, (1,))]))
         return found if self.lengths else found[:0]
+
+    @classmethod
+    def usual(cls) -> Sample:
+        return cls([(3, 3)])
+
+    def no_rows(self) -> dict[str, Any]:
+        return super().no_rows() | counted(1)
 
     def row(self, number: int, wants: bool = False) -> dict[str, Any]:
         return super().row(number, wants) | counted(1)

@@ -1,0 +1,85 @@
+"""Which dims of a result are ragged, where the rows at hand do not tell: rows of other lengths are tried, and dims that follow them are.
+
+Rows of one length give results of one shape, and an empty batch gives none. The op is then run on a batch of one, twice, each time longer.
+What stands in it has no influence on shapes, but an op may refuse it (a matrix of zeros has no inverse, an odd size no halves): other numbers
+and sizes follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.creation import eye, full, zeros
+from dynograd.errors import RaggedSizeError
+from dynograd.ragged.calls import Call, mapped
+from dynograd.ragged.levels import SHARED
+from dynograd.ragged.partitions import RaggedSize, Shapes
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.tensor import Tensor
+
+__all__ = ["probed"]
+
+_LONGER = ((1, 2), (12, 24))  # even and divisible by three
+_BASE = 8  # of no rows
+
+
+def probed(
+    call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any], owns: Callable[[str, int], bool] | None
+) -> list[Any]:
+    """What the op gives for rows of two other lengths, without a history; nothing when it takes none of them."""
+    for extras in _LONGER:
+        for number in (0, 1):
+            try:
+                with no_grad():
+                    return [probe(call, _arguments(call, ragged, owns, extra, number)) for extra in extras]
+            except RaggedSizeError:
+                raise
+            except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError):
+                continue
+    return []
+
+
+def _arguments(
+    call: Call, ragged: list[RaggedTensor], owns: Callable[[str, int], bool] | None, extra: int, number: int
+) -> dict[str, Any]:
+    """The arguments with a row `extra` longer than the first one instead of all rows."""
+    count, rank = ragged[0].partition.count, max([one.ndim for one in ragged])
+
+    def own(one: Any) -> Any:
+        if one.ndim != rank or one.shape[0] != count:
+            return one
+        return one[:1] if count else zeros(1, *one.shape[1:], dtype=one.dtype, device=one.device)
+
+    given = {}
+    for name, value in call.given.items():
+        if not _has_ragged(value) and name not in SHARED and count != 1:
+            value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
+        value = mapped(value, lambda one: _longer(one, extra, number))
+        given[name] = mapped(value, lambda one: _size(one.partition, extra), RaggedSize)
+    return given
+
+
+def _has_ragged(value: Any) -> bool:
+    if isinstance(value, RaggedTensor):
+        return True
+    return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
+
+
+def _size(part: Any, extra: int) -> int:
+    return (int(part.lengths[0]) if part.count else _BASE) + extra
+
+
+def _longer(x: RaggedTensor, extra: int, number: int) -> Any:
+    """A batch of one: unit matrices where numbers may be matrices, whole numbers all `number`."""
+    part = x.partition
+    if isinstance(part, Shapes):
+        base = part.sizes[0].tolist() if part.count else [_BASE if size is None else size for size in part.fixed]
+        shape = [size + extra * (fixed is None) for size, fixed in zip(base, part.fixed, strict=True)]
+    else:
+        shape = list(x.packed.shape)
+        shape[x.place - 1] = _size(part, extra)
+    if len(shape) > 1 and (x.dtype.is_floating_point or x.dtype.is_complex):
+        return eye(shape[-2], shape[-1], dtype=x.dtype, device=x.device).expand(1, *shape)
+    return full((1, *shape), number, dtype=x.dtype, device=x.device)

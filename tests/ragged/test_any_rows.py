@@ -1,0 +1,160 @@
+"""Every op in the table on rows drawn by hypothesis: any lengths, empty rows, empty batches, one ragged dim, two levels of rows, images.
+
+An op gives for each row what it gives for that row alone, and so do its first and second derivatives; and which dims of a result are ragged
+does not depend on the lengths that happen to be there. Rows that an op refuses alone (too short for a kernel) are left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import dynograd
+from dynograd.tensor import Tensor
+from tests.ragged.samples import Documents, Images, Item, Sample
+from tests.ragged.test_every_op import ITEMS, check_gradients, compare, expected, several
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of rows alone and together alike
+
+MISTAKES = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError)
+SEEDS = st.integers(0, 99)
+KINDS = {
+    "rows": st.builds(Sample, st.lists(st.integers(0, 5), max_size=5), SEEDS),
+    "levels": st.builds(Documents, st.lists(st.lists(st.integers(0, 4), max_size=3), max_size=3), SEEDS),
+    "images": st.builds(Images, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=4), SEEDS),
+}
+USUAL = {
+    "rows": Sample([3, 2, 5, 3]),
+    "levels": Documents([[3, 2], [], [5, 3]]),
+    "images": Images([(2, 3), (3, 2), (2, 5), (2, 3)]),
+}
+# Dims of these are counted by name, so that of several levels they are others: tested by name in test_levels.py.
+BY_NUMBER = frozenset("hstack column_stack dstack hsplit dsplit fliplr".split())
+# Of these the sizes are cut: at what rows have, or at the shorter of two dims.
+CUT = frozenset("diagonal diagonal_copy linalg_diagonal hsplit tensor_split pad constant_pad_nd slice_copy".split())
+GARBAGE = frozenset(["median_of_all"])  # of nothing; `median` knows
+
+EXAMPLES = int(os.environ.get("DYNOGRAD_EXAMPLES", "2"))
+FEW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def takes(item: Item, made: Sample) -> bool:
+    """Whether the op takes these rows alone."""
+    try:
+        expected(item, made)
+    except MISTAKES:
+        return False
+    return True
+
+
+def refused_rows(item: Item, made: Sample) -> set[int]:
+    """The rows that the op does not take alone."""
+    return {number for number in range(len(made.lengths)) if not takes_row(item, made, number)}
+
+
+def takes_row(item: Item, made: Sample, number: int) -> bool:
+    try:
+        item.run(made.row(number) if item.mode == "rows" else made.single(number))
+    except MISTAKES:
+        return False
+    return True
+
+
+def takes_nothing(item: Item, made: Sample) -> bool:
+    """Whether the op takes a dense batch without rows."""
+    try:
+        item.run(made.no_rows())
+    except MISTAKES:
+        return False
+    return True
+
+
+def forms(found) -> list[list]:
+    """The sizes behind the rows, "j" where they are ragged."""
+    return [
+        [size if isinstance(size, int) else "j" for size in one.shape[1:]]
+        for one in several(found)
+        if isinstance(one, Tensor)
+    ]
+
+
+def check(item: Item, kind: str, made: Sample) -> None:
+    if item.mode == "all":
+        if not takes(item, made) or (item.name in GARBAGE and not made.whole()["x"].numel()):
+            return
+        compare(item.run(made.whole()), expected(item, made), item, made)
+        check_gradients(item, made)
+        return
+    refused = refused_rows(item, made)
+    if refused and len(refused) == len(made.lengths):
+        return
+    made = made.without(refused)
+    if not made.lengths and not takes_nothing(item, made):
+        return
+    found = item.run(made.whole())
+    compare(found, expected(item, made), item, made)
+    for one in several(found):
+        assert not isinstance(one, Tensor) or len(one) == len(made)
+    if made.lengths and item.name not in CUT:
+        assert forms(found) == forms(item.run(USUAL[kind].whole()))
+    check_gradients(item, made)
+
+
+def test_images_are_taken_by_most():
+    """Ops that name the dims of a row (a convolution) do not take rows of one dim more; all others do."""
+    taken = {item.name for item in ITEMS if takes(item, USUAL["images"])}
+    assert len(taken) > 0.85 * len({item.name for item in ITEMS})
+
+
+def drawn(kind: str, count: int):
+    """A test of one item on `count` draws of a kind of rows."""
+
+    @settings(FEW, max_examples=count)
+    @given(made=KINDS[kind])
+    def run(item: Item, made: Sample) -> None:
+        check(item, kind, made)
+
+    return run
+
+
+def all_of(kind: str) -> list[Item]:
+    return [item for item in ITEMS if not (kind == "levels" and item.name in BY_NUMBER)]
+
+
+FEW_DRAWS = {kind: drawn(kind, EXAMPLES) for kind in KINDS}
+MANY_DRAWS = {kind: drawn(kind, 30) for kind in KINDS}
+CASES = [pytest.param(kind, item, id=f"{kind}-{item!r}") for kind in KINDS for item in all_of(kind)]
+
+
+@pytest.mark.parametrize(("kind", "item"), CASES)
+def test_any_rows(kind, item):
+    if kind == "images" and not takes(item, USUAL[kind]):
+        pytest.skip("a row of one dim more is none that the op takes alone")
+    FEW_DRAWS[kind](item)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "item"), CASES)
+def test_many_rows(kind, item):
+    if kind == "images" and not takes(item, USUAL[kind]):
+        pytest.skip("a row of one dim more is none that the op takes alone")
+    MANY_DRAWS[kind](item)
+
+
+def test_what_is_refused_names_the_reason():
+    x = dynograd.ragged_tensor([[dynograd.ones(2, 4)], [dynograd.ones(1, 4), dynograd.ones(3, 4)]])
+    for call in (lambda: x.sum(1), lambda: x.cumsum(1), lambda: x.tril(diagonal=0).sort(1), lambda: x.kthvalue(1, 1)):
+        with pytest.raises(NotImplementedError, match=r"dim 1 .* have different lengths"):
+            call()
+    with pytest.raises(NotImplementedError, match=r"a dense operand of shape \(2, 3, 1, 3\) has no levels of rows"):
+        dynograd.linalg.cross(x[..., :3], dynograd.ones(2, 3, 1, 4)[..., :3])
