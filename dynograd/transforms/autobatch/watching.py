@@ -10,7 +10,6 @@ import functools
 import types
 from typing import Any
 
-from dynograd.interpreter import TENSORS
 from dynograd.tensor import Tensor
 
 __all__ = ["origin_of", "same", "tensors_in", "watched"]
@@ -46,8 +45,7 @@ def watched(body: Any, owner: Any) -> list[Any] | None:
             continue
         seen.add(id(one))
         if isinstance(one, Tensor):
-            if kind in TENSORS:
-                found.append(one._requires_grad)
+            pass  # written in place it is still itself
         elif kind is tuple or kind is list:
             waiting += one
         elif isinstance(one, dict):

@@ -1,0 +1,447 @@
+"""Cells as one fused kernel: the same numbers as the loop, for bodies of many kinds, and which bodies are not fused."""
+
+from __future__ import annotations
+
+import random
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import nn
+from dynograd.nn import functional as F
+from dynograd.transforms.autobatch import chains, fusing
+
+WIDTH = 6
+
+
+class Gated(nn.Module):
+    """Two inputs, layer norm, a gate, a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.gate, self.way = nn.LayerNorm(WIDTH), nn.Linear(2 * WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        gate = self.gate(dynograd.cat([a, b], -1)).sigmoid()
+        return a + gate * F.gelu(self.way(self.norm(b)))
+
+
+class Twice(nn.Module):
+    """A product of what a product has gated: two stages."""
+
+    def __init__(self):
+        super().__init__()
+        self.reset, self.way = nn.Linear(2 * WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, a, b):
+        r = self.reset(dynograd.cat([a, b], -1)).sigmoid()
+        new = self.way(dynograd.cat([a, r * b], -1)).tanh()
+        return r * new + (1 - r) * b
+
+
+class Deep(nn.Module):
+    """Four stages; the first product and what is made of it are used by all that follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.ways = nn.ModuleList([nn.Linear(WIDTH, WIDTH) for _ in range(3)])
+
+    def forward(self, a, b):
+        x = self.ways[0](a + b)
+        y = x.tanh()
+        z = self.ways[1](x * y)
+        return a - self.ways[2](z * y + x) * y * x.sigmoid()
+
+
+class Block(nn.Module):
+    """An MLP block with RMS norm and parameters in the arithmetic: a vector, and one number."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(3 * WIDTH, WIDTH)
+        self.scale, self.heat = nn.Parameter(dynograd.ones(WIDTH)), nn.Parameter(dynograd.tensor(0.7))
+
+    def forward(self, a, b):
+        return (a + self.scale * self.down(F.silu(self.up(self.norm(a + b)))) * self.heat).tanh()
+
+
+class Attending(nn.Module):
+    """Attention of one state over three."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        states = dynograd.stack([a, b, a * b])
+        scores = (self.key(states) @ self.query(a) / WIDTH**0.5).softmax(-1)
+        return scores @ states
+
+
+class Weights(nn.Module):
+    """Weights used as they are and transposed, without a module around them."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Parameter(dynograd.randn(WIDTH, WIDTH)), nn.Parameter(dynograd.randn(WIDTH, WIDTH))
+        self.bias = nn.Parameter(dynograd.randn(WIDTH))
+
+    def forward(self, a, b):
+        return ((a @ self.one) * (b @ self.other.T) + self.other @ a + self.bias).tanh()
+
+
+class Chosen(nn.Module):
+    """Choices by value, clamps, powers, a softmax, things that zeros come back from."""
+
+    def __init__(self):
+        super().__init__()
+        self.way = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        x = dynograd.where(a > b, a, 2 * b)
+        y = self.way(F.relu(x)).clamp(-1, 0.5) ** 2
+        shares = dynograd.log_softmax(y + F.softplus(a), -1).exp()
+        return (shares - b.detach() * y.mean() + y.sum(-1, keepdim=True) / (1 + b.abs())).tanh()
+
+
+class Pieces(nn.Module):
+    """Parts of states that cross: slices, flips of halves, stacks of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.way = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        half = WIDTH // 2
+        crossed = dynograd.cat([b[half:], a[:half] * 2, a[half:]])
+        rows = dynograd.stack([crossed[:WIDTH], a]).reshape(2, WIDTH)
+        return (self.way(dynograd.cat([crossed[1:], b[..., :half], a[2:3]])[: 2 * WIDTH]) + rows.sum(0) * a[0]).tanh()
+
+
+class Pair(nn.Module):
+    """A cell with a state of two parts, as those of nn."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def first(self, x):
+        return x, x * 0.5
+
+    def forward(self, a, b):
+        if isinstance(self.cell, nn.BinaryTreeLSTMCell):
+            return self.cell(None, a, b)
+        if isinstance(self.cell, nn.ChildSumTreeLSTMCell):
+            return self.cell(b[0], [a, b, a])
+        if isinstance(self.cell, nn.LSTMCell):
+            return self.cell(a[0], b)
+        new = self.cell(a[0], b[0])
+        return new, a[1] + new
+
+
+BODIES = {
+    "gated": Gated,
+    "twice": Twice,
+    "deep": Deep,
+    "block": Block,
+    "attending": Attending,
+    "weights": Weights,
+    "chosen": Chosen,
+    "pieces": Pieces,
+    "lstm": lambda: Pair(nn.LSTMCell(WIDTH, WIDTH)),
+    "gru": lambda: Pair(nn.GRUCell(WIDTH, WIDTH)),
+    "rnn": lambda: Pair(nn.RNNCell(WIDTH, WIDTH)),
+    "rnn_relu": lambda: Pair(nn.RNNCell(WIDTH, WIDTH, nonlinearity="relu")),
+    "binary_tree": lambda: Pair(nn.BinaryTreeLSTMCell(WIDTH, WIDTH)),
+    "child_sum": lambda: Pair(nn.ChildSumTreeLSTMCell(WIDTH, WIDTH)),
+}
+
+
+@pytest.fixture(autouse=True)
+def hot(monkeypatch):
+    """Every form is fused at once, and the number of chained groups is counted."""
+    monkeypatch.setattr(fusing, "HOT", 0)
+    runs = []
+    whole = chains.Chain.run
+
+    def run(self, buckets):
+        runs.append(self.form.label)
+        return whole(self, buckets)
+
+    monkeypatch.setattr(chains.Chain, "run", run)
+    return runs
+
+
+def program(module, leaves, steps, seed):
+    """The states of a random graph of calls: some used often, some never."""
+    chosen = random.Random(seed)
+    first = getattr(module, "first", lambda x: x)
+    states = [first(one) for one in leaves]
+    for _ in range(steps):
+        states.append(module(states[chosen.randrange(len(states))], states[-1 - chosen.randrange(3)]))
+    parts = [part for one in states for part in (one if isinstance(one, tuple) else (one,))]
+    return sum((part * (0.3 + number % 5)).sum() for number, part in enumerate(parts) if number % 3 != 1)
+
+
+def made(name, dtype, seed=0):
+    dynograd.manual_seed(seed)
+    module = BODIES[name]()
+    for one in module.parameters():
+        one.data.copy_(dynograd.randn(one.shape) * 0.4)
+    module.to(dtype)
+    if isinstance(module, Pair):
+        as_cell = module
+    else:
+        as_cell = dynograd.cell(module)
+    leaves = [dynograd.randn(WIDTH, dtype=dtype, requires_grad=True) for _ in range(4)]
+    return as_cell, leaves, [*leaves, *module.parameters()]
+
+
+def gradients(loss, wanted):
+    found = dynograd.autograd.grad(loss, wanted, allow_unused=True)
+    return [numpy.zeros(tuple(of.shape)) if one is None else one.numpy() for one, of in zip(found, wanted)]
+
+
+def close(one, other, dtype):
+    tolerance = 1e-12 if dtype is dynograd.float64 else 2e-6
+    scale = 1 + max(float(numpy.abs(other).max(initial=0)), 0)
+    assert numpy.abs(one - other).max(initial=0) <= tolerance * scale * (1 if dtype is dynograd.float64 else 4)
+
+
+@pytest.mark.parametrize("dtype", [dynograd.float64, dynograd.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", BODIES)
+def test_fused_is_the_loop(name, dtype, hot):
+    module, leaves, wanted = made(name, dtype)
+    plain = program(module, leaves, 12, 1)
+    expected = gradients(plain, wanted)
+    with dynograd.autobatch(always=True) as report:
+        loss = program(module, leaves, 12, 1)
+    assert hot, str(report)
+    assert not report.refused, str(report)
+    close(loss.detach().numpy(), plain.detach().numpy(), dtype)
+    for one, other in zip(gradients(loss, wanted), expected, strict=True):
+        close(one, other, dtype)
+
+
+@pytest.mark.parametrize("name", ["gated", "lstm", "attending", "twice"])
+def test_second_order(name, hot):
+    module, leaves, wanted = made(name, dynograd.float64)
+
+    def penalty(loss):
+        first = dynograd.autograd.grad(loss, wanted, create_graph=True)
+        return sum((one * one).sum() for one in first)
+
+    expected = gradients(penalty(program(module, leaves, 8, 2)), wanted)
+    with dynograd.autobatch(always=True):
+        loss = program(module, leaves, 8, 2)
+    assert hot
+    for one, other in zip(gradients(penalty(loss), wanted), expected, strict=True):
+        close(one, other, dynograd.float64)
+
+
+@pytest.mark.parametrize("name", ["gated", "gru", "block"])
+def test_losses_of_their_own(name, hot):
+    """Each example has a backward of its own: groups take part with some of their rows, or not at all."""
+    module, leaves, wanted = made(name, dynograd.float64)
+
+    def losses():
+        return [program(module, leaves[:3], 3 + 2 * seed, seed) for seed in range(4)]
+
+    for one in losses():
+        one.backward()
+    expected = [None if one.grad is None else one.grad.numpy().copy() for one in wanted]
+    for one in wanted:
+        one.grad = None
+    with dynograd.autobatch(always=True):
+        found = losses()
+    assert hot
+    for one in found:
+        one.backward()
+    for one, other in zip(wanted, expected, strict=True):
+        assert (one.grad is None) == (other is None)
+        if other is not None:
+            close(one.grad.numpy(), other, dynograd.float64)
+
+
+def test_groups_without_gradient_count_as_zeros(hot):
+    module, leaves, wanted = made("lstm", dynograd.float64)
+
+    def states():
+        state = module.first(leaves[0])
+        found = []
+        for number in range(6):
+            state = module(module.first(leaves[number % 4]), state)
+            found.append(state)
+        return found
+
+    expected = gradients(states()[2][0].sum(), wanted)
+    with dynograd.autobatch(always=True):
+        found = states()
+    for one, other in zip(gradients(found[2][0].sum(), wanted), expected, strict=True):
+        close(one, other, dynograd.float64)
+    assert len(hot) == 6
+
+
+def test_two_passes_over_one_chain():
+    module, leaves, wanted = made("twice", dynograd.float64)
+    with dynograd.autobatch(always=True):
+        loss = program(module, leaves, 8, 3)
+    first = gradients(loss * 1.0, wanted)
+    for one, other in zip(gradients(loss * 2.0, wanted), first, strict=True):
+        close(one, 2 * other, dynograd.float64)
+
+
+def test_without_gradients(hot):
+    module, leaves, _ = made("lstm", dynograd.float64)
+    with dynograd.no_grad():
+        expected = program(module, leaves, 8, 4)
+        with dynograd.autobatch(always=True):
+            found = program(module, leaves, 8, 4)
+    assert hot and not found.requires_grad
+    close(found.numpy(), expected.numpy(), dynograd.float64)
+
+
+def test_hooks_see_rows():
+    module, leaves, _ = made("gated", dynograd.float64)
+
+    def run(scope):
+        seen = []
+        with scope:
+            a = module(leaves[0], leaves[1])
+            b = module(a, leaves[2])
+            loss = (b * 3).sum() + a.sum()
+        a.register_hook(lambda g: seen.append(g.numpy().copy()))
+        b.retain_grad()
+        loss.backward()
+        return seen[0], b.grad.numpy().copy()
+
+    import contextlib
+
+    expected = run(contextlib.nullcontext())
+    for one, other in zip(run(dynograd.autobatch(always=True)), expected, strict=True):
+        close(one, other, dynograd.float64)
+
+
+# --- what the body reads besides its arguments ---------------------------------------------------------------------------------
+
+
+def test_changes_outside_are_seen(hot):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.way, self.factor = nn.Linear(3, 3), 2.0
+
+        def forward(self, x):
+            return self.way(x) * self.factor
+
+    module = dynograd.cell(Scaled().double())
+    x = dynograd.randn(3, dtype=dynograd.float64)
+
+    def both():
+        expected = module(x).detach().numpy()
+        with dynograd.autobatch(always=True):
+            found = [module(x), module(x * 1)]
+        close(found[1].detach().numpy(), expected, dynograd.float64)
+
+    both()
+    module.factor = 3.0
+    both()
+    with dynograd.no_grad():
+        module.way.weight *= 2
+    both()
+    module.way.weight = nn.Parameter(dynograd.randn(3, 3, dtype=dynograd.float64))
+    both()
+    module.way = nn.Linear(3, 3, bias=False).double()
+    both()
+    assert hot
+
+
+FACTOR = [1.5]
+
+
+def test_globals_are_seen(hot):
+    @dynograd.cell
+    def scaled(x):
+        return helper(x).tanh()
+
+    def helper(x):
+        return x * FACTOR[0]
+
+    x = dynograd.randn(3)
+    for factor in (1.5, 2.5):
+        FACTOR[0] = factor
+        with dynograd.autobatch(always=True):
+            found = [scaled(x), scaled(x * 1)]
+        close(found[1].numpy(), (x * factor).tanh().numpy(), dynograd.float32)
+    assert hot
+
+
+def test_a_weight_written_before_backward():
+    module, leaves, _ = made("gated", dynograd.float64)
+    with dynograd.autobatch(always=True):
+        loss = program(module, leaves, 5, 5)
+    with dynograd.no_grad():
+        module.way.weight.add_(1)
+    with pytest.raises(RuntimeError, match=r"(?s)cell Gated.*modified by an inplace operation.*\(6, 6\)"):
+        loss.backward()
+
+
+# --- what is not fused ---------------------------------------------------------------------------------------------------------
+
+
+def outside_of(dtype):
+    table = dynograd.randn(5, 3, dtype=dtype, requires_grad=True)
+
+    def written(x):
+        y = x * 2
+        y += 1
+        return y
+
+    return {
+        "sort has no fused form": lambda x: x.sort().values,
+        "from tensors that are not its arguments": lambda x: (table * 2)[0] * x,
+        "a product of": lambda x: x.reshape(3, 1) @ x.reshape(1, 3),
+        "cumsum has no fused form": lambda x: x.cumsum(0),
+        "writes in place": written,
+        "is the same for all calls": lambda x: table[0] * 1,
+        "all of one dtype": lambda x: x.float() if dtype is dynograd.float64 else x.double(),
+    }
+
+
+@pytest.mark.parametrize("why", outside_of(dynograd.float64))
+def test_not_fused(why, hot):
+    body = dynograd.cell(outside_of(dynograd.float64)[why])
+    xs = [dynograd.randn(3, dtype=dynograd.float64, requires_grad=True) for _ in range(3)]
+    expected = [body(x) for x in xs]
+    with dynograd.autobatch(always=True) as report:
+        found = [body(x) for x in xs]
+    assert not hot
+    assert any(why in reason for _, reason, _ in report.refused), str(report)
+    for one, other in zip(found, expected, strict=True):
+        close(one.detach().numpy(), other.detach().numpy(), dynograd.float32)
+
+
+def test_rare_forms_are_not_compiled(monkeypatch, hot):
+    monkeypatch.setattr(fusing, "HOT", 10)
+    module, leaves, _ = made("gated", dynograd.float64)
+    for count in (0, 1):
+        with dynograd.autobatch(always=True):
+            found = [module(one * 2, one * 3) for one in leaves * 2]
+        assert found[0].shape == (WIDTH,)
+        assert len(hot) == count
+
+
+def test_sizes_share_machine_code(monkeypatch):
+    known = dict(chains._known)
+    monkeypatch.setattr(chains, "_known", known)
+    for width in (3, 5, 7):
+        cell = nn.GRUCell(width, width).double()
+        with dynograd.autobatch(always=True):
+            h = dynograd.zeros(width, dtype=dynograd.float64, requires_grad=True)
+            found = [cell(dynograd.ones(width, dtype=dynograd.float64) * k, h) for k in range(3)]
+            loss = sum(one.sum() for one in found)
+        loss.backward()
+        if width == 3:
+            count = len(known)
+    assert len(known) == count
