@@ -18,7 +18,7 @@ from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped, index_of
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.reductions import across_rows, flat_rows, refuse_short
-from dynograd.ragged.tensor import RaggedTensor
+from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged, lines_of
 from dynograd.shapes import normalize_dim
 
@@ -87,10 +87,27 @@ def of_one_dim(call: Call) -> Any:
     return along(call, call["dim"], lambda x: grouped(call))
 
 
-@ragged_rule("unfold", kind="groups")
+@ragged_rule("unfold", kind="rows")
 def unfold(call: Call) -> Any:
-    """Windows of each row."""
-    return along(call, call["dimension"], lambda x: grouped(call), "dimension")
+    """Windows of each row, which must be as long as one."""
+    size, step = call["size"], call["step"]
+
+    def of_rows(x: RaggedTensor) -> Any:
+        part, place = x.partition, x.place
+        if part.count:
+            refuse_short(call, part, size, f"maximum size for a window at dimension {place} is that of the row")
+        made = Partition((part.lengths - size) // step + 1)
+        number = np.arange(made.total, dtype=np.int64) - np.repeat(made.offsets[:-1], made.lengths)
+        first = np.repeat(part.offsets[:-1], made.lengths) + number * step
+        index = index_of(first[:, None] + np.arange(size), x.packed)
+        found = run("index", x.packed, [index], (*(FULL,) * (place - 1), 0))
+        rest = range(found.ndim)
+        return make(run("permute", found, (*rest[:place], *rest[place + 1 :], place)), made, place)
+
+    x = call["input"]
+    if normalize_dim("unfold", call["dimension"], x.ndim) == x.place and not isinstance(x.packed, RaggedTensor):
+        return of_rows(x)
+    return along(call, call["dimension"], of_rows, "dimension")
 
 
 @ragged_rule("renorm", kind="packed")

@@ -13,11 +13,12 @@ import numpy as np
 from dynograd.errors import ShapeError
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.op import registry
-from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import index_of
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.uniform import as_dense, as_ragged
 
 __all__: list[str] = []
 
@@ -27,6 +28,9 @@ _NOTE = "along the ragged dim of (B, C, j), within each row"
 @ragged_rule("conv1d", kind="rows", note=_NOTE)
 def conv1d(call: Call) -> Any:
     x, padding = call["input"], call["padding"]
+    found = _rectangle(call, x)
+    if found is not None:
+        return found
     if not _is_channels_rows(x) or padding == "valid":
         return call.with_(padding=0) if padding == "valid" else NotImplemented
     stride, dilation = (_one(call[name]) for name in ("stride", "dilation"))
@@ -44,6 +48,9 @@ def conv1d(call: Call) -> Any:
 @ragged_rule("max_pool1d", kind="rows", note=_NOTE)
 def max_pool1d(call: Call) -> Any:
     x = call["input"]
+    found = _rectangle(call, x)
+    if found is not None:
+        return found
     if not _is_channels_rows(x) or call["ceil_mode"] or call["return_indices"]:
         return NotImplemented
     size = _one(call["kernel_size"])
@@ -56,6 +63,9 @@ def max_pool1d(call: Call) -> Any:
 @ragged_rule("avg_pool1d", kind="rows", note=_NOTE)
 def avg_pool1d(call: Call) -> Any:
     x = call["input"]
+    found = _rectangle(call, x)
+    if found is not None:
+        return found
     if not _is_channels_rows(x) or call["ceil_mode"] or (not call["count_include_pad"] and _one(call["padding"])):
         return NotImplemented
     size = _one(call["kernel_size"])
@@ -72,6 +82,14 @@ def adaptive(call: Call) -> Any:
     if call.key == "adaptive_avg_pool1d":
         return registry["mean"].function(x, 2, True)
     return registry["amax"].function(x, 2, True)
+
+
+def _rectangle(call: Call, x: Any) -> Any:
+    """The op on rows (C, j) of one length, as a dense batch; None where they are not."""
+    if not isinstance(x, RaggedTensor) or x.ndim != 3 or x.place != 2:
+        return None
+    dense = as_dense(x)
+    return None if dense is None else results(call.with_(input=dense), lambda one: as_ragged(one, x))
 
 
 def _is_channels_rows(x: Any) -> bool:
