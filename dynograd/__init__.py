@@ -35,6 +35,7 @@ from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import out_forms as _out_forms  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
+from dynograd import public_forms as _public_forms  # noqa: E402
 from dynograd import random_fills as _random_fills  # noqa: E402
 from dynograd import randomness as _randomness  # noqa: E402
 from dynograd import storages as _storages  # noqa: E402
@@ -82,7 +83,7 @@ for _module in (
     devices,
     dtypes,
 ):
-    _public |= {_name: getattr(_module, _name) for _name in _module.__all__}
+    _public |= _public_forms.explained_of_tensors({_name: getattr(_module, _name) for _name in _module.__all__})
 _public |= _typed_storages.STORAGES
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {
@@ -183,7 +184,7 @@ _LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
-_LAZY_NAMES |= dict.fromkeys(("binomial", "poisson"), "distributions.draws")
+_LAZY_NAMES |= {"binomial": "distributions.draws", "poisson": "distributions.draws", "conv_tbc": "nn.functional"}
 _LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
 _LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):

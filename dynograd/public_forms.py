@@ -7,6 +7,7 @@ underneath because an argument is of a wrong type is told with the op and the ar
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor
 
-__all__ = ["method_form", "public_form"]
+__all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 _KINDS = inspect.Parameter
@@ -77,9 +78,38 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None)
 def method_form(entry: Op) -> Any:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
-    if family in ("views", "splits") or not _other_names(entry.signature):
+    of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
+    if not of_another and (family in ("views", "splits") or not _other_names(entry.signature)):
         return entry.function
     return public_form(entry.function, entry)
+
+
+def explained(function: Any) -> Any:
+    """A function that is no op, with errors from underneath told as those of ops are."""
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _EXPLAINED as error:
+            told = _explained(error, function.__name__, names, args, kwargs)
+            if told is None:
+                raise
+            raise told from error
+
+    return call
+
+
+def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
+    """These functions by name; those whose first argument is a tensor, `explained`."""
+    return {
+        name: explained(function)
+        if isinstance(function, types.FunctionType)
+        and next(iter(inspect.signature(function).parameters), "") in ("input", "A", "self")
+        else function
+        for name, function in functions.items()
+    }
 
 
 def _stub(*args: Any, **kwargs: Any) -> Any:
@@ -203,19 +233,25 @@ def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs
     if len(args) > len(names):  # def f(*tensors)
         given[names[0]] = args
     if isinstance(error, AttributeError):
+        of_arrays = error.name in ("array", "device", "dtype", "ndim", "numel", "shape", "size")
         for name, value in given.items():
             listed = value if isinstance(value, (list, tuple)) and value is not error.obj else (value,)
             for one in listed:
-                if one is error.obj and not isinstance(one, Tensor):
+                same = one is error.obj or (of_arrays and type(one) is type(error.obj))
+                if same and not isinstance(one, Tensor):
                     return TypeError(
                         f"{who}(): argument '{name}' must be Tensor, not {type(one).__name__}. Make one with "
                         f"dynograd.tensor(...) or dynograd.as_tensor(...)."
                     )
         return None
     kind = type(error)
+    if kind.__module__.startswith("numpy"):
+        kind = TypeError if isinstance(error, TypeError) else ValueError
     if kind not in _EXPLAINED or who in str(error):
         return None
     shown = ", ".join([f"{name}={_text(value)}" for name, value in given.items() if value is not None])
+    if kind is ValueError and "could not convert string" in str(error):
+        kind = TypeError
     kind = ValueError if kind is OverflowError else kind
     return kind(f"{who}({shown}): {error}")
 

@@ -14,7 +14,6 @@ from dynograd.tensor import Tensor
 __all__ = [
     "broadcast_shapes",
     "cond",
-    "conv_tbc",
     "detach",
     "frobenius_norm",
     "get_deterministic_debug_mode",
@@ -109,16 +108,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
         return public_functions()["linalg_vector_norm"](v, pow)
     kept = shapes.normalize_dim("norm_except_dim", dim, rank)
     return public_functions()["linalg_vector_norm"](v, pow, tuple([one for one in range(rank) if one != kept]), True)
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """A convolution of (T, B, C) with a weight of (K, C, out), along T.
-
-    >>> dynograd.conv_tbc(dynograd.ones(4, 1, 2), dynograd.ones(3, 2, 1), dynograd.zeros(1)).flatten()
-    tensor([6., 6.])
-    """
-    convolved = public_functions()["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)  # type: ignore[attr-defined]
-    return convolved.permute(2, 0, 1)
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:

@@ -10,6 +10,7 @@ from dynograd.nn import randomized, variants
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.out_forms import out_forms
+from dynograd.public_forms import explained
 from dynograd.tensor import Tensor
 
 _names = (
@@ -32,9 +33,12 @@ _names = (
 _inplace = ("celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_ sigmoid_ tanh_ threshold_").split()
 
 _ops = {**out_forms(public_functions()), "multi_head_attention_forward": multi_head_attention_forward}
-_ops |= {name: getattr(variants, name) for name in variants.__all__}
+_ops |= {name: explained(getattr(variants, name)) for name in variants.__all__}
 _ops |= {"native_channel_shuffle": _ops["channel_shuffle"]}
-_ops |= {"gumbel_softmax": gumbel_softmax, **{name: getattr(randomized, name) for name in randomized.__all__}}
+_ops |= {
+    "gumbel_softmax": gumbel_softmax,
+    **{name: explained(getattr(randomized, name)) for name in randomized.__all__},
+}
 __all__ = [name for name in (*_names, *variants.__all__, "native_channel_shuffle") if name in _ops]
 globals().update({name: _ops[name] for name in __all__})
 unfold = _ops["im2col"]  # Tensor.unfold is another op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from dynograd.methods import public_functions
@@ -21,6 +22,7 @@ def _with_indices(name: str, function: Any) -> Any:
         kwargs.pop("return_indices", None)
         return function(*args, **kwargs, return_indices=True)
 
+    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = f"{name}_with_indices"
     call.__doc__ = f"`{name}` with `return_indices=True`: (values, indices)."
     return call
