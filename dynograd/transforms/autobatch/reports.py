@@ -22,6 +22,7 @@ class Report:
 
     def __init__(self) -> None:
         self.skipped = False  # nothing was recorded: the scopes before at that line gained nothing
+        self.ended: str | None = None  # why the rest of the scope was not recorded
         self.order: list[
             tuple[Any, int, set[Any]]
         ] = []  # of each group its form, its size, and where its operands came from
@@ -87,13 +88,17 @@ class Report:
 
     def __str__(self) -> str:
         if self.skipped:
-            return "autobatch: not recorded, since no call of the scope before at that line had a partner (always=True records)"
+            return "autobatch: not recorded, since hardly a call of the scope before at that line had a partner (always=True records)"
         calls, launches = self.calls, self.launches
         lines = [
             f"autobatch: {calls} calls in {launches} groups" + (f" ({calls / launches:.1f} each)" if launches else "")
         ]
         for label, sizes in sorted(self.groups.items(), key=lambda entry: -sum(entry[1])):
             lines.append(f"  {sum(sizes):>8} calls  {len(sizes):>5} groups  largest {max(sizes):>6}  {label}")
+        if self.ended is not None:
+            lines.append(
+                f"recording ended within the scope: {self.ended} (always=True records all; dynograd.batched waits for other examples)"
+            )
         if self.refused:
             lines.append("run at once:")
             for (name, why, line), count in self.refused.most_common():

@@ -22,6 +22,7 @@ _last: list[Report] = []
 # By line: how many of the next scopes there are not recorded, and how many were skipped the latest time.
 _alone: dict[Any, tuple[int, int]] = {}
 _MOST_SKIPPED = 63
+_PARTNERS = 2  # calls in a group, on average: with fewer, recording costs more than it gains
 _SKIPPED = object()
 
 
@@ -34,8 +35,10 @@ class autobatch:
 
     Args:
         limit: how many calls may wait; then they are run, so that memory stays bounded.
-        always: record each time. Otherwise a scope in which no call found a partner (one example, without anything alike in it) is not
-            recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone costs what it costs outside.
+        always: record all of it, each time. Otherwise a scope in which hardly a call found a partner (one example, without anything
+            alike in it) is not recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone costs
+            what it costs outside. And where values are read again and again and each time little has come together, the rest of the
+            scope is not recorded.
 
     >>> layer = dynograd.nn.Linear(3, 2)
     >>> examples = [dynograd.ones(3) * k for k in range(4)]
@@ -65,13 +68,13 @@ class autobatch:
         if before_write not in inplace.guards:
             inplace.guards.append(before_write)
         writing.open_()
-        MODES.recorder = Recorder(self.limit, found)
+        self.recorder = MODES.recorder = Recorder(self.limit, found, self.always)
         return found
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if self.outer is not None:
             return
-        recorder = MODES.recorder
+        recorder = self.recorder
         try:
             if kind is None:
                 recorder.flush(None, "the end of the scope")
@@ -89,8 +92,7 @@ class autobatch:
 
     def learn(self, report: Report) -> None:
         """Whether the next scopes at this line are worth recording."""
-        alone = report.calls > 0 and report.launches == report.calls
-        if not alone:
+        if not (report.ended or 0 < report.calls < _PARTNERS * report.launches):
             _alone.pop(self.place, None)
             return
         if len(_alone) > 1000:

@@ -1,5 +1,6 @@
 """`autobatch`: reading, writing, hooks, errors, depth, threads, modes."""
 
+import contextlib
 import threading
 
 import numpy
@@ -481,3 +482,51 @@ def test_a_scope_that_gains_nothing_is_skipped_the_next_times():
         assert len(losses) == count and losses[0].requires_grad
     assert recorded == [True, False, True, False, False, False, True, *[False] * 7, *[True] * 7]
     assert "not recorded" not in str(report)
+
+
+def steps_with_reads(net, x, reads):
+    for _ in range(reads):
+        x = net(x).tanh()
+        if float(x.detach().sum()) > 1e9:
+            break
+    return x.sum()
+
+
+def test_recording_ends_where_reads_leave_nothing_together():
+    net, xs = dynograd.nn.Linear(3, 3), inputs(9)
+    gradients = []
+    for plain in (True, False):
+        net.zero_grad()
+        with contextlib.nullcontext() if plain else dynograd.autobatch() as report:
+            total = sum(steps_with_reads(net, x, 5) for x in xs)
+        total.backward()
+        gradients.append(net.weight.grad.numpy().copy())
+    numpy.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-5)
+    assert "16 reads" in report.ended and report.calls < 100
+    assert "recording ended within the scope: 16 reads left 1." in str(report) and "dynograd.batched" in str(report)
+    with dynograd.autobatch(always=True) as report:
+        sum(steps_with_reads(net, x, 5) for x in xs)
+    assert report.ended is None and report.calls > 150
+
+
+def test_recording_goes_on_where_each_read_is_for_all():
+    net = dynograd.nn.Linear(3, 3)
+    with dynograd.autobatch() as report:
+        xs = inputs(12)
+        for _ in range(40):
+            xs = [net(x).tanh() for x in xs]
+            if xs[0].sum().item() > 1e9:
+                break
+    assert report.ended is None and report.launches < 200 and report.calls > 900
+
+
+def test_a_scope_within_goes_on_when_recording_ended():
+    net, xs = dynograd.nn.Linear(3, 3), inputs(6)
+    with dynograd.autobatch() as outer:
+        for x in xs:
+            steps_with_reads(net, x, 5)
+        assert outer.ended
+        with dynograd.autobatch() as inner:
+            found = [net(x).exp() for x in xs]
+        assert found[0].shape == (3,)
+    assert inner is not outer and inner.launches == 2
