@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import compress, repeat
+from operator import call, is_not
 from typing import Any
 from weakref import ref
 
 from dynograd.autograd.nodes import Hooks, Node
 
-__all__ = ["Meta", "RemovableHandle", "ViewMeta", "full_meta", "link_view", "link_views", "node_hooks"]
+__all__ = [
+    "InnerViewMeta",
+    "Meta",
+    "OutputMeta",
+    "RemovableHandle",
+    "ViewMeta",
+    "full_meta",
+    "link_view",
+    "link_views",
+    "node_hooks",
+]
 
 make_parameter: Any = None
 """`nn.Parameter`, filled from above: a checkpoint can hold some."""
@@ -81,49 +93,64 @@ class InnerViewMeta(ViewMeta):
     __slots__ = ("before", "number")
 
 
+class OutputMeta(_Unset):
+    """The `Meta` of output `number` of an op that gives several views; what they have in common is said once, in `common`."""
+
+    __slots__ = ("common", "number")
+
+    @property
+    def base(self) -> Any:
+        return self.common.base
+
+    @property
+    def steps(self) -> tuple:
+        common = self.common
+        return (*(() if common.before is None else common.before.steps), (common.op, common.statics, self.number))
+
+
 def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
     owner = base._meta
     if owner is None:
         owner = base._meta = Meta()
     root = owner.base
-    if root is None and number is None:
-        meta = ViewMeta()
-        meta.base = base
+    if root is None:
+        before, root, holder = None, base, owner
     else:
-        meta = InnerViewMeta()
+        before, holder = owner, root._meta
+    meta: Any = ViewMeta() if before is None and number is None else InnerViewMeta()
+    if type(meta) is InnerViewMeta:
+        meta.before = before
         meta.number = number
-        meta.base, meta.before = (base, None) if root is None else (root, owner)
-    meta.op, meta.statics = op, statics
+    meta.base = root
+    meta.op = op
+    meta.statics = statics
     result._meta = meta
     if owner.silent:
         full_meta(result).silent = True
-    if root is not None:
-        owner = root._meta
-    views = owner.views
-    if views is None:
-        owner.views = [ref(result)]
-    elif len(views) < owner.views_limit:
-        views.append(ref(result))
-    else:
-        _living(owner).append(ref(result))
+    views = holder.views
+    if views is None or len(views) >= holder.views_limit:
+        views = _living(holder)
+    views.append(ref(result))
 
 
-def link_views(results: list[Any], base: Any, op: Any, statics: tuple) -> None:
-    """`link_view` for the outputs of an op that gives several."""
+def link_views(base: Any, op: Any, statics: tuple) -> tuple[InnerViewMeta, list[Any], bool]:
+    """`link_view` for the outputs of an op that gives several: what they have in common, the list of views, whether it is silent.
+
+    Each output gets an `OutputMeta`, and a weak reference in the list.
+    """
     owner = base._meta
     if owner is None:
         owner = base._meta = Meta()
-    before = None if owner.base is None else owner
-    silent, root = owner.silent, base if before is None else owner.base
-    owner = root._meta
-    views = _living(owner) if owner.views is None or len(owner.views) >= owner.views_limit else owner.views
-    for number, result in enumerate(results):
-        meta = result._meta = InnerViewMeta()
-        meta.base, meta.before, meta.op, meta.statics, meta.number = root, before, op, statics, number
-        views.append(ref(result))
-        if silent:
-            full_meta(result).silent = True
+    common = InnerViewMeta()
+    common.op, common.statics = op, statics
+    common.before = None if owner.base is None else owner
+    root = common.base = base if owner.base is None else owner.base
+    silent, owner = owner.silent, root._meta
+    views = owner.views
+    if views is None or len(views) >= owner.views_limit:
+        views = _living(owner)
+    return common, views, silent
 
 
 def full_meta(tensor: Any) -> Meta:
@@ -139,7 +166,8 @@ def full_meta(tensor: Any) -> Meta:
 
 def _living(owner: Meta) -> list[Any]:
     """The views that are still there; the list is looked through again when it has doubled."""
-    views = owner.views = [view for view in owner.views or () if view() is not None]
+    held = owner.views or ()
+    views = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
     owner.views_limit = 0 if owner.silent else 16 + 2 * len(views)
     return views
 

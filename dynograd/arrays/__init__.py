@@ -18,7 +18,7 @@ from dynograd.arrays.meta_arrays import MetaArray
 from dynograd.cuda import allocator, driver, pinned, streams
 from dynograd.errors import DeviceError
 
-__all__ = ["Array", "Arrays"]
+__all__ = ["Array", "Arrays", "IndexArrays"]
 
 
 @runtime_checkable
@@ -40,6 +40,7 @@ class ArrayLike(Protocol):
 
 Array: TypeAlias = Any
 Arrays: TypeAlias = Any
+IndexArrays: TypeAlias = Any
 
 ndarray = numpy.ndarray
 array_types: set[type] = {numpy.ndarray, CudaArray, MetaArray}

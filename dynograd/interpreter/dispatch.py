@@ -108,6 +108,7 @@ def names_for_all() -> dict[str, Any]:
         show=show,
         other_types=other_types,
         link_view=from_tensor.link_view,
+        InnerViewMeta=from_tensor.InnerViewMeta,
         ViewMeta=from_tensor.ViewMeta,
         ref=ref,
         new_tensor=object.__new__,

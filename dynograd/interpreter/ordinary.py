@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from weakref import ref
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import as_result, ndarray
@@ -35,7 +36,8 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     tests = [f"type({name}) in TENSORS" for name in required]
     tests += [f"({name} is None or type({name}) in TENSORS)" for name in optional]
     if op.list_name:
-        tests.append(f"all_tensors({op.list_name})")
+        one = op.list_name
+        tests.append(f"((type({one}) is list and len({one}) == 1 and type({one}[0]) in TENSORS) or all_tensors({one}))")
     lines = [f"def {op.name}({parameters}):"]
     raw_tests = [f"type({name}) is ndarray" for name in required] + [f"{name} is None" for name in optional]
     if not op.list_name:
@@ -74,7 +76,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
     wants = [f"{name}._requires_grad" for name in required]
     wants += [f"({name} is not None and {name}._requires_grad)" for name in optional]
-    if op.list_name:
+    if op.list_name and not op.list_of_indices:
         wants.append(f"any([one._requires_grad for one in {op.list_name}])")
     node_class = node_class_of(op)
     record = record_lines(op, required, optional, statics_text(op)) if op.differentiable and wants else []
@@ -107,7 +109,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         forward=op.forward,
         NodeClass=node_class,
         all_tensors=_all_tensors,
-        outputs=_outputs_of(op),
+        outputs=outputs_of(op),
         plain=plain_of(op),
         any=any,
         HostReadError=HostReadError,
@@ -127,6 +129,14 @@ def view_lines(op: Op, base: str, statics: str) -> list[str]:
         "        meta.op = op",
         f"        meta.statics = {statics}",
         "        views.append(ref(result))",
+        "    elif type(owner) is ViewMeta and len(views := (holder := owner.base._meta).views) < holder.views_limit:",
+        "        meta = result._meta = InnerViewMeta()",
+        "        meta.base = owner.base",
+        "        meta.before = owner",
+        "        meta.op = op",
+        f"        meta.statics = {statics}",
+        "        meta.number = None",
+        "        views.append(ref(result))",
         "    else:",
         f"        link_view(result, {base}, op, {statics})",
     ]
@@ -138,7 +148,7 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
     positions = {name: number for number, name in enumerate(op.array_names)}
     ordered = [edge for _, edge in sorted(zip([positions[n] for n in required + optional], edges, strict=True))]
     if op.list_name:
-        listed = f"*[{edge_text('one')} for one in {op.list_name}]"
+        listed = f"*[{'None' if op.list_of_indices else edge_text('one')} for one in {op.list_name}]"
         ordered.insert(positions[op.list_name], listed)
     lines = [
         "node = new_node(NodeClass)",
@@ -268,7 +278,7 @@ def _all_tensors(values: Any) -> bool:
     return all([type(value) in TENSORS for value in values])
 
 
-def _outputs_of(op: Op) -> Any:
+def outputs_of(op: Op) -> Any:
     if op.outputs is None:
         return None
     pack = tuple if op.outputs == "list" else named_outputs(op).__call__
@@ -278,14 +288,37 @@ def _outputs_of(op: Op) -> Any:
     def outputs(out: Any, node: Any, base: Any, view_op: Any, statics: Any) -> Any:
         cls = tensor_class[0]
         made = []
-        for array in out:
-            one = new(cls)
-            one.array = array if type(array) is ndarray else as_result(array)
-            one.node = one._grad = one._meta = None
-            one._requires_grad = False
-            made.append(one)
-        if base is not None:
-            cls.link_views(made, base, view_op, statics)
+        if base is None:
+            for array in out:
+                one = new(cls)
+                one.array = array if type(array) is ndarray else as_result(array)
+                one.node = one._grad = one._meta = None
+                one._requires_grad = False
+                made.append(one)
+        else:
+            owner, silent = base._meta, False
+            if owner is not None and (views := owner.views) and len(views) < owner.views_limit:
+                common = cls.InnerViewMeta()  # `link_views`, written out for the usual case
+                common.base = base
+                common.op = view_op
+                common.statics = statics
+                common.before = None
+            else:
+                common, views, silent = cls.link_views(base, view_op, statics)
+            new_meta = cls.OutputMeta
+            for number, array in enumerate(out):
+                one = new(cls)
+                one.array = array
+                one.node = one._grad = None
+                one._requires_grad = False
+                meta = one._meta = new_meta()
+                meta.common = common
+                meta.number = number
+                made.append(one)
+            views.extend(map(ref, made))
+            if silent:
+                for one in made:
+                    one.meta().silent = True
         if node is not None:
             for number, one in enumerate(made):
                 if one.array.dtype.kind in "fcV":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.interpreter.dispatch import names_for_all
-from dynograd.interpreter.ordinary import node_class_of, record_lines, view_lines
+from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
 from dynograd.interpreter.shared import wrap_lines
 from dynograd.ops.op import Op
 
@@ -26,6 +26,7 @@ def write_shortcut(face: Callable[..., Any], op: Op, text: str, when: str) -> tu
     statements = re.sub(rf"\b{name}\b", raw, text).strip().split("\n")
     condition = re.sub(rf"\b{name}\b", raw, when)
     indent = " " * 20
+    several = op.outputs is not None  # views by construction, in a list
     lines = [
         f"def {face.__name__}({parameters}):",
         f"    if type({name}) is Tensor or type({name}) in TENSORS:",
@@ -35,21 +36,26 @@ def write_shortcut(face: Callable[..., Any], op: Op, text: str, when: str) -> tu
         "            try:",
         f"                if {condition}:",
         *[indent + line.strip() for line in statements],
-        f"{indent}base = out.base",
-        "            except (TypeError, ValueError, LookupError):",
+        f"{indent}base = {'out' if several else 'out.base'}",
+        "            except (TypeError, ValueError, LookupError, BufferError):",
         "                pass",
-        f"            if base is not None and (base is {raw} or base is {raw}.base):",
+        f"            if base is not None{'' if several else f' and (base is {raw} or base is {raw}.base)'}:",
     ]
-    inner = wrap_lines("out", "result")
-    inner += view_lines(op, name, "statics")
+    record = []
     if op.differentiable:
-        inner += [f"    if {name}._requires_grad and (mode := MODES.grad) and out.dtype.kind in 'fcV':"]
-        inner += ["        " + line for line in record_lines(op, [name], [], "statics")]
-        inner += ["        result.node = node", "        result._requires_grad = True"]
-    lines += ["            " + line for line in [*inner, "    return result"]]
+        kind = "" if several else " and out.dtype.kind in 'fcV'"
+        record += [f"    if {name}._requires_grad and (mode := MODES.grad){kind}:"]
+        record += ["        " + line for line in record_lines(op, [name], [], "statics")]
+    if several:
+        inner = ["    node = None", *record, f"    return outputs(out, node, {name}, op, statics)"]
+    else:
+        inner = [*wrap_lines("out", "result"), *view_lines(op, name, "statics"), *record]
+        inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
+        inner += ["    return result"]
+    lines += ["            " + line for line in inner]
     lines.append(f"    return general({call})")
     names = dict(face.__globals__)
-    names |= dict(op=op, NodeClass=node_class_of(op), general=face, **names_for_all())
+    names |= dict(op=op, NodeClass=node_class_of(op), general=face, outputs=outputs_of(op), **names_for_all())
     return "\n".join(lines) + "\n", names
 
 

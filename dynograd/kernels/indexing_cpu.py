@@ -63,8 +63,10 @@ def index_forward(x, indices, template):
     if len(indices) == 1:
         index, dim = indices[0], len(template) - 1
         if index.dtype.kind != "b":
+            if x.size < SMALL and index.size < 64:
+                return x.take(index, dim)
             if x.flags.c_contiguous:
-                return x.take(index, dim) if x.size < SMALL and index.size < 64 else take(x, index, dim)
+                return take(x, index, dim)
         elif x.size >= LARGE and not dim and index.shape == x.shape[: index.ndim]:
             return take(x.reshape(index.size, *x.shape[index.ndim :]), true_places(index), 0)
     elif x.flags.c_contiguous and indices[0].size * len(x.shape) >= LARGE and _all_arrays(indices, template):

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels import threads
+from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
 
 __all__ = [
@@ -38,6 +39,7 @@ _LARGE_INDEX = 1 << 15
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
 _BLOCK = 4096
+_PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 _NUMBERS = {"prod": 0, "amax": 1, "amin": 2}
@@ -154,7 +156,21 @@ def _vector(index):
 
 
 def gather(x, dim, index):
-    """x[..., index[..., i, ...], ...] in the shape of `index`, which may be smaller than `x` outside `dim`."""
+    """x[..., index[..., i, ...], ...] in the shape of `index`, which may be smaller than `x` outside `dim`.
+
+    Raises IndexError for an index outside a matrix; others have been checked.
+    """
+    if x.ndim == 2 and index.size:
+        if index.size < COMPILED_SIZE and index.dtype is _INT64 and x.dtype.char in _PICKED:
+            kernels = compiled_for(index.size) if x.flags.c_contiguous and index.flags.c_contiguous else None
+            if kernels is not None:
+                result = np.empty(index.shape, x.dtype)
+                if kernels["scatters.pick_few"](x, index, result, dim):
+                    return result
+                raise IndexError
+        smallest, largest = limits(index)
+        if smallest < 0 or largest >= x.shape[dim]:
+            raise IndexError
     if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
         one = _one_for_all(index, dim)
         if one is not None:

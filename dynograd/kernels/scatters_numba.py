@@ -6,7 +6,7 @@ with any number of threads. Picked and written elements go through as unsigned n
 
 import numpy as np
 
-from dynograd.kernels.compiling_numba import chunked
+from dynograd.kernels.compiling_numba import chunked, compiled
 from dynograd.kernels.lines_numba import LINE, add_line, copy_line
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "count_true",
     "join_places",
     "pick_along",
+    "pick_few",
     "pick_slices",
     "reduce_along",
     "true_places",
@@ -102,6 +103,27 @@ def pick_along(x, index, out, start, stop):
                     row = places[np.uint64(begin + c)] * inner
                     target[np.uint64(begin + c)] = flat[np.uint64(origin + row + c)]
         item = last
+
+
+@compiled
+def pick_few(x, index, out, dim):
+    """`out = x.gather(dim, index)` for matrices; False where an index lies outside."""
+    rows, columns = index.shape
+    if dim == 0:
+        for i in range(rows):
+            for j in range(columns):
+                place = index[i, j]
+                if not 0 <= place < x.shape[0]:
+                    return False
+                out[i, j] = x[place, j]
+    else:
+        for i in range(rows):
+            for j in range(columns):
+                place = index[i, j]
+                if not 0 <= place < x.shape[1]:
+                    return False
+                out[i, j] = x[i, place]
+    return True
 
 
 @chunked(noalias=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
@@ -65,7 +65,18 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return value
 
 
+_STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
+"""(shape, strides, sizes) -> arguments of `stretch`, strides of the view."""
+
+
 @composed(covers="expand", method=True)
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, input.strides, sizes]
+    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    """,
+)
 def expand(input: Any, *sizes: Any) -> Any:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
@@ -83,7 +94,11 @@ def expand(input: Any, *sizes: Any) -> Any:
             if size != own and (own != 1 or size < 0 or size >= _LARGE):
                 break
         else:
-            return stretch(input, wanted)
+            made = stretch(input, wanted)
+            array, stretched = getattr(input, "array", input), getattr(made, "array", made)
+            if type(stretched) is ndarray is type(array) and {*map(type, wanted)} <= {int} and stretched is not array:
+                keep(_STRETCHED, (shape, array.strides, sizes), ((wanted,), stretched.strides))
+            return made
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array, Arrays
+from dynograd.arrays import Array, IndexArrays
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
@@ -68,9 +68,11 @@ def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
 
 
 @op(name="index", linear=True, saves="input.shape indices")
-def get_advanced(input: Array, indices: Arrays, template: tuple) -> Array:
+def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
     """The elements of `input` at index arrays."""
-    return kernel("indexing", "index_forward", input)(input, _beside(input, indices), template)
+    if type(input) is not arrays.ndarray:
+        indices = _beside(input, indices)
+    return kernel("indexing", "index_forward", input)(input, indices, template)
 
 
 @get_advanced.backward
@@ -80,7 +82,7 @@ def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
 
 
 @op(name="index_backward", linear=True, saves="indices")
-def add_advanced(g: Array, indices: Arrays, template: tuple, shape: tuple[int, ...]) -> Array:
+def add_advanced(g: Array, indices: IndexArrays, template: tuple, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at index arrays."""
     return kernel("indexing", "index_backward", g)(g, _beside(g, indices), template, shape)
 
@@ -92,7 +94,7 @@ def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
 
 
 @op(name="index_put_at", linear=True, saves="values.shape indices")
-def put_advanced(input: Array, values: Array | None, indices: Arrays, template: tuple, accumulate: bool) -> Array:
+def put_advanced(input: Array, values: Array | None, indices: IndexArrays, template: tuple, accumulate: bool) -> Array:
     """A copy of `input` with `values` (None: zeros) written, or added, at index arrays (whose values have been checked)."""
     try:
         return kernel("indexing", "index_put_forward", input)(
@@ -127,17 +129,15 @@ def _beside(like: Any, indices: list) -> list:
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
 
 
-_FIRST = ((None,),)
-
-
 @composed(method="__getitem__")
 @shortcut(
     get_basic,
     """
-    statics = _FIRST if index is None else ((index, Ellipsis),)
+    statics = ((index, Ellipsis),) if type(index) is int else ((index,),)
     out = input[statics[0]]
     """,
-    when="type(index) is int or index is None",
+    when="type(index) is int or index is None or (type(index) is slice and index.step is None"
+    " and type(index.start) in _PLAIN and type(index.stop) in _PLAIN)",
 )
 def getitem(input: Any, index: Any) -> Any:
     """`input[index]`.
@@ -177,8 +177,18 @@ def getitem(input: Any, index: Any) -> Any:
         except IndexError:
             parse("getitem", tuple(input.shape), index)
             raise
-    shape = input.shape
-    basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
+    shape = getattr(input, "array", input).shape
+    array = getattr(index, "array", None)
+    if (
+        type(array) is arrays.ndarray
+        and array.dtype.num == _INT64
+        and array.ndim
+        and shape
+        and index.ndim == array.ndim
+    ):
+        basic, indices, template = None, [index], (0,)  # the usual case
+    else:
+        basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
     picked = input if basic is None else get_basic(input, basic)
     if template is None:
         return picked

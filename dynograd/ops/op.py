@@ -8,6 +8,7 @@ layer is handed something by a higher one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import linecache
@@ -42,6 +43,7 @@ class Op:
         "kind",
         "linear",
         "list_name",
+        "list_of_indices",
         "method",
         "name",
         "optional_names",
@@ -62,6 +64,7 @@ class Op:
     array_names: tuple[str, ...]
     optional_names: frozenset[str]
     list_name: str | None
+    list_of_indices: bool  # the arrays of the list have no gradient
     static_names: tuple[str, ...]
     saves: tuple[str, ...]
     outputs: tuple[str, ...] | str | None
@@ -82,13 +85,13 @@ class Op:
     def _read_signature(self) -> None:
         self.signature = inspect.signature(self.forward)
         arrays, optional, static = [], set(), []
-        self.list_name = None
+        self.list_name, self.list_of_indices = None, False
         for parameter in self.signature.parameters.values():
             annotation = str(parameter.annotation).replace(" ", "")
-            if annotation in ("Array", "Arrays", "Array|None"):
+            if annotation in ("Array", "Arrays", "IndexArrays", "Array|None"):
                 arrays.append(parameter.name)
-                if annotation == "Arrays":
-                    self.list_name = parameter.name
+                if annotation in ("Arrays", "IndexArrays"):
+                    self.list_name, self.list_of_indices = parameter.name, annotation == "IndexArrays"
                 if annotation == "Array|None":
                     optional.add(parameter.name)
             else:
@@ -238,6 +241,14 @@ def shortcut(op_function: Any, text: str, when: str = "True") -> Callable[[Funct
         return public
 
     return shorten
+
+
+def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
+    """Puts into a table what a shortcut looks up there; a full table begins anew. A key that has no hash is left out."""
+    if len(table) >= most:
+        table.clear()
+    with contextlib.suppress(TypeError):
+        table[key] = value
 
 
 _lock = threading.Lock()

@@ -36,11 +36,11 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
             [4, 4]])
     """
     place = _checked("index_select", input, dim, index)
-    if not input.ndim:
+    if not getattr(input, "array", input).ndim:
         return reshaped(get_advanced(reshaped(input, (1,)), [ravel(index)], (0,)), ())
-    return get_advanced(
-        input, [index if index.ndim else reshaped(index, (1,))], (*(FULL,) * place, 0) if place else (0,)
-    )
+    if not getattr(index, "array", index).ndim:
+        index = reshaped(index, (1,))
+    return get_advanced(input, [index], (*(FULL,) * place, 0) if place else (0,))
 
 
 def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False) -> int:
@@ -48,6 +48,10 @@ def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False)
     shape = getattr(input, "array", input).shape
     place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim(who, dim, len(shape))
     array = getattr(index, "array", index)
+    if type(array) is arrays.ndarray and array.ndim == 1 and array.size <= 16 and array.dtype.kind == "i" and shape:
+        values = array.tolist()
+        if not values or (max(values) < shape[place] and min(values) >= (-shape[place] if negative else 0)):
+            return place
     if not hasattr(array, "dtype"):
         raise TypeError(f"{who}: argument 'index' must be Tensor, not {type(index).__name__}. Write tensor({index!r}).")
     if array.ndim > 1:

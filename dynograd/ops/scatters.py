@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
@@ -59,10 +59,20 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     tensor([[1],
             [4]])
     """
+    array, places = getattr(input, "array", None), getattr(index, "array", None)
+    if type(array) is arrays.ndarray is type(places) and array.ndim == 2 == places.ndim and places.dtype.num == _INT64:
+        if dim in _TWO and places.shape[1 - dim] <= array.shape[1 - dim]:
+            try:
+                return gathered(input, dim, index)  # whose kernel looks at the indices of matrices
+            except IndexError:
+                pass  # the check below says which index
     place = _check_index("gather", input, dim, index)
     if not input.ndim:
         return reshaped(gathered(reshaped(input, (1,)), 0, ravel(index)), tuple(index.shape))
     return gathered(input, place, index)
+
+
+_TWO, _INT64 = (0, 1), dtypes.int64.num
 
 
 def _check_index(who: str, input: Any, dim: int, index: Any) -> int:

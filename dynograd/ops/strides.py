@@ -6,32 +6,25 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import add_advanced, get_advanced, put_advanced
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.ops.views import reshaped
 from dynograd.shapes import as_shape, normalize_dim
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
 
 
-@op(method=True, linear=True, view=True, saves="input.shape")
-def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    """A view of the diagonal of two dims, which becomes the last dim.
-
-    Args:
-        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
-
-    >>> dynograd.diagonal(tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
-    """
+@op(name="diagonal", linear=True, view=True, saves="input.shape")
+def diagonal_view(input: Array, offset: int, dim1: int, dim2: int) -> Array:
+    """A view of the diagonal of two dims, which becomes the last dim."""
     return kernel("views", "diagonal", input)(input, offset, *_two_dims("diagonal", dim1, dim2, input.ndim))
 
 
-@diagonal.backward
-def diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+@diagonal_view.backward
+def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
     return (fill_diagonal_of(g, saved.input_shape, offset, dim1, dim2),)
 
 
@@ -43,7 +36,28 @@ def fill_diagonal_of(g: Array, shape: tuple[int, ...], offset: int, dim1: int, d
 
 @fill_diagonal_of.backward
 def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
-    return (diagonal(g, offset, dim1, dim2),)
+    return (diagonal_view(g, offset, dim1, dim2),)
+
+
+@composed(covers="diagonal", method=True)
+@shortcut(
+    diagonal_view,
+    """
+    out = input.diagonal(offset, dim1, dim2)
+    out.setflags(write=input.base is None or input.flags.writeable)
+    statics = (offset, dim1, dim2)
+    """,
+)
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A view of the diagonal of two dims, which becomes the last dim.
+
+    Args:
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+
+    >>> dynograd.diagonal(tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return diagonal_view(input, offset, dim1, dim2)
 
 
 def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
@@ -84,7 +98,7 @@ def put_diagonal(input: Array, src: Array | None, offset: int, dim1: int, dim2: 
 def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
     return (
         put_diagonal(g, None, offset, dim1, dim2) if saved.needs(0) else None,
-        diagonal(g, offset, dim1, dim2) if saved.needs(1) else None,
+        diagonal_view(g, offset, dim1, dim2) if saved.needs(1) else None,
     )
 
 
@@ -164,7 +178,19 @@ def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: An
     return (reshaped(add_advanced(kept, [places], (0,), (count,)), shape),)
 
 
+_STRIDED: dict[Any, tuple[tuple, int, tuple[int, ...]]] = {}
+"""(size, stride, offset, bytes of an element) -> arguments of the op; first byte and strides."""
+
+
 @composed(covers="as_strided", method=True)
+@shortcut(
+    strided_view,
+    """
+    statics, first, strides = _STRIDED[size, stride, storage_offset, input.itemsize]
+    out = ndarray(size, input.dtype, input, first, strides)
+    """,
+    when="storage_offset is None or input.base is None",
+)
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
 
@@ -180,7 +206,15 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
             [2, 3],
             [3, 4]])
     """
-    return strided_view(input, *_placed("as_strided", input, size, stride, storage_offset))
+    placed = _placed("as_strided", input, size, stride, storage_offset)
+    made = strided_view(input, *placed)
+    array = getattr(made, "array", made)
+    if type(array) is ndarray and array.size and {*map(type, (*placed[0], *placed[1]))} == {int}:
+        item = array.itemsize
+        if type(size) is tuple is type(stride) and (storage_offset is None or type(storage_offset) is int):
+            key = size, stride, storage_offset, item
+            keep(_STRIDED, key, (placed[:2] + (storage_offset or 0,), item * (storage_offset or 0), array.strides))
+    return made
 
 
 def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | None) -> tuple[Any, Any, int]:

@@ -10,7 +10,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
@@ -319,7 +319,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     rank = getattr(input, "array", input).ndim
     wanted = as_shape("permute", order if dims is None else (tuple(dims),))
     if len(wanted) == rank and rank <= 8 and {*wanted} == {*range(rank)} and {*map(type, wanted)} <= {int}:
-        _keep(_ORDERS, wanted, wanted)
+        keep(_ORDERS, wanted, wanted)
         return permuted(input, wanted)
     if len(wanted) != rank:
         raise ShapeError(
@@ -330,12 +330,6 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     if len(set(places)) != rank:
         raise ShapeError(f"permute: duplicate dims are not allowed, got dims={wanted}. Name every dim once.")
     return permuted(input, places)
-
-
-def _keep(table: dict, key: Any, value: Any) -> None:
-    if len(table) > 1000:
-        table.clear()
-    table[key] = value
 
 
 @composed(method=True)
@@ -360,7 +354,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     try:
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
         if type(dim0) is int is type(dim1):
-            _keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
+            keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
     except (IndexError, TypeError):
         normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
     return permuted(input, tuple(dims))
