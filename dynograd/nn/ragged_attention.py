@@ -15,6 +15,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.methods import public_functions
 from dynograd.ragged import RaggedTensor, ragged_tensor
 from dynograd.ragged.attending import attend
+from dynograd.ragged.levels import is_deep
 from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import make
 
@@ -33,6 +34,8 @@ def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> 
     Returns:
         (B, j, E) and, with `need_weights`, (B, j, j) weights.
     """
+    if is_deep(given["query"]):
+        return _below(forward, given)
     same = given["query"] is given["key"], given["key"] is given["value"]
     query = _as_rows("query", given["query"])
     key = query if same[0] else _as_rows("key", given["key"])
@@ -60,6 +63,27 @@ def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> 
     found = attend(_WHO, q, k, v, query.partition, key.partition, hidden, p, bool(given["is_causal"]))
     found = found.reshape(found.shape[0], heads * v.shape[2])
     return query.with_packed(_ops["linear"](found, given["out_proj_weight"], given["out_proj_bias"])), None
+
+
+def _below(forward: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
+    """Several levels (documents of sentences): each sentence attends to its own words, or to the same sentence of the keys."""
+    upper = given["query"].partition
+    lower = dict(given)
+    for name in ("query", "key", "value", "key_padding_mask"):
+        one = given[name]
+        if is_deep(one):
+            upper.check_same(_WHO, one.partition, ("the query", f"the {name}"))
+            lower[name] = one.packed
+        elif name != "key_padding_mask":
+            raise ShapeError(
+                f"{_WHO}: query has several levels of rows (shape {tuple(given['query'].shape)}), {name} has shape {tuple(one.shape)}. Give it "
+                f"the same levels."
+            )
+    for one, other in (("key", "query"), ("value", "key")):
+        if given[one] is given[other]:
+            lower[one] = lower[other]
+    output, weights = multi_head_attention(forward, lower)
+    return make(output, upper), None if weights is None else make(weights, upper)
 
 
 def _as_rows(name: str, x: Any) -> Any:

@@ -203,8 +203,12 @@ class RNNBase(Module):
         return given
 
     def _forward_ragged(self, input: Any, hx: Any) -> tuple[Any, Any]:
-        """Sequences of any lengths, in any order, empty ones too: those keep their initial states."""
-        if input.dim() != 3 or input.place != 1 or is_ragged(input.packed):
+        """Sequences of any lengths, in any order, empty ones too: those keep their initial states. Of documents of sentences (B, j, j, I) the
+        sentences are the sequences, with a final state for each of them."""
+        if is_ragged(input.packed):
+            output, finals = self._forward_ragged(input.packed, hx)
+            return input.with_packed(output), finals
+        if input.dim() != 3 or input.place != 1:
             raise ShapeError(
                 f"{type(self).__name__}: Expected a ragged input (B, j, {self.input_size}), got shape {tuple(input.shape)}."
             )

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from dynograd import arrays
+from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.ops.losses import reduction_of
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
@@ -65,7 +70,11 @@ def _of_tokens_of_shapes(call: Call) -> Any:
 
 @ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
 def of_classes(call: Call) -> Any:
-    """Scores (B, j, C), (B, C, j) or of images (B, C, j, j); class numbers (B, j) or (B, j, j), or probabilities like the scores."""
+    """Scores (B, j, C), (B, C, j) or of images (B, C, j, j); class numbers (B, j) or (B, j, j), or probabilities like the scores. Scores (B, j)
+    of the places of each row: the classes are its places, the numbers (B,)."""
+    x, target = call["input"], call["target"]
+    if isinstance(x, RaggedTensor) and x.ndim == 2 and not isinstance(target, RaggedTensor):
+        return _of_places(call, x, target)
     x, target = _both_ragged(call)
     if isinstance(x.packed, RaggedTensor) or isinstance(target.packed, RaggedTensor):
         return _by_levels(call, [x, target])
@@ -132,6 +141,39 @@ def _by_levels(call: Call, ragged: list[RaggedTensor]) -> Any:
         return call.on(call.map_ragged(merged_levels))
     found = call.on(call.map_ragged(lambda one: one.packed))
     return like.with_packed(found) if isinstance(found, RaggedTensor) else found
+
+
+def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
+    """The loss of choosing a place of each row, as pointer networks do."""
+    smoothing, ignored = call.get("label_smoothing", 0.0), call["ignore_index"]
+    if call["weight"] is not None:
+        raise call.refuse(
+            "the classes of scores (B, j) are the places of each row, which have no weights. Leave weight out."
+        )
+    if tuple(target.shape) != (x.partition.count,):
+        raise ShapeError(
+            f"{call.name}: expected target ({x.partition.count},), a place in each row, for scores of shape {tuple(x.shape)}, got "
+            f"{tuple(target.shape)}."
+        )
+    given, lengths = np.asarray(arrays.to_numpy(target.array)), x.partition.lengths
+    wrong = (given != ignored) & ((given < 0) | (given >= lengths))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise IndexRangeError(
+            f"{call.name}: Target {given[row]} is out of bounds: row {row} has {lengths[row]} places."
+        )
+    counted = target != ignored
+    rows = registry["nonzero"].function(counted)[:, 0]
+    mine, at = registry["getitem"].function(x, rows), target[rows]
+    scores = registry["log_softmax.public"].function(mine, 1) if call.name == "cross_entropy" else mine
+    losses = -registry["gather.public"].function(scores, 1, at[:, None])[:, 0]
+    if smoothing:
+        losses = losses * (1 - smoothing) - scores.mean(1) * smoothing
+    named = "mean" if call["reduction"] == SEQUENCES else call["reduction"]  # a row has one loss
+    how = reduction_of(call.name, call.get("size_average"), call.get("reduce"), named)
+    if how == "none":
+        return losses.new_zeros(x.partition.count).index_copy(0, rows, losses)
+    return losses.sum() if how == "sum" else losses.mean()
 
 
 def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:

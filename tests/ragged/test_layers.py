@@ -224,6 +224,48 @@ def test_final_states_are_in_the_order_of_the_rows(kind):
                 )
 
 
+LEVELS = [
+    ("lstm", lambda: nn.LSTM(D, 4, bidirectional=True, batch_first=True), lambda f, x: f(x)[0]),
+    ("gru", lambda: nn.GRU(D, 4, 2, batch_first=True), lambda f, x: f(x)[0]),
+    ("attention", lambda: nn.MultiheadAttention(D, 2, batch_first=True), lambda f, x: f(x, x, x, need_weights=False)[0]),
+    ("attention.weights", lambda: nn.MultiheadAttention(D, 2, batch_first=True), lambda f, x: f(x, x, x)[1]),
+    ("encoder", encoder(), lambda f, x: f(x, is_causal=True)),
+    ("masked", encoder(), lambda f, x: f(x, src_key_padding_mask=x[..., 0] > 2)),
+    ("decoder", decoder, lambda f, x: f(x, x * 0.5)),
+    ("conv1d", lambda: nn.Conv1d(D, 3, 3, padding=1), lambda f, x: f(x.transpose(2, 3)).transpose(2, 3)),
+    ("pool", lambda: nn.AdaptiveMaxPool1d(1), lambda f, x: f(x.transpose(2, 3)).squeeze(3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEVELS, ids=[case[0] for case in LEVELS])
+def test_sentences_of_documents_are_the_sequences(case):
+    _, make, call = case
+    layer = make().double()
+    docs = [rows_of([3, 5]), rows_of([2]), rows_of([4, 1, 6])]
+    sentences = [one.requires_grad_() for doc in docs for one in doc]
+    found = []
+    for together in (True, False):
+        if together:
+            ys = [one for doc in call(layer, dynograd.ragged_tensor(docs)).unbind() for one in doc.unbind()]
+        else:
+            ys = [call(layer, dynograd.ragged_tensor([[one]]))[0][0] for one in sentences]
+            dense = layer(sentences[0].T[None]).transpose(1, 2) if isinstance(layer, nn.Conv1d) else None
+            assert dense is None or numpy.allclose(dense[0].detach(), ys[0].detach())
+        loss = sum((one**2).sum() * (place + 1) for place, one in enumerate(ys))
+        found.append([*ys, *dynograd.autograd.grad(loss, [*sentences, *layer.parameters()], allow_unused=True)])
+    for one, two in zip(*found, strict=True):
+        assert (one is None and two is None) or (one.shape == two.shape and numpy.allclose(one.detach(), two.detach()))
+
+
+def test_final_states_of_sentences():
+    layer = nn.LSTM(D, 4, batch_first=True).double()
+    docs = [rows_of([3, 5]), rows_of([2])]
+    _, (h, c) = layer(dynograd.ragged_tensor(docs))
+    assert h.shape == (1, 3, 4)
+    for number, sentence in enumerate([*docs[0], *docs[1]]):
+        assert numpy.allclose(layer(sentence[None])[1][1].detach()[0, 0], c[0, number].detach())
+
+
 def test_packed_sequences_and_ragged_ones_give_the_same_bits():
     layer = nn.LSTM(D, 6, bidirectional=True)
     rows = rows_of(FILLED, dtype=dynograd.float32)
@@ -409,6 +451,12 @@ ERRORS = [
         RuntimeError,
         "(1, 3, 3)",
         "(1, 2, 3)",
+    ),
+    (
+        lambda x: nn.MultiheadAttention(D, 2)(dynograd.ragged_tensor([list(x)]), x, x),
+        RuntimeError,
+        "several levels",
+        "Give it the same levels",
     ),
     (lambda x: nn.MultiheadAttention(4, 2)(x, x, x), RuntimeError, "embedding dimension of 4", "8"),
     (lambda x: nn.MultiheadAttention(D, 2)(x, x[:2], x[:2]), RuntimeError, "3 rows", "2"),

@@ -121,12 +121,35 @@ def test_nothing_but_empty_rows():
     assert numpy.isnan(F.cross_entropy(x, target, reduction="sequence_mean").item())
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none", "sequence_mean"])
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.2}, {"ignore_index": -1}])
+def test_scores_of_the_places_of_each_row(reduction, options):
+    rows = [dynograd.randn(length, dtype=dynograd.float64).requires_grad_() for length in (4, 1, 6, 3)]
+    target = dynograd.tensor([2, 0, 5, 1])
+    if options.get("ignore_index"):
+        target[1] = -1
+    found = F.cross_entropy(dynograd.ragged_tensor(rows), target, reduction=reduction, **options)
+    each = [F.cross_entropy(row[None], at[None], reduction="none", **options)[0] for row, at in zip(rows, target)]
+    count = (target != options.get("ignore_index", -100)).sum()
+    total = sum(each)
+    expected = {"none": dynograd.stack(each), "sum": total}.get(reduction, total / count)
+    assert numpy.allclose(found.detach(), expected.detach())
+    for one, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (found, expected)]):
+        assert numpy.allclose(one, two)
+    if not options.get("label_smoothing"):
+        scores = dynograd.ragged_tensor(rows).log_softmax(1)
+        assert numpy.allclose(F.nll_loss(scores, target, reduction=reduction, **options).detach(), found.detach())
+
+
 x = dynograd.ragged_tensor([dynograd.zeros(2, 3), dynograd.zeros(1, 3)])
 ERRORS = [
     (lambda: F.cross_entropy(x, dynograd.ragged_tensor([dynograd.zeros(1).long(), dynograd.zeros(1).long()])), RuntimeError, "row 0", "2", "1"),
     (lambda: F.cross_entropy(x, dynograd.zeros(3).long()), NotImplementedError, "target is not", "(3,)", "ragged_like"),
     (lambda: F.cross_entropy(dynograd.zeros(2, 3), dynograd.ragged_tensor([dynograd.zeros(1).long()])), NotImplementedError, "input is not", "ragged_from_padded"),
     (lambda: F.cross_entropy(x, dynograd.ragged_tensor([dynograd.tensor([0, 5]), dynograd.tensor([1])])), IndexError, "5"),
+    (lambda: F.cross_entropy(x[..., 0], dynograd.tensor([1])), RuntimeError, "target (2,)", "(1,)"),
+    (lambda: F.cross_entropy(x[..., 0], dynograd.tensor([1, 1])), IndexError, "row 1", "1"),
+    (lambda: F.cross_entropy(x[..., 0], dynograd.tensor([1, 0]), dynograd.ones(2)), NotImplementedError, "Leave weight out"),
     (lambda: F.cross_entropy(x, x, reduction="median"), ValueError, "median", "reduction"),
     (lambda: F.ctc_loss(x, dynograd.ragged_tensor([dynograd.tensor([1]), dynograd.tensor([1])]), dynograd.tensor([2, 1])), ValueError, "input_lengths", "Leave it out"),
     (lambda: F.ctc_loss(dynograd.zeros(2, 1, 3), dynograd.tensor([[1]])), TypeError, "input_lengths", "missing"),
