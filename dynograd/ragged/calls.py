@@ -304,7 +304,7 @@ def _write(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
         target.partition.check_same(who, value.partition, ("the", "the written"))
         inner = value.packed
     if isinstance(inner, Tensor) and tuple(inner.shape) != tuple(target.packed.shape):
-        inner = registry["expand"].function(inner, tuple(target.packed.shape))
+        inner = registry["expand.public"].function(inner, tuple(target.packed.shape))
     write(target.packed, inner, who)
     return target
 

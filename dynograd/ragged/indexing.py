@@ -11,19 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from dynograd import arrays
-from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.elementwise import run
+from dynograd.ragged.entries import dims_of, host, in_range, is_vector, row_numbers
+from dynograd.ragged.entries import entries as entries_of
+from dynograd.ragged.entries import number as number_of
 from dynograd.ragged.groups import index_of
+from dynograd.ragged.pairing import paired
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.selecting import gathered, row_of, rows_at, rows_between
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor import Tensor
 
-__all__ = ["getitem", "set_item", "sliced"]
+__all__ = ["getitem", "item", "masked", "sliced"]
 
 
 @ragged_rule("getitem", kind="rows", note="rows, elements of each row, masks and index tensors, also ragged ones")
@@ -64,17 +67,21 @@ def item(x: RaggedTensor, index: Any) -> Any:
     """`x[index]`."""
     if isinstance(index, RaggedTensor):
         return masked(x, index) if index.dtype.name == "bool" else _rows_of_rows(x, index)
-    entries = _entries(x, index)
+    entries = entries_of(x, index)
     first, rest = entries[0], entries[1:]
     if first is None:
         return registry["unsqueeze"].function(item(x, tuple(rest)), 0) if rest else registry["unsqueeze"].function(x, 0)
     if isinstance(first, RaggedTensor) and first.dtype.name == "bool":
         found = masked(x, first)
         return item(found, (FULL,) * 2 + tuple(rest)) if rest else found
-    number = _number(first)
+    number = number_of(first)
     if number is not None:
-        row = row_of(x, _in_range(number, x.partition.count))
+        row = row_of(x, in_range(number, x.partition.count))
         return row[tuple(rest)] if rest else row
+    if is_vector(first) and any([is_vector(one) for one in rest]):
+        return paired(x, first, rest)
+    if is_vector(first) and np.ndim(host(first)) == 2 and host(first).dtype.kind in "iu":
+        return _levels_of_rows(x, host(first), rest)
     chosen = _rows(x, first)
     return (
         _within(chosen, rest)
@@ -84,94 +91,19 @@ def item(x: RaggedTensor, index: Any) -> Any:
     )
 
 
-def _entries(x: RaggedTensor, index: Any) -> list[Any]:
-    """One entry for each dim that is named, Ellipsis filled in."""
-    entries = list(index) if isinstance(index, tuple) else [index]
-    places = [place for place, one in enumerate(entries) if one is Ellipsis]
-    if len(places) > 1:
-        raise IndexError("getitem: an index can only have a single ellipsis ('...').")
-    used = sum([_dims_of(one) for one in entries])
-    if used > x.ndim:
-        raise IndexError(
-            f"getitem: too many indices for a ragged tensor of {x.ndim} dims (shape {tuple(x.shape)}): {used} given."
-        )
-    if places:
-        at = places[0]
-        entries[at : at + 1] = [FULL] * (x.ndim - used)
-    return entries or [FULL]
-
-
-def _dims_of(entry: Any) -> int:
-    if entry is None or entry is Ellipsis:
-        return 0
-    if isinstance(entry, RaggedTensor) and entry.dtype.name == "bool":
-        return entry.ndim
-    if isinstance(entry, Tensor) and entry.dtype.name == "bool":
-        return entry.ndim
-    return 1
-
-
-def _number(entry: Any) -> int | None:
-    if isinstance(entry, (bool, np.bool_)):
-        return None
-    if isinstance(entry, (int, np.integer)):
-        return int(entry)
-    if (
-        isinstance(entry, Tensor)
-        and not isinstance(entry, RaggedTensor)
-        and not entry.ndim
-        and entry.dtype.name != "bool"
-    ):
-        return int(entry.item())
-    return None
-
-
-def _in_range(number: int, count: int) -> int:
-    if not -count <= number < count:
-        raise IndexRangeError(
-            f"getitem: index {number} is out of bounds for dimension 0 with size {count} (the rows of a ragged tensor)."
-        )
-    return number + count if number < 0 else number
-
-
-def _host(entry: Any) -> np.ndarray:
-    raw = getattr(entry, "array", entry)
-    return np.asarray(arrays.to_numpy(raw) if hasattr(raw, "dtype") else raw)
-
-
-def row_numbers(count: int, entry: Any) -> np.ndarray:
-    """The numbers of the rows that a slice, list, index vector or mask (B,) picks."""
-    if isinstance(entry, slice):
-        if entry.step is not None and entry.step <= 0:
-            raise ValueError(f"getitem: step must be greater than zero, got {entry.step}. Use flip(0).")
-        return np.arange(count, dtype=np.int64)[entry]
-    picked = _host(entry)
-    if picked.dtype.kind == "b":
-        if picked.shape != (count,):
-            raise IndexError(
-                f"getitem: the shape of the mask {picked.shape} does not match the {count} rows of a ragged tensor."
-            )
-        return np.flatnonzero(picked).astype(np.int64)
-    if picked.size and picked.dtype.kind not in "iu":
-        raise DtypeError(f"getitem: tensors used as indices must be integers or bool, got {picked.dtype}.")
-    if picked.ndim != 1:
-        raise Refusal(f"getitem: an index of rows must be a vector, got shape {picked.shape}. Use x[index.ravel()].")
-    picked = picked.astype(np.int64)
-    wrong = (picked < -count) | (picked >= count)
-    if wrong.any():
-        at = int(wrong.argmax())
-        raise IndexRangeError(
-            f"getitem: index {picked[at]} at position {at} is out of bounds for dimension 0 with size {count} (the rows)."
-        )
-    return np.where(picked < 0, picked + count, picked)
-
-
 def _rows(x: RaggedTensor, entry: Any) -> RaggedTensor:
     if isinstance(entry, slice) and entry.step in (None, 1):
         first, last, _ = entry.indices(x.partition.count)
         whole = first == 0 and last == x.partition.count
         return x if whole else rows_between(x, first, max(first, last))
     return rows_at(x, row_numbers(x.partition.count, entry))
+
+
+def _levels_of_rows(x: RaggedTensor, index: np.ndarray, rest: list[Any]) -> Any:
+    """Rows by an index of two dims: (n, k) rows, of which each n is a row of rows."""
+    part = Partition(np.full(index.shape[0], index.shape[1], np.int64))
+    found = make(rows_at(x, row_numbers(x.partition.count, index.reshape(-1))), part)
+    return item(found, (FULL, FULL, *rest)) if rest else found
 
 
 def _within(x: Any, entries: list[Any]) -> Any:
@@ -184,7 +116,7 @@ def _within(x: Any, entries: list[Any]) -> Any:
             continue
         if dim == x.place:
             at = place
-        dim += _dims_of(one)
+        dim += dims_of(one)
     if at is None or (isinstance(entries[at], slice) and entries[at] == FULL):
         return _beside(x, entries, at)
     entry = entries[at]
@@ -195,15 +127,16 @@ def _within(x: Any, entries: list[Any]) -> Any:
     elif isinstance(entry, slice):
         x = sliced(x, entry)
     else:
-        number = _number(entry)
+        number = number_of(entry)
         if number is None:
+            place = x.place
             x = _common_places(x, entry)
             dense_entries = [FULL, *entries]
-            dense_entries[at + 1] = FULL
+            others = entries[:at] + entries[at + 1 :]
+            pairs = any([is_vector(one) for one in others])
+            dense_entries[at + 1] = np.arange(x.shape[place]) if pairs else FULL
             return (
-                x[tuple(dense_entries)]
-                if any([one is None or one != FULL for one in entries[:at] + entries[at + 1 :]])
-                else x
+                x[tuple(dense_entries)] if any([one is None or is_vector(one) or one != FULL for one in others]) else x
             )
         found = element(x, number)
         others = [FULL, *entries[:at], *entries[at + 1 :]]
@@ -221,17 +154,17 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
         return x.with_packed(item(x.packed, (FULL, *entries[1:])))
     if at is None:  # the ragged dim is not named: it is whole, behind all entries
         before = entries
-        entries = [*entries, *[FULL] * (x.place - 1 - sum([_dims_of(one) for one in before])), FULL]
+        entries = [*entries, *[FULL] * (x.place - 1 - sum([dims_of(one) for one in before])), FULL]
         at = len(entries) - 1
     found = registry["getitem"].function(x.packed, tuple(entries))
     lead, shape_lead = entries[:at], 0
     for one in lead:
         if one is None or isinstance(one, slice):
             shape_lead += 1
-        elif _number(one) is None:
+        elif number_of(one) is None:
             if any(
                 [
-                    _number(other) is None and other is not None and not isinstance(other, slice)
+                    number_of(other) is None and other is not None and not isinstance(other, slice)
                     for other in entries[at:]
                 ]
             ):
@@ -301,7 +234,7 @@ def sliced(x: RaggedTensor, entry: slice) -> RaggedTensor:
     def bound(value: Any, default: np.ndarray) -> np.ndarray:
         if value is None:
             return default
-        number = _host(value).astype(np.int64) if isinstance(value, Tensor) and value.ndim else np.int64(int(value))
+        number = host(value).astype(np.int64) if isinstance(value, Tensor) and value.ndim else np.int64(int(value))
         return np.clip(np.where(number < 0, lengths + number, number), 0, lengths)
 
     first = bound(entry.start, np.zeros_like(lengths))
@@ -321,7 +254,7 @@ def _places_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:
         raise ShapeError(
             f"getitem: a ragged index of the ragged dim needs one vector for each of {part.count} rows, got shape {tuple(index.shape)}."
         )
-    numbers = _host(index.packed).astype(np.int64)
+    numbers = host(index.packed).astype(np.int64)
     lengths = np.repeat(part.lengths, own.lengths)
     wrong = (numbers < -lengths) | (numbers >= lengths)
     if wrong.any():
@@ -337,7 +270,7 @@ def _places_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:
 
 def _common_places(x: RaggedTensor, entry: Any) -> Any:
     """The same places of every row: a dense (B, k, *) tensor."""
-    part, numbers = x.partition, _host(entry)
+    part, numbers = x.partition, host(entry)
     if numbers.dtype.kind == "b":
         numbers = np.flatnonzero(numbers)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
@@ -362,7 +295,7 @@ def masked(x: RaggedTensor, mask: RaggedTensor) -> RaggedTensor:
     if isinstance(x.packed, RaggedTensor) and isinstance(mask.packed, RaggedTensor):
         return x.with_packed(masked(x.packed, mask.packed))
     if isinstance(x.partition, Shapes):
-        real = _host(mask.packed)
+        real = host(mask.packed)
         counts = np.add.reduceat(np.append(real, False).astype(np.int64), x.partition.offsets[:-1]) * (
             x.partition.lengths > 0
         )
@@ -371,7 +304,7 @@ def masked(x: RaggedTensor, mask: RaggedTensor) -> RaggedTensor:
         raise Refusal("getitem: a ragged mask of a tensor whose ragged dim is not 1; transpose first.")
     if tuple(mask.packed.shape)[1:] != tuple(x.packed.shape)[1 : mask.packed.ndim]:
         raise IndexError(f"getitem: the shape of the mask {tuple(mask.shape)} does not match {tuple(x.shape)}.")
-    real = _host(mask.packed)
+    real = host(mask.packed)
     per_token = real.sum(tuple(range(1, real.ndim)), dtype=np.int64)
     counts = np.diff(np.concatenate(([0], np.cumsum(per_token)))[x.partition.offsets])
     if mask.packed.ndim == 1:
@@ -384,54 +317,3 @@ def _rows_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:
     if isinstance(index.packed, RaggedTensor):
         return index.with_packed(_rows_of_rows(x, index.packed))
     return make(rows_at(x, row_numbers(x.partition.count, index.packed)), index.partition)
-
-
-# --- writes ------------------------------------------------------------------------------------------------------------------
-
-
-def set_item(x: RaggedTensor, index: Any, value: Any) -> None:
-    """`x[index] = value`: written into the packed elements that `x[index]` reads."""
-    if isinstance(x.packed, RaggedTensor):
-        numbers = _number(index if not isinstance(index, tuple) else index[0])
-        if isinstance(index, RaggedTensor):
-            x.partition.check_same("setitem", index.partition, ("the", "the mask's"))
-            set_item(x.packed, index.packed, value.packed if isinstance(value, RaggedTensor) else value)
-            return
-        if numbers is None:
-            raise Refusal(
-                "setitem: of a ragged tensor of several levels, write one row (x[i] = ...), or into x.values()."
-            )
-    places = make(_numbers_of(x), x.partition, x.place)  # what stands where, of the same shape as x
-    picked = item(places, index)
-    flat = picked.packed if isinstance(picked, RaggedTensor) else picked
-    while isinstance(flat, RaggedTensor):
-        flat = flat.packed
-    if isinstance(value, RaggedTensor):
-        if not isinstance(picked, RaggedTensor):
-            raise ShapeError(
-                f"setitem: a ragged value cannot be written at an index that gives shape {tuple(picked.shape)}."
-            )
-        picked.partition.check_same("setitem", value.partition, ("the", "the written"))
-        value = value.packed
-    elif isinstance(value, Tensor) and isinstance(picked, RaggedTensor):
-        from dynograd.ragged.elementwise import repeated
-
-        value = repeated("setitem", value, picked)
-    target = x.packed
-    while isinstance(target, RaggedTensor):
-        target = target.packed
-    view = run("view", target, (target.numel(),))
-    if isinstance(value, Tensor) and tuple(value.shape) != tuple(flat.shape):
-        value = run("expand", value, tuple(flat.shape))
-    view[registry["reshape"].function(flat, (-1,))] = value.reshape(-1) if isinstance(value, Tensor) else value
-
-
-def _numbers_of(x: RaggedTensor) -> Any:
-    """The packed elements' own numbers, in the shape of the packed elements."""
-    packed = x.packed
-    if isinstance(packed, RaggedTensor):
-        return packed.with_packed(_numbers_of(packed))
-    return index_of(np.arange(packed.numel(), dtype=np.int64), packed).reshape(tuple(packed.shape))
-
-
-setattr(RaggedTensor, "__setitem__", set_item)  # noqa: B010

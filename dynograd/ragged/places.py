@@ -92,7 +92,7 @@ def masked_select(call: Call) -> Any:
         else None
     )
     stretched = [
-        one if shape is None or tuple(one.shape) == shape else run("expand", one, shape) for one in given.values()
+        one if shape is None or tuple(one.shape) == shape else run("expand.public", one, shape) for one in given.values()
     ]
     x, mask = [like.with_packed(one) for one in stretched]
     if like.place > 1:

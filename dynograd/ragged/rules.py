@@ -23,6 +23,7 @@ from dynograd.ragged import (
     sliding,
     views,
     whole,
+    writing,
 )
 
 FAMILIES = (
@@ -46,6 +47,7 @@ FAMILIES = (
     sliding,
     views,
     whole,
+    writing,
 )
 interception.install()
 likes.install()

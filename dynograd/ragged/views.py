@@ -336,7 +336,7 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         packed = repeated(call.name, x, other)
         shape = tuple(other.packed.shape)
         return other.with_packed(
-            run("expand", packed, shape)
+            run("expand.public", packed, shape)
             if not isinstance(other.packed, RaggedTensor)
             else packed.expand_as(other.packed)
         )
@@ -363,4 +363,4 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
     target = list(sizes[1:])
     target[x.place - 1] = part.total
     target = [have if want == -1 else want for want, have in zip(target, x.packed.shape, strict=True)]
-    return x.with_packed(run("expand", x.packed, tuple(target)))
+    return x.with_packed(run("expand.public", x.packed, tuple(target)))
