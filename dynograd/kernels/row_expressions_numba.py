@@ -188,7 +188,8 @@ class RowKernel:
                 elif how == "max":
                     inner += [f"key = ordered({value})", f"{target}_key = key if key > {target}_key else {target}_key"]
                 else:
-                    inner.append(f"{self._slice(*target, width)}[j] {how} {value}")
+                    row, at = target
+                    inner.append(f"{self._slice(row, at, width)}[j] {how} {value}")
             lines += [f"for j in range({self._size(width)}):", *[f"    {line}" for line in inner]]
         lines += [f"t{one} = unordered(t{one}_key)" for one in reductions if table.nodes[one][0] == "max"]
         return lines

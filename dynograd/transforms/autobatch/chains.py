@@ -45,8 +45,9 @@ class Chain:
         for target in plan.lasting:
             if target[0] in (ROWS_OF, LEAF):
                 self.arrays[target] = buffers.empty((self.rows, plan.widths[target]), self.recipe.dtype)
-        for number in sorted(plan.early):
-            self.early[number] = rows_of(recorder, form, buckets, number)
+        self.own = [number for number in range(len(form.inputs)) if number not in plan.early]
+        if plan.early:
+            self.early = rows_of(recorder, form, buckets, sorted(plan.early))
         if form.grad:
             self.node = _chain_node(self)
         everything = Span(self, 0, self.rows, {}, self.results)
@@ -58,11 +59,7 @@ class Chain:
         form, recorder = self.form, self.recorder
         start = self.starts[buckets[0]]
         stop = self.starts[buckets[-1]] + buckets[-1].count()
-        operands = {
-            number: rows_of(recorder, form, buckets, number)
-            for number in range(len(form.inputs))
-            if number not in self.plan.early
-        }
+        operands = rows_of(recorder, form, buckets, self.own)
         span = Span(self, start, stop, operands, {})
         count, outputs, bases = stop - start, [], []
         arenas = recorder.arenas[form]

@@ -318,6 +318,11 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
         return _single(recorder, first), False
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & _MASK
+    tensors = recorder.ports[first >> 32].bucket.tensors
+    if tensors is not None and not recorder.ports[first >> 32].kind.grad and bool((numbers == numbers[0]).all()):
+        values = [tensors[row].array for row in rows.tolist()]
+        if type(values[0]) is numpy.ndarray:
+            return wrap(numpy.array(values)), True
     found = sorted({code >> 32 for code in codes})
     ports = [recorder.ports[number] for number in found]
     wholes = [port.whole for port in ports]

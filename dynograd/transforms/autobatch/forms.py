@@ -5,7 +5,9 @@ A form is also why an op is not recorded: results whose shape depends on values,
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -51,7 +53,7 @@ _LARGEST_STAND_IN = 1 << 24
 class Form:
     """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
 
-    __slots__ = ("_text", "grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
+    __slots__ = ("_text", "casting", "grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
 
     op: Any
     statics: dict[str, Any]
@@ -60,11 +62,13 @@ class Form:
     pack: Any
     refused: str | None
     grad: int
+    casting: Any  # what autocast did when the call was recorded
     run_chained: Any = None  # of cells: runs a group as part of a chain, where it is fused
 
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
         self.op, self.statics, self.grad, self.refused = op, statics, grad, None
         self.kinds, self.single, self.pack = (), True, None
+        self.casting = casting()
         self._text: tuple[Any, str] = None, ""
         self.label = op.name
         self.number: str | None = None  # the operand that is a number, perhaps another one in each call
@@ -98,6 +102,17 @@ def casting() -> Any:
         return None
     state = module.STATE
     return tuple([(device, state.dtypes[device]) for device, on in state.enabled.items() if on])
+
+
+@contextlib.contextmanager
+def cast_as(wanted: Any) -> Iterator[None]:
+    """Inside, autocast does what `casting()` has told."""
+    autocast = sys.modules["dynograd.amp.autocasting"].autocast
+    with contextlib.ExitStack() as stack:
+        on = dict(wanted or ())
+        for device in ("cpu", "cuda"):
+            stack.enter_context(autocast(device, dtype=on.get(device), enabled=device in on))
+        yield
 
 
 def kind_of(tensor: Any) -> Kind:

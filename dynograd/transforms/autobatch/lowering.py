@@ -44,6 +44,7 @@ def _trees(name: str) -> tuple[Any, tuple]:
 
     op = registry[name]
     texts = op.derivative or ()
+    assert op.formula is not None
     return expression(op.formula), tuple([None if text is None else expression(text) for text in texts])
 
 
@@ -116,7 +117,10 @@ def moved(recipe: Recipe, one: Quantity, value: Spread | None, back: Callable[[S
 
 @rule("basic_index")
 def basic_index(recipe: Recipe, op: Op, given: dict[str, Any]) -> Quantity:
-    one, index = recipe.quantity(given["input"]), tuple(given["index"])
+    return _slice(recipe, recipe.quantity(given["input"]), tuple(given["index"]))
+
+
+def _slice(recipe: Recipe, one: Quantity, index: tuple) -> Quantity:
     value = rows.index_of(recipe.table, one.value, index)
     return moved(
         recipe,
@@ -130,19 +134,15 @@ def basic_index(recipe: Recipe, op: Op, given: dict[str, Any]) -> Quantity:
 @rule("unbind")
 def unbind(recipe: Recipe, op: Op, given: dict[str, Any]) -> list[Quantity]:
     one, dim = recipe.quantity(given["input"]), given["dim"]
-    before = (slice(None),) * dim
-    return [
-        basic_index(recipe, op, {"input": given["input"], "index": (*before, place)}) for place in range(one.shape[dim])
-    ]
+    return [_slice(recipe, one, (*(slice(None),) * dim, place)) for place in range(one.shape[dim])]
 
 
 @rule("split_with_sizes")
 def split_with_sizes(recipe: Recipe, op: Op, given: dict[str, Any]) -> list[Quantity]:
-    dim = given["dim"] % len(recipe.quantity(given["input"]).shape)
-    found, at = [], 0
+    one = recipe.quantity(given["input"])
+    before, found, at = (slice(None),) * (given["dim"] % len(one.shape)), [], 0
     for size in given["split_sizes"]:
-        index = (*(slice(None),) * dim, slice(at, at + size))
-        found.append(basic_index(recipe, op, {"input": given["input"], "index": index}))
+        found.append(_slice(recipe, one, (*before, slice(at, at + size))))
         at += size
     return found
 
@@ -235,12 +235,10 @@ def total(recipe: Recipe, value: Spread, dims: list[int], keepdim: bool, head: s
     rank = len(value.shape)
     shape = value.shape
     for axis in dims:
-        reduce = rows.reduced if axis == rank - 1 else rows.reduced_lanes
-        value = (
-            reduce(recipe.table, head, value, True)
-            if axis == rank - 1
-            else reduce(recipe.table, head, value, axis, True)
-        )
+        if axis == rank - 1:
+            value = rows.reduced(recipe.table, head, value, True)
+        else:
+            value = rows.reduced_lanes(recipe.table, head, value, axis, True)
     if keepdim:
         return value
     return rows.reshaped(recipe.table, value, tuple([size for axis, size in enumerate(shape) if axis not in dims]))
@@ -382,16 +380,10 @@ def matmul(recipe: Recipe, op: Op, given: dict[str, Any]) -> Quantity:
 # --- recurrent steps -----------------------------------------------------------------------------------------------------------
 
 
-def _blocks(recipe: Recipe, op: Op, one: Quantity, count: int) -> list[Quantity]:
+def _blocks(recipe: Recipe, one: Quantity, count: int) -> list[Quantity]:
+    """The parts of the last dim, all of one width."""
     width = one.shape[-1] // count
-    found = []
-    for part in range(count):
-        index = (Ellipsis, slice(part * width, (part + 1) * width))
-        value = rows.index_of(recipe.table, one.value, index)
-        found.append(
-            moved(recipe, one, value, lambda g, index=index: rows.placed(recipe.table, g, one.shape, index), "a block")
-        )
-    return found
+    return [_slice(recipe, one, (Ellipsis, slice(part * width, (part + 1) * width))) for part in range(count)]
 
 
 def _apply(recipe: Recipe, name: str, *inputs: Any) -> Quantity:
@@ -410,7 +402,7 @@ def _Given(one: Any) -> Any:
 @rule("lstm_step")
 def lstm_step(recipe: Recipe, op: Op, given: dict[str, Any]) -> list[Quantity]:
     gates, cell = operands(recipe, given["input"], given["cell"])
-    i, f, u, o = _blocks(recipe, op, gates, 4)
+    i, f, u, o = _blocks(recipe, gates, 4)
     i, f, u, o = [
         _apply(recipe, name, one) for name, one in zip(("sigmoid", "sigmoid", "tanh", "sigmoid"), (i, f, u, o))
     ]
@@ -421,8 +413,8 @@ def lstm_step(recipe: Recipe, op: Op, given: dict[str, Any]) -> list[Quantity]:
 @rule("gru_step")
 def gru_step(recipe: Recipe, op: Op, given: dict[str, Any]) -> Quantity:
     x, h, hidden = operands(recipe, given["input"], given["other"], given["hidden"])
-    x_r, x_z, x_n = _blocks(recipe, op, x, 3)
-    h_r, h_z, h_n = _blocks(recipe, op, h, 3)
+    x_r, x_z, x_n = _blocks(recipe, x, 3)
+    h_r, h_z, h_n = _blocks(recipe, h, 3)
     r = _apply(recipe, "sigmoid", _apply(recipe, "add", x_r, h_r))
     z = _apply(recipe, "sigmoid", _apply(recipe, "add", x_z, h_z))
     n = _apply(recipe, "tanh", _apply(recipe, "add", x_n, _apply(recipe, "mul", r, h_n)))

@@ -77,47 +77,74 @@ class Rows:
         return [(edge, registry["basic_fill"].function(g, (len(self.index), *self.shape), (slice(start, stop),)))]
 
 
-def rows_of(recorder: Any, form: Any, buckets: list[Any], number: int) -> Rows:
-    """Operand `number` of the calls of `buckets`."""
-    kind = form.inputs[number]
+def rows_of(recorder: Any, form: Any, buckets: list[Any], wanted: list[int]) -> dict[int, Rows]:
+    """Operands of the calls of `buckets`, by number."""
+    found: dict[int, Rows] = {}
     size = sum([bucket.count() for bucket in buckets])
-    shared = buckets[0].shared[number]
-    if shared is not None:
-        return _of_tensor(shared.tensor if kind.grad else shared.tensor.detach(), kind.shape, size, False)
-    column = sum([one is None for one in buckets[0].shared[:number]])
-    codes = (
-        [code for bucket in buckets for code in bucket.columns[column]]
-        if len(buckets) > 1
-        else buckets[0].columns[column]
-    )
-    listed = numpy.array(codes, numpy.int64)
-    numbers = listed >> 32
+    shared, stacked, column = buckets[0].shared, [], 0
+    for number, kind in enumerate(form.inputs):
+        entry = shared[number]
+        if entry is None:
+            if number in wanted:
+                stacked.append((number, column))
+            column += 1
+        elif number in wanted:
+            tensor = entry.tensor if kind.grad else entry.tensor.detach()
+            found[number] = _of_tensor(tensor, kind.shape, size, False)
+    if not stacked:
+        return found
+    if len(buckets) == 1:
+        codes = numpy.array([buckets[0].columns[one] for _, one in stacked], numpy.int64)
+    else:
+        parts = [numpy.array([bucket.columns[one] for _, one in stacked], numpy.int64) for bucket in buckets]
+        codes = numpy.concatenate(parts, 1)
+    ports = codes >> 32
     flush = recorder.arenas
+    left = stacked
     if flush.first_rows is not None:
-        arenas = flush.arena_numbers[numbers]
-        which = int(arenas[0])
-        if which >= 0 and bool((arenas == which).all()):
+        arenas = flush.arena_numbers[ports]
+        firsts = arenas[:, 0].tolist()
+        alike = (arenas == arenas[:, :1]).all(1).tolist()
+        rows = (codes & _MASK) + flush.first_rows[ports]
+        left, members = [], {}
+        for place, (number, one) in enumerate(stacked):
+            if alike[place] and firsts[place] >= 0:
+                members.setdefault(firsts[place], []).append((place, number))
+            else:
+                left.append((number, one))
+        for which, ones in members.items():
             met = numpy.zeros(len(flush.first_rows), bool)
-            met[numbers] = True
-            slabs = [recorder.ports[one].slab_node for one in met.nonzero()[0].tolist()] if kind.grad else []
-            return _of_arena(flush.arenas[which], (listed & _MASK) + flush.first_rows[numbers], kind, slabs)
+            met[ports[[place for place, number in ones if form.inputs[number].grad]]] = True
+            slabs = [recorder.ports[one].slab_node for one in met.nonzero()[0].tolist()]
+            slabs = list(dict.fromkeys([one for one in slabs if one is not None]))
+            for place, number in ones:
+                kind = form.inputs[number]
+                found[number] = _of_arena(flush.arenas[which], rows[place], kind, slabs if kind.grad else [])
+    places_of = {number: place for place, (number, _) in enumerate(stacked)}
+    for number, _ in left:
+        found[number] = _slowly(recorder, form.inputs[number], codes[places_of[number]], size)
+    return {number: found[number] for number in wanted}
+
+
+def _slowly(recorder: Any, kind: Any, codes: Any, size: int) -> Rows:
+    """An operand whose rows no chain of this flush has made."""
+    numbers = codes >> 32
     found = numpy.unique(numbers).tolist()
     ports = [recorder.ports[one] for one in found]
     wholes = [port.whole for port in ports]
     arena = wholes[0].arena
     if arena is None or not all([whole.arena is arena for whole in wholes]):
-        tensor, stacked = operand(recorder, list(codes), size)
+        tensor, stacked = operand(recorder, codes.tolist(), size)
         return _of_tensor(tensor, kind.shape, size, stacked)
-    rows = (listed & _MASK) + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+    rows = (codes & _MASK) + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
     slabs = [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad] if kind.grad else []
-    return _of_arena(arena, rows, kind, slabs)
+    return _of_arena(arena, rows, kind, list(dict.fromkeys([one for one in slabs if one is not None])))
 
 
 def _of_arena(arena: Any, rows: Any, kind: Any, slabs: list[Any]) -> Rows:
     made = Rows(arena.array.reshape(len(arena.array), kind.size), rows, kind.shape, None, False)
     made.arena = arena
-    made.slabs = list(dict.fromkeys([one for one in slabs if one is not None]))
-    made.edges = tuple(made.slabs)
+    made.slabs, made.edges = slabs, tuple(slabs)
     return made
 
 

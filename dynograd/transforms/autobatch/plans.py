@@ -178,6 +178,7 @@ class Plan:
         kind, of = recipe.leaves[leaf.leaf]  # type: ignore[index]
         pieces = rows._merged(recipe.table, g.pieces())
         size = math.prod(leaf.shape)
+        target: Any
         if kind == OPERAND:
             alone = pieces[0] if len(pieces) == 1 else (None, 0)
             node = recipe.table.nodes[alone[0]] if alone[0] is not None else ("zero",)

@@ -5,6 +5,7 @@ from dynograd.transforms.batching import (
     elementwise,
     functions,
     indexing,
+    losses,
     networks,
     orders,
     products,
@@ -13,5 +14,5 @@ from dynograd.transforms.batching import (
     views,
 )
 
-rules = (elementwise, indexing, networks, orders, products, reductions, sequences, views)
+rules = (elementwise, indexing, losses, networks, orders, products, reductions, sequences, views)
 others = (draws, functions)
