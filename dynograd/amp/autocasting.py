@@ -162,6 +162,8 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
         state.enabled[device_type] = bool(enabled)
         state.any = any(state.enabled.values())
         _count_regions(1 if enabled else -1)
+    if MODES.recorder is not None:
+        MODES.recorder.check_casting()
 
 
 def get_autocast_dtype(device_type: str) -> Any:
@@ -172,6 +174,8 @@ def get_autocast_dtype(device_type: str) -> Any:
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """Sets it, on this thread."""
     STATE.dtypes[_checked("set_autocast_dtype", device_type)] = dtype
+    if MODES.recorder is not None:
+        MODES.recorder.check_casting()
 
 
 def get_autocast_gpu_dtype() -> Any:

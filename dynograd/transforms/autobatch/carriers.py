@@ -7,6 +7,7 @@ greenlet's under 1 us. Threads are kept for the next call, and one thread runs e
 from __future__ import annotations
 
 import contextvars
+import importlib
 import os
 import sys
 import threading
@@ -49,7 +50,7 @@ _STATES = (
 
 def states_of_thread() -> list[dict[str, Any]]:
     """The calling thread's own states, in which the modes are looked up."""
-    return [vars(getattr(sys.modules[module], name)) for module, name in _STATES if module in sys.modules]
+    return [vars(getattr(importlib.import_module(module), name)) for module, name in _STATES]
 
 
 def _copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ def _copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _put(live: list[dict[str, Any]], states: list[dict[str, Any]]) -> None:
-    for one, wanted in zip(live, states, strict=False):
+    for one, wanted in zip(live, states, strict=True):
         one.clear()
         one.update(wanted)
 
@@ -89,6 +90,7 @@ class Greenlets:
             else:
                 if task.states is not None:
                     _put(live, task.states)
+                    self.run.recorder.check_casting()
                     task.states = None
                 begin(task)
                 carried.switch()
@@ -97,7 +99,8 @@ class Greenlets:
                 if not task.finished:
                     task.states = [dict(one) for one in live]
                 _put(live, _copied(entry))
-            if self.run.fatal is not None:
+                self.run.recorder.check_casting()
+            if self.run.fatal is not None and not self.run.unwinding:
                 return
 
     def park(self, task: Any) -> None:
@@ -167,7 +170,7 @@ class Threads:
     def hand_on(self, free: Any = None) -> Any:
         """Gives the baton to the next one. A worker that is `free` is given a task that has not begun, or is kept for later."""
         run = self.run
-        if run.fatal is not None or (run.stopping and not run.unwinding):
+        if (run.fatal is not None or run.stopping) and not run.unwinding:
             self.waiting.clear()
         task = self.waiting.pop() if self.waiting else None
         if task is not None and task.carried is None and free is not None:
@@ -198,6 +201,7 @@ class Threads:
             _put(live, _copied(self.entry))
             self.run.begin(task)
             self.run.recorder.owner = threading.get_ident()
+            self.run.recorder.check_casting()
             self.context.copy().run(self.run.work, task)
             self.run.end(task)
             task.carried = None
@@ -205,11 +209,14 @@ class Threads:
             task = self.hand_on(worker)
 
     def park(self, task: Any) -> None:
+        if self.run.abandoned:
+            raise Stopped
         self.run.end(task)
         worker = task.carried
         self.hand_on()
         worker.turn.acquire()
         self.run.recorder.owner = threading.get_ident()
+        self.run.recorder.check_casting()
 
     def stop(self, tasks: list[Any]) -> None:
         """Unwinds those that are parked."""

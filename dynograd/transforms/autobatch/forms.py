@@ -53,7 +53,20 @@ _LARGEST_STAND_IN = 1 << 24
 class Form:
     """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
 
-    __slots__ = ("_text", "casting", "grad", "kinds", "label", "number", "op", "pack", "places", "refused", "single", "statics")
+    __slots__ = (
+        "_text",
+        "casting",
+        "grad",
+        "kinds",
+        "label",
+        "number",
+        "op",
+        "pack",
+        "places",
+        "refused",
+        "single",
+        "statics",
+    )
 
     op: Any
     statics: dict[str, Any]

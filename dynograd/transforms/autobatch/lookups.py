@@ -29,6 +29,11 @@ class LookupForm(Form):
 
     __slots__ = ()
 
+    def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
+        super().__init__(op, statics, grad)
+        if statics["by_frequency"]:
+            self.refused = "scale_grad_by_freq counts within one call"
+
     def call(self, given: dict[str, Any]) -> Any:
         table, indices = given["weight"], given["indices"]
         batched = type(indices) is Batched
@@ -68,7 +73,9 @@ def recorded(weight: Any, indices: Any, padding_idx: int | None, by_frequency: b
     if recorder is None or by_frequency or not isinstance(indices, Tensor):
         return None
     kind = indices.pending.kind.dtype if type(indices) is Lazy else indices.array.dtype
-    return None if kind.num != _INT64 or len(weight.shape) != 2 else embeddings.lookup(weight, indices, padding_idx, False)
+    return (
+        None if kind.num != _INT64 or len(weight.shape) != 2 else embeddings.lookup(weight, indices, padding_idx, False)
+    )
 
 
 _INT64 = numpy.dtype(numpy.int64).num

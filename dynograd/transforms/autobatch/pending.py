@@ -361,7 +361,11 @@ def _settle_alone(lazy: Any) -> Any:
     port, row = lazy.pending, lazy.row
     if not port.bucket.done:
         port.bucket.recorder.flush(port.bucket)
-    array, node = port.row(row)
+    try:
+        array, node = port.row(row)
+    except Exception as error:
+        port.bucket.recorder.told(error)
+        raise
     return _become(lazy, array, node, None)
 
 

@@ -18,7 +18,7 @@ from dynograd.autograd.nodes import next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
-from dynograd.transforms.autobatch.forms import Form, kind_of
+from dynograd.transforms.autobatch.forms import Form, cast_as, casting, kind_of
 from dynograd.transforms.autobatch.pending import Kind, Lazy, Row
 from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
@@ -135,13 +135,14 @@ class Recorder:
         self.limit, self.report, self.always = limit, report, always
         self.reads = 0  # how often waiting calls ran because a value was read
         self.table: dict[Any, Any] = {}
+        self.cast = casting()  # what autocast does to the calls in it
         self.shared: dict[int, Shared] = {}
         self.ports: list[Port] = []
         self.buckets: dict[Any, Bucket] = {}
         self.waiting: list[Bucket] = []
         self.inputs: dict[Kind, Bucket] = {}
-        self.entered: dict[int, tuple[Any, Any]] = {}
-        self.captured: dict[int, tuple[Any, int]] = {}
+        self.entered: dict[int, tuple[Any, Any]] = {}  # tensors from outside, as operands
+        self.captured: dict[int, tuple[Any, int]] = {}  # the memory that they lie in, and since when it is needed
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
         self.tables: dict[int, Any] = {}  # tables that rows were taken of, with the nodes over them
@@ -199,13 +200,15 @@ class Recorder:
             if self.captured:
                 self.forget()
             return
-        if type(tensor) is not Row and id(arrays.base_of(tensor.array)) not in self.captured:
-            return
-        if self.task is not None:  # the other examples come to their own writes first
-            self.task.park(None)
-            if not self.waiting or id(arrays.base_of(tensor.array)) not in self.captured:
-                return
-        self.flush(None, "a write into an operand")
+        if type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured:
+            self.flush(None, "a write into an operand")
+
+    def check_casting(self) -> None:
+        """Autocast may have changed on this thread: calls in the table were recorded under another one."""
+        now = casting()
+        if now != self.cast:
+            self.cast = now
+            self.table.clear()
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
 
@@ -258,9 +261,9 @@ class Recorder:
 
     # --- running ------------------------------------------------------------------------------------------------------------------
 
-    def flush_for(self, targets: list[Bucket] | None) -> None:
-        """Runs what these need (None: all that is waiting), for examples that are parked."""
-        waiting = self.waiting if targets is None else _needed([one for one in targets if not one.done])
+    def flush_for(self, targets: list[Bucket]) -> None:
+        """Runs what these need, for examples that are parked."""
+        waiting = _needed([one for one in targets if not one.done])
         if waiting:
             self.report.note_flush("decisions of parked examples", len(waiting))
             self._run(waiting)
@@ -321,7 +324,11 @@ class Recorder:
             try:
                 self.arenas = arenas_for(waiting)
                 for group in schedule(waiting):
-                    run_group(self, group)
+                    if group[0].form.casting == casting():
+                        run_group(self, group)
+                    else:
+                        with cast_as(group[0].form.casting):
+                            run_group(self, group)
             finally:
                 MODES.grad, MODES.watchers, MODES.running = mode, watchers, outer
                 keep_saved(nodes)

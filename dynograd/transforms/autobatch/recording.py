@@ -120,7 +120,9 @@ def _plan_of(op: Op, parts: list[Any], rows: list[Any]) -> tuple[Any, list[Any]]
     return tuple(plan), entries
 
 
-def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, bucket: Bucket, rows: Any, entries: Any) -> Any:
+def _enter(
+    recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, bucket: Bucket, rows: Any, entries: Any
+) -> Any:
     """What the table has for calls like this one, from now on."""
     pairs: list[tuple[Any, int]] = []
     columns = iter(bucket.columns)

@@ -13,6 +13,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.random_streams import default_generator
 from dynograd.transforms.autobatch.carriers import Stopped, carrier_for
+from dynograd.transforms.autobatch.pending import Lazy
 from dynograd.transforms.autobatch.scope import autobatch
 
 __all__ = ["batched"]
@@ -51,18 +52,21 @@ def batched(
 
     @functools.wraps(function)
     def call(examples: Iterable[Any]) -> list[Any]:
-        with autobatch(always=True):
-            tasks = Run(function, list(examples), concurrent).all()
-        found: list[Any] = []
-        for place, task in enumerate(tasks):
-            if task.error is None:
-                found.append(task.result)
-                continue
-            task.error.add_note(f"batched: in example {place}")
-            if errors == "raise":
-                raise task.error
-            found.append(task.error)
-        return found
+        listed = list(examples)
+        if len(listed) == 1 and MODES.recorder is None:  # nothing to wait for
+            tasks = [_alone(function, listed[0])]
+        else:
+            with autobatch(always=True):
+                run = Run(function, listed, concurrent)
+                tasks = run.all()
+                if run.outer is None:
+                    run.finish()
+        for task in tasks:
+            if task.error is not None:
+                task.error.add_note(f"batched: in example {task.place}")
+                if errors == "raise":
+                    raise task.error
+        return [task.result if task.error is None else task.error for task in tasks]
 
     return call
 
@@ -72,7 +76,7 @@ class Task:
 
     __slots__ = ("carried", "error", "example", "finished", "place", "result", "run", "states", "stream", "targets")
 
-    def __init__(self, run: Run, place: int, example: Any, stream: tuple[int, int]) -> None:
+    def __init__(self, run: Any, place: int, example: Any, stream: tuple[int, int]) -> None:
         self.run, self.place, self.example = run, place, example
         self.stream = stream  # its place in its random numbers
         self.finished = False
@@ -81,7 +85,7 @@ class Task:
         self.error: BaseException | None = None
 
     def park(self, targets: Any) -> None:
-        """Waits until the buckets `targets` have run (None: all that wait now), while other examples go on."""
+        """Waits until the buckets `targets` have run, while other examples go on."""
         self.targets = targets
         self.run.carrier.park(self)
         if self.run.stopping:
@@ -130,16 +134,22 @@ class Run:
 
     def settle(self, parked: list[Task]) -> None:
         """Runs what they wait for, in groups; examples of examples wait with those around them."""
-        targets: list[Any] | None = []
-        for one in parked:
-            if one.targets is None:
-                targets = None
-                break
-            targets += one.targets
+        targets = [bucket for one in parked for bucket in one.targets]
         if self.outer is not None:
             self.outer.park(targets)
         else:
             self.recorder.flush_for(targets)
+
+    def finish(self) -> None:
+        """Runs what nobody has waited for; what failed there is the error of the examples that have given it."""
+        recorder = self.recorder
+        recorder.flush(None, "the end of the examples")
+        if recorder.failed:
+            for task in self.tasks:
+                if task.error is None:
+                    task.error = error_in(task.result)
+            told = [task.error for task in self.tasks]
+            recorder.failed = [one for one in recorder.failed if not any([one is error for error in told])]
 
     def begin(self, task: Task) -> None:
         """From now on `task` is the one that runs."""
@@ -148,6 +158,8 @@ class Run:
 
     def end(self, task: Task) -> None:
         """Its turn is over."""
+        if self.abandoned:
+            return
         task.stream = default_generator._seed, default_generator._offset
         default_generator._seed, default_generator._offset = self.stream
         self.recorder.task = self.outer
@@ -165,6 +177,32 @@ class Run:
             self.fatal = self.fatal or error
         task.finished = True
         task.example = None
+
+
+def _alone(function: Any, example: Any) -> Task:
+    """The only example, run as it stands, with the random numbers that it would draw among others."""
+    before = default_generator.state()
+    task = Task(None, 0, None, (_mixed(*before, 0), 0))
+    default_generator.key(1)
+    before = default_generator.state()
+    default_generator.set_plain_state(task.stream)
+    try:
+        task.result = function(example)
+    except Exception as error:
+        task.error = error
+    finally:
+        default_generator.set_plain_state(before)
+    return task
+
+
+def error_in(result: Any) -> Any:
+    """The error of the first tensor in `result` (in tuples, lists, dicts) whose call failed; None."""
+    if type(result) is Lazy:
+        errors = result.pending.whole.bucket.errors
+        return None if errors is None else errors.get(result.row)
+    if isinstance(result, (tuple, list)):
+        return next((found for found in map(error_in, result) if found is not None), None)
+    return error_in(list(result.values())) if isinstance(result, dict) else None
 
 
 def _mixed(seed: int, offset: int, place: int) -> int:

@@ -8,6 +8,7 @@ to the ordinary code.
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import types
 from typing import Any
@@ -79,6 +80,8 @@ def _exchange(op: Op) -> None:
         return
     function: Any = op.function
     code = function.__code__
+    if code.co_filename.startswith(_FILE):  # put back by somebody who had found it here (autocast, a profiler)
+        return
     known = _codes.get(op.name)
     if known is None or known[0] is not code:
         known = _codes[op.name] = code, _recording_code(op, function)
@@ -86,7 +89,12 @@ def _exchange(op: Op) -> None:
     function.__code__ = known[1]
 
 
+_FILE = "<dynograd autobatch "
+_number = itertools.count().__next__
+
+
 def _recording_code(op: Op, function: Any) -> Any:
+    plain_name = f"ab_plain_{_number()}"  # of this code alone: others may have put theirs over it and under it
     plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     parameters, defaults, call = signature_of(op)
@@ -97,7 +105,11 @@ def _recording_code(op: Op, function: Any) -> Any:
             found.append(f"{part}, {row} = ab_listed(recorder, {name})")
             keys.append(part)
             unpacked.append(add)
-            notes += [f"for (add, base), row in zip({add}, {row}):", "    if add is not None:", "        add(base + row)"]
+            notes += [
+                f"for (add, base), row in zip({add}, {row}):",
+                "    if add is not None:",
+                "        add(base + row)",
+            ]
         elif name in op.array_names:
             found += [
                 f"if type({name}) is Lazy:",
@@ -119,7 +131,7 @@ def _recording_code(op: Op, function: Any) -> Any:
         f"def {op.name}({parameters}):",
         "    recorder = MODES.recorder",
         "    if recorder is None:",
-        f"        return ab_plain({', '.join(call)})",
+        f"        return {plain_name}({', '.join(call)})",
         "    shared = recorder.shared",
         *[f"    {line}" for line in found],
         f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
@@ -145,7 +157,6 @@ def _recording_code(op: Op, function: Any) -> Any:
         lines.append(f"    return ab_outputs(out, next_row(), {viewed})")
     space = function.__globals__
     space.update(
-        ab_plain=plain,
         ab_op=op,
         ab_record=record,
         ab_new=object.__new__,
@@ -160,8 +171,9 @@ def _recording_code(op: Op, function: Any) -> Any:
         MODES=MODES,
         Lazy=Lazy,
     )
+    space[plain_name] = plain
     made: dict[str, Any] = dict(defaults)
-    exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch {op.name}>", "exec"), made)
+    exec(compile("\n".join(lines) + "\n", f"{_FILE}{op.name}>", "exec"), made)
     return made[op.name].__code__
 
 

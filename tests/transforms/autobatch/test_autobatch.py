@@ -530,3 +530,79 @@ def test_a_scope_within_goes_on_when_recording_ended():
             found = [net(x).exp() for x in xs]
         assert found[0].shape == (3,)
     assert inner is not outer and inner.launches == 2
+
+
+def test_autocast_where_calls_are_recorded_decides():
+    net, xs = layer(), inputs(3)
+    with dynograd.autobatch(always=True):
+        with dynograd.autocast("cpu", dtype=dynograd.bfloat16):
+            low = [net(x) for x in xs]
+        high = [net(x) for x in xs]
+    with dynograd.autocast("cpu", dtype=dynograd.bfloat16):
+        expected = net(xs[1])
+        with dynograd.autobatch(always=True):
+            inner = [net(x) for x in xs]
+            with dynograd.autocast("cpu", enabled=False):
+                plain = [net(x) for x in xs]
+    for one, other in ((low, expected), (inner, expected), (high, net(xs[1])), (plain, net(xs[1]))):
+        assert one[1].dtype is other.dtype
+        numpy.testing.assert_allclose(one[1].float().detach().numpy(), other.float().detach().numpy(), rtol=1e-2)
+
+
+def test_a_waiting_value_belongs_to_its_thread():
+    caught = []
+
+    def read(x):
+        try:
+            x.item()
+        except RuntimeError as error:
+            caught.append(str(error))
+
+    with dynograd.autobatch(always=True):
+        x = inputs(2)[1].sum() * 2
+        thread = threading.Thread(target=read, args=(x,))
+        thread.start()
+        thread.join()
+        assert "another thread has recorded" in caught[0] and type(x) is Lazy
+        assert x.item() == pytest.approx(6.6)
+    with pytest.raises(ZeroDivisionError), dynograd.autobatch(always=True):
+        left = inputs(2)[1] * 3
+        raise ZeroDivisionError
+    thread = threading.Thread(target=lambda: caught.append(left.tolist()))
+    thread.start()
+    thread.join()
+    assert caught[1] == pytest.approx([3.0, 3.3, 3.6])
+
+
+def test_lookups_read_no_indices():
+    table = dynograd.randn(9, 3).requires_grad_()
+    numbers = [dynograd.tensor(float(k)) for k in range(5)]
+
+    def run():
+        found = []
+        for one in numbers:
+            index = (one * 2).long()
+            found.append(
+                nn.functional.embedding(index, table, padding_idx=2) * (1 + nn.functional.embedding(index, table))
+            )
+            found.append(nn.functional.embedding(dynograd.stack([index, index // 2]), table).sum(0))
+        return found
+
+    with dynograd.autobatch(always=True) as report:
+        found = run()
+        loss = sum(one.pow(2).sum() for one in found)
+        assert not report.flushes
+    loss.backward()
+    gradient, table.grad = table.grad, None
+    expected = run()
+    sum(one.pow(2).sum() for one in expected).backward()
+    for one, other in zip([gradient, *found], [table.grad, *expected]):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
+    assert max(report.groups["embedding -> float32[3]"]) == 5
+    with dynograd.autobatch(always=True), pytest.raises(ValueError, match="Padding_idx"):
+        nn.functional.embedding(numbers[0].long(), table, padding_idx=9)
+    by_frequency = nn.Embedding(4, 2, scale_grad_by_freq=True)
+    with dynograd.autobatch(always=True):
+        total = sum(by_frequency(dynograd.tensor([1, 1])).sum() for _ in range(3))
+    total.backward()
+    assert by_frequency.weight.grad.tolist() == [[0, 0], [3, 3], [0, 0], [0, 0]]

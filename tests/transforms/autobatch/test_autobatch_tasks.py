@@ -1,10 +1,18 @@
 """`batched`: functions of one example that decide on their own values."""
 
+import bdb
+import contextvars
+import os
+import signal
+import sys
+import threading
+
 import numpy
 import pytest
 
 import dynograd
 from dynograd import nn
+from dynograd.transforms.autobatch import carriers
 
 
 def test_newton_with_its_own_number_of_steps():
@@ -141,3 +149,201 @@ def test_more_examples_than_may_be_under_way():
 def test_arguments(arguments, error, words):
     with pytest.raises(error, match=words):
         dynograd.batched(*arguments[:1], **dict(zip(("errors", "concurrent"), arguments[1:])))
+
+
+# --- what carries the examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["threads", "greenlets"])
+def route(request, monkeypatch):
+    """Both ways of carrying examples."""
+    if request.param == "threads":
+        monkeypatch.setattr(carriers, "greenlet", None)
+    elif carriers.greenlet is None:
+        pytest.skip("greenlet is not installed")
+    return request.param
+
+
+def test_each_example_has_modes_and_context_of_its_own(route):
+    variable = contextvars.ContextVar("variable", default="none")
+    variable.set("outer")
+    weight = dynograd.ones(2, requires_grad=True)
+
+    def one(k):
+        assert variable.get() == "outer"
+        variable.set(k)
+        x = weight * k
+        if k % 2:
+            with dynograd.no_grad(), dynograd.autocast("cpu"):
+                assert float(x.sum()) == 2 * k  # parked inside
+                assert not dynograd.is_grad_enabled() and dynograd.is_autocast_enabled("cpu")
+                x = x + 1
+        else:
+            float(x.sum())
+            assert dynograd.is_grad_enabled() and not dynograd.is_autocast_enabled("cpu")
+        assert variable.get() == k
+        return x.requires_grad
+
+    assert dynograd.batched(one)(list(range(6))) == [True, False] * 3
+    assert variable.get() == "outer" and dynograd.is_grad_enabled() and not dynograd.is_autocast_enabled("cpu")
+
+
+def test_modes_around_the_call_hold_in_each_example(route):
+    layer = nn.Linear(3, 3)
+    with dynograd.autocast("cpu", dtype=dynograd.bfloat16):
+        found = dynograd.batched(lambda x: layer(x * float(x.sum())))([dynograd.ones(3), dynograd.ones(3)])
+        expected = layer(dynograd.ones(3) * 3.0)
+    assert found[0].dtype == expected.dtype == dynograd.bfloat16
+    with dynograd.inference_mode():
+        assert dynograd.batched(lambda x: dynograd.is_inference_mode_enabled())([1, 2]) == [True, True]
+
+
+def test_parked_examples_are_unwound_when_one_stops_the_call(route):
+    left = []
+
+    def one(k):
+        try:
+            if float(dynograd.tensor(k) * 2.0) == 4:
+                raise KeyboardInterrupt
+            float(dynograd.tensor(k) * 3.0)
+        finally:
+            left.append(k)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dynograd.batched(one)([0, 1, 2, 3, 4])
+    assert sorted(left) == [0, 1, 2, 3, 4] and "batched: in example 2" in caught.value.__notes__
+    assert type(dynograd.ones(2) + 1) is dynograd.Tensor
+    assert dynograd.batched(lambda k: float(dynograd.tensor(k) * 2.0))([1, 2]) == [2, 4]
+
+
+def test_an_interrupt_from_outside(route):
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals come to the main thread")
+    seen = []
+
+    def one(k):
+        float(dynograd.tensor(k) * 2.0)
+        if k == 1:
+            signal.raise_signal(signal.SIGINT) if route == "greenlets" else os.kill(os.getpid(), signal.SIGINT)
+        seen.append(k)
+        for _ in range(3):
+            float(dynograd.tensor(k) * 2.0)
+        return k
+
+    with pytest.raises(KeyboardInterrupt):
+        dynograd.batched(one)([0, 1, 2])
+    assert 0 in seen and dynograd.batched(float)([dynograd.ones(()), dynograd.ones(())]) == [1, 1]
+
+
+def test_examples_of_examples_decide_together(route):
+    def inner(x):
+        count = 0
+        while x.sum() > 1:
+            x, count = x / 2, count + 1
+        return count
+
+    def outer(k):
+        return dynograd.batched(inner)([dynograd.tensor([float(k)]), dynograd.tensor([3.0 * k])])
+
+    found = dynograd.batched(outer)([2, 5, 40])
+    assert found == [[inner(dynograd.tensor([1.0 * k])), inner(dynograd.tensor([3.0 * k]))] for k in (2, 5, 40)]
+    sizes = dynograd.autobatch.report().groups
+    assert max(max(one) for one in sizes.values()) == 6
+
+
+def test_a_debugger_sees_values_at_once(route):
+    seen = []
+
+    class Debugger(bdb.Bdb):
+        def user_line(self, frame):
+            value = frame.f_locals.get("y")
+            if value is not None and frame.f_code.co_name == "one" and len(seen) < 3:
+                seen.append(float(value.sum()))
+
+    def one(k):
+        x = dynograd.tensor([1.0 * k])
+        if k == 1:
+            debugger.set_trace()
+        y = x * 2
+        y = y + 1
+        sys.settrace(None)
+        return float(y)
+
+    debugger = Debugger()
+    assert dynograd.batched(one)([0, 1, 2]) == [1, 3, 5]
+    assert seen[:1] == [2.0]
+
+
+def test_threads_are_kept(monkeypatch):
+    monkeypatch.setattr(carriers, "greenlet", None)
+
+    def one(k):
+        return float(dynograd.tensor(k) * 2.0), threading.get_ident()
+
+    first = {ident for _, ident in dynograd.batched(one)(list(range(5)))}
+    again = {ident for _, ident in dynograd.batched(one)(list(range(5)))}
+    assert len(first) == 5 and again <= {worker.ident for worker in threading.enumerate()}
+    before = threading.active_count()
+    dynograd.batched(one)(list(range(5)))
+    assert threading.active_count() == before
+    assert len(set(dynograd.batched(lambda k: threading.get_ident())(list(range(9))))) == 1  # none of them parks
+
+
+def test_one_example_runs_as_it_stands():
+    def one(x):
+        return type(x * 2), (x + dynograd.rand(2)).tolist()
+
+    xs = [dynograd.zeros(2), dynograd.zeros(2)]
+    dynograd.manual_seed(3)
+    ((kind, numbers),) = dynograd.batched(one)(xs[:1])
+    after = dynograd.rand(1)
+    dynograd.manual_seed(3)
+    assert kind is dynograd.Tensor and dynograd.batched(one)(xs)[0][1] == numbers
+    assert dynograd.rand(1).tolist() == after.tolist()
+    with pytest.raises(ValueError, match="no") as caught:
+        dynograd.batched(lambda x: (_ for _ in ()).throw(ValueError("no")))([1])
+    assert "batched: in example 0" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_failing_call_is_the_error_of_its_example(route, read):
+    table = nn.Embedding(4, 2)
+
+    def one(k):
+        x = table(dynograd.tensor(k)) * 2
+        return (k, float(x.sum())) if read else (k, x.sum())
+
+    with pytest.raises(IndexError, match="index 9") as caught:
+        dynograd.batched(one)([0, 9, 2])
+    assert "batched: in example 1" in caught.value.__notes__
+    found = dynograd.batched(one, errors="return")([0, 9, 2])
+    assert found[0][0] == 0 and isinstance(found[1], IndexError)
+    assert float(found[2][1]) == pytest.approx(float(2 * table.weight[2].sum()), rel=1e-6)
+
+    def careful(k):
+        try:
+            return float(table(dynograd.tensor(k)).sum())
+        except IndexError:
+            return None
+
+    assert dynograd.batched(careful)([1, 9, 2])[1] is None
+
+
+def test_examples_that_write(route):
+    def longest(scores):
+        best, row = [], dynograd.zeros(3)
+        for k in range(3):
+            row[k] = scores[k] + (row[k - 1] if k else 0.0)
+            best.append(row.max())
+        return [float(one) for one in best], row.tolist()
+
+    def shared(x):
+        y = x * counter
+        counter.add_(1)
+        return float(y)
+
+    rows = [dynograd.arange(3.0) + k for k in range(4)]
+    assert dynograd.batched(longest)(rows) == [longest(one) for one in rows]
+    counter = dynograd.ones(())
+    assert dynograd.batched(shared)([dynograd.tensor(2.0)] * 3) == [2, 4, 6]
+    assert counter.item() == 4
