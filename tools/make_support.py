@@ -18,6 +18,8 @@ from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.ragged import rules as ragged_rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
+from dynograd.transforms.autobatch.exceptions import PARTLY  # noqa: E402
+from dynograd.transforms.autobatch.forms import AT_ONCE  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
@@ -36,6 +38,9 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 - **jvp**: forward mode (`func.jvp`): by a rule of its own, `linear` (the op applied to the tangents), from its `derivative`, through
   its `parts`, or by two `backwards`.
 - **vmap** (`func.vmap`): a `rule` computes all examples at once; `parts`, through what the op is made of; `loop`, one after another.
+- **autobatch** ([Automatic batching](autobatch.md)): a `group` is computed at once, by the vmap rule; `parts`, through what the op is made
+  of; [a number] points to the reason why some calls are, or each call is, run by themselves:
+{reasons}
 - **ragged**: how it reads ragged tensors ([Variable length without padding](ragged.md) explains the words): on the packed elements, by
   segments, rows of equal shape in `groups`, through its `parts`, or refused, with the reason.
 - **GPU**: a `kernel` of its own, or made of the op's formula; `parts` means views, or other ops' kernels; `host` means that the tensor
@@ -46,7 +51,6 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
 """
 # Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
 READERS = {
-    "automatic batching": "transforms/autobatch.py",
     "compile": "transforms/compile.py",
     "ONNX export": "onnx",
 }
@@ -56,7 +60,8 @@ def page() -> str:
     """The whole page."""
     missing = [name for name, place in READERS.items() if not (ROOT / "dynograd" / place).exists()]
     absent = f"Not there yet, for any op: {', '.join(missing)}." if missing else ""
-    return "\n".join([HEAD.format(absent=absent).rstrip(), *_sections(), ""])
+    reasons = "\n".join(f"  [{number}] {reason};" for number, reason in enumerate(_reasons(), start=1))
+    return "\n".join([HEAD.format(absent=absent, reasons=reasons[:-1] + ".").rstrip(), *_sections(), ""])
 
 
 def _sections() -> Iterator[str]:
@@ -69,8 +74,8 @@ def _sections() -> Iterator[str]:
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""
-        yield "| op | gradient | second order | jvp | vmap | ragged | GPU | method | in place |"
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield "| op | gradient | second order | jvp | vmap | autobatch | ragged | GPU | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for name in sorted(by_family[family]):
             yield _row(name)
 
@@ -88,6 +93,7 @@ def _row(name: str) -> str:
         second(entry),
         forward_mode(entry),
         vmap(entry),
+        autobatch(entry),
         ragged(name),
         on_gpu(entry),
         method,
@@ -133,6 +139,21 @@ def vmap(entry: Op) -> str:
     if entry.kind == "elementwise" or entry.name in RULES:
         return "rule"
     return "parts" if entry.kind == "composed" or entry.decomposition else "loop"
+
+
+def _reasons() -> list[str]:
+    """Why calls of ops are not run in groups, each once."""
+    return list(dict.fromkeys([*AT_ONCE.values(), *PARTLY.values()]))
+
+
+def autobatch(entry: Op) -> str:
+    if entry.name in AT_ONCE:
+        return f"at once [{_reasons().index(AT_ONCE[entry.name]) + 1}]"
+    if entry.kind == "composed":
+        return "parts"
+    if entry.name in PARTLY:
+        return f"group, partly [{_reasons().index(PARTLY[entry.name]) + 1}]"
+    return "group"
 
 
 def ragged(name: str) -> str:
