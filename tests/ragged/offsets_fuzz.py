@@ -1,77 +1,237 @@
-"""Random offsets, most of them wrong, through everything that reads them. Run with NUMBA_BOUNDSCHECK=1 by `test_apart.py`; prints (refused, passed)."""
+"""Random offsets, most of them wrong, through everything that reads them. Run with NUMBA_BOUNDSCHECK=1 by `test_apart.py`; prints (refused, passed).
+
+What reads offsets is asked of the table of ops: an op with such an argument has to be among the segment ops, which are called as they
+are, or in `FACES`, which say through which function users reach it.
+"""
+
+import re
+import sys
 
 import numpy
 
 import dynograd
-from dynograd import RaggedTensor
-from dynograd.kernels import segments_cpu
+from dynograd import RaggedTensor, from_numpy, nn
 from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.product_plans import ProductPlan
+from dynograd.nn import functional as F
+from dynograd.nn.attention.varlen import varlen_attn
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import kind_of
+from tests.ragged.samples import Sample, items
 
-OPS = [
-    lambda x: x.sum(1),
-    lambda x: x.softmax(1),
-    lambda x: x.cumsum(1),
-    lambda x: x.std(1, unbiased=False),
-    lambda x: x.logsumexp(1),
-    lambda x: x.prod(1),
-    lambda x: x.flip(1),
-    lambda x: x.roll(2, 1),
-    lambda x: x[:, :2],
-    lambda x: x[:, 1::2],
-    lambda x: x.sort(1).values,
-    lambda x: dynograd.cat([x, x], 1),
-    lambda x: dynograd.nn.functional.pad(x, (0, 0, 1, 2)),
-    lambda x: x @ x.transpose(1, 2),
-]
+BOUNDS = re.compile(r"starts|ends|.*offsets.*|.*lengths|cu_\w+|batch_sizes|plan")
+REFUSALS = (IndexError, ValueError, RuntimeError, TypeError, NotImplementedError)
 
 
-def through_ops(rng):
-    """Offsets as users give them: refused with a message, or everything is as for each row alone."""
-    offsets = numpy.cumsum(rng.integers(-1 if rng.random() < 0.4 else 0, 4, rng.integers(1, 6))) - rng.integers(
-        0, 2
-    ) * (rng.random() < 0.3)
-    offsets = numpy.concatenate(([0], offsets)) if rng.random() < 0.8 else offsets
-    total = int(max(offsets[-1], 0)) if rng.random() < 0.8 else int(rng.integers(0, 12))
+def wild(rng, size, count=None):
+    """Numbers around 0 to `size`, in order or not."""
+    made = rng.integers(-5, size + 6, int(rng.integers(0, 5)) if count is None else count)
+    return numpy.sort(made) if rng.random() < 0.5 else made
+
+
+def kinds(made, rng):
+    """As int64 or int32, or with a number that no array can count."""
+    if len(made) and rng.random() < 0.05:
+        made = made.copy()
+        made[rng.integers(len(made))] = rng.choice([1 << 62, -(1 << 62), (1 << 63) - 1])
+        return from_numpy(made)
+    return from_numpy(made.astype(numpy.int32 if rng.random() < 0.3 else numpy.int64))
+
+
+# --- segment ops, with bounds that no user can give ----------------------------------------------------------------------------
+
+
+def segment_ops():
+    """The ops with the two arrays `starts` and `ends`."""
+    return [op for op in registry.values() if op.kind == "op" and {"starts", "ends"} <= set(op.array_names)]
+
+
+def arguments(op, rng):
+    """Any arguments: every parameter of the op has to be known here."""
+    columns, rows = int(rng.integers(1, 4)), int(rng.integers(0, 9))
+    bounds = {name: wild(rng, rows, 3) for name in ("starts", "ends")}
+    if rng.random() < 0.5:  # segments behind one another, partly outside
+        cuts = numpy.sort(rng.integers(-5, rows + 6, 6))
+        bounds = {"starts": cuts[::2].copy(), "ends": cuts[1::2].copy()}
+    per = int(rng.integers(0, 3))
+    of_segments = op.name in ("segment_spread",)
+    several = 3 * per if per else rows
+    first = 3 if of_segments else several if op.name == "segment_scatter" else rows
+
+    def numbers(count):
+        return from_numpy(rng.normal(size=(count, columns))).requires_grad_()
+
+    hows = "ascending descending largest smallest kth median nanmedian max min cummax cummin".split()
+    known = {
+        "values": lambda: numbers(first), "g": lambda: numbers(first), "decay": lambda: numbers(rows),
+        "places": lambda: from_numpy(rng.integers(-3, rows + 4, (several, columns))),
+        "starts": lambda: from_numpy(bounds["starts"]), "ends": lambda: from_numpy(bounds["ends"]),
+        "rows": lambda: rows, "per": lambda: per, "k": lambda: int(rng.integers(0, 4)), "step": lambda: int(rng.integers(-9, 9)),
+        "which": lambda: str(rng.choice(["max", "min"])), "how": lambda: str(rng.choice(hows)),
+        "backwards": lambda: bool(rng.integers(2)), "centered": lambda: bool(rng.integers(2)),
+    }  # fmt: skip
+    return {name: known[name]() for name in op.signature.parameters}
+
+
+def through_segment_op(op, rng):
     try:
-        x = RaggedTensor(dynograd.from_numpy(rng.normal(size=(total, 3))), offsets=offsets.tolist())
-    except (IndexError, ValueError, RuntimeError) as error:
-        assert "offsets" in str(error), error
-        return False
-    x.requires_grad_()
-    for op in OPS:
-        found = op(x)
-        for one, row in zip(found, x.unbind(), strict=True):
-            numpy.testing.assert_allclose(
-                one.detach().numpy(), op(row.unsqueeze(0))[0].detach().numpy(), rtol=1e-9, atol=1e-12
-            )
+        found = op.function(**arguments(op, rng))
+    except IndexError as error:
+        assert "segment" in str(error), f"{op.name}: {error}"
+        return
+    if found.requires_grad:
         (found * found).sum().backward()
-    return True
 
 
-def through_kernels(rng):
-    """Bounds that no user can give: kernels cut them to the rows that exist."""
-    values = rng.normal(size=(int(rng.integers(1, 9)), int(rng.integers(1, 4))))
-    count = int(rng.integers(0, 4))
-    cuts = numpy.sort(rng.integers(-5, len(values) + 6, 2 * count))
-    starts, ends = cuts[::2].copy(), cuts[1::2].copy()
-    for kind in ("sum", "prod", "max", "min"):
-        segments_cpu.reduce_segments(values, starts, ends, kind)
-    segments_cpu.spread_segments(values[:1].repeat(count, 0), starts, ends, len(values))
-    segments_cpu.scan_segments(values, starts, ends, bool(rng.integers(2)))
-    segments_cpu.softmax_segments(values, starts, ends)
-    segments_cpu.segment_gradients(
-        values[:1].repeat(count, 0), values, values[:1].repeat(count, 0), starts, ends, "max"
+# --- functions that users call -------------------------------------------------------------------------------------------------
+
+
+def floats(rng, *shape):
+    return from_numpy(rng.normal(size=shape)).requires_grad_()
+
+
+def reduced(rng):
+    data, name = floats(rng, int(rng.integers(0, 7)), 2), str(rng.choice(["lengths", "offsets"]))
+    how = str(rng.choice(["sum", "mean", "max", "min", "prod"]))
+    return dynograd.segment_reduce(data, how, **{name: kinds(wild(rng, len(data)), rng)}, unsafe=bool(rng.integers(2)))
+
+
+def bags(rng):
+    index = from_numpy(rng.integers(0, 5, int(rng.integers(0, 7))))
+    options = {"mode": str(rng.choice(["sum", "mean", "max"])), "include_last_offset": bool(rng.integers(2))}
+    return F.embedding_bag(index, floats(rng, 5, 3), kinds(wild(rng, len(index)), rng), **options)
+
+
+def attention(rng):
+    tokens, keys = (int(one) for one in rng.integers(0, 7, 2))
+    q, k, v = floats(rng, tokens, 1, 4), floats(rng, keys, 1, 4), floats(rng, keys, 1, 4)
+    given = kinds(wild(rng, tokens, 3), rng), kinds(wild(rng, keys, 3), rng)
+    if rng.random() < 0.5:
+        return varlen_attn(q, k, v, *given, 7, 7)
+    return F.varlen_attention(q, k, v, *given)
+
+
+def ctc(rng):
+    scores = floats(rng, 6, 3, 4).log_softmax(2)
+    return F.ctc_loss(
+        scores, from_numpy(rng.integers(1, 4, (3, 5))), kinds(wild(rng, 6, 3), rng), kinds(wild(rng, 5, 3), rng)
     )
 
 
-def main() -> None:
+def recurrent(rng):
+    kind = (nn.LSTM, nn.GRU, nn.RNN)[rng.integers(3)]
+    layer = kind(3, 3, bidirectional=True).double()
+    if rng.random() < 0.5:
+        lengths = kinds(wild(rng, 6, 3), rng)
+        x = nn.utils.rnn.pack_padded_sequence(floats(rng, 6, 3, 3), lengths, enforce_sorted=bool(rng.integers(2)))
+    else:
+        x = nn.utils.rnn.PackedSequence(floats(rng, 6, 3), from_numpy(wild(rng, 4, 3)))
+    return layer(x)[0].data
+
+
+def chains(rng):
+    layer = nn.CRF(3).double()
+    emissions, tags = floats(rng, 6, 3), from_numpy(rng.integers(0, 3, 6))
+    offsets = kinds(wild(rng, 6), rng)
+    call = rng.integers(3)
+    if call == 2:
+        layer.decode(emissions, offsets=offsets)
+        return emissions
+    return layer(emissions, tags, offsets=offsets) if call else layer.marginals(emissions, offsets=offsets)
+
+
+def jagged(rng):
+    values = floats(rng, int(rng.integers(0, 7)), 2)
+    name = str(rng.choice(["lengths", "offsets"]))
+    if rng.random() < 0.3:
+        return dynograd.nested.nested_tensor_from_jagged(values, kinds(wild(rng, len(values)), rng)).sum(1)
+    return RaggedTensor(values, **{name: kinds(wild(rng, len(values)), rng)}).sum(1)
+
+
+def padded(rng):
+    x = floats(rng, 3, 4, 2)
+    return dynograd.ragged_from_padded(x, kinds(wild(rng, 4, 3), rng)).sum(1)
+
+
+# function -> the ops that it leads to
+FACES = {
+    reduced: "", bags: "embedding_bag", attention: "varlen_attention varlen_attention_with_logarithms", ctc: "ctc_losses",
+    recurrent: "lstm_layer gru_layer rnn_layer", chains: "chain_likelihoods chain_marginals chain_best_paths", jagged: "", padded: "",
+}  # fmt: skip
+
+
+def through_face(face, rng):
+    """Refused with a message that says something, or computed inside."""
+    try:
+        found = face(rng)
+        found.sum().backward()
+    except REFUSALS as error:
+        assert str(error), face
+        assert "is out of bounds" not in str(error) or "expected" in str(error), f"{face.__name__}: {error}"
+        return False
+    return True
+
+
+def plans(rng):
+    """Products of matrices that may lie outside."""
+    sizes = tuple(int(one) for one in rng.integers(0, 12, 3))
+    try:
+        plan = ProductPlan(rng.integers(-1, 4, (int(rng.integers(0, 3)), 6)), sizes)
+    except IndexError:
+        return False
+    a, b = (floats(rng, size) for size in sizes[:2])
+    registry["grouped_products"].function(a, b, plan, bool(rng.integers(2)), bool(rng.integers(2))).sum().backward()
+    return True
+
+
+def check_all_are_known():
+    known = {op.name for op in segment_ops()} | set(" ".join(FACES.values()).split()) | {"grouped_products"}
+    reads = {
+        op.name
+        for op in registry.values()
+        if op.kind == "op" and any(BOUNDS.fullmatch(name) for name in op.array_names)
+    }
+    assert not reads - known, f"ops that read offsets, and that nothing here calls: {sorted(reads - known)}"
+
+
+# --- rows of ragged tensors ------------------------------------------------------------------------------------------------------
+
+
+def row_items():
+    """The calls of ops with kernels or indices of their own for rows."""
+    return [one for one in items() if one.mode == "rows" and kind_of(one.name)[0] in ("segments", "rows")]
+
+
+def through_items(rng):
+    """Every such op on rows of any lengths: what it refuses, it refuses for the row alone."""
+    for item in row_items():
+        made = Sample([int(one) for one in rng.integers(0, 6, int(rng.integers(1, 5)))], int(rng.integers(1 << 30)))
+        try:
+            found = item.run(made.whole(wants=True))
+        except REFUSALS as error:
+            assert "is out of bounds" not in str(error), f"{item}: {error}"
+            continue
+        for one in found if isinstance(found, (tuple, list)) else [found]:
+            while isinstance(one, RaggedTensor):
+                one = one.packed
+            if isinstance(one, dynograd.Tensor) and one.requires_grad and one.dtype.is_floating_point:
+                (one * one).sum().backward(retain_graph=True)
+
+
+def main(rounds=60) -> None:
     assert compiled_for(1 << 20) is not None  # compiled kernels from the first call on
+    check_all_are_known()
     rng = numpy.random.default_rng(3)
-    passed = sum(through_ops(rng) for _ in range(250))
-    for _ in range(200):
-        through_kernels(rng)
-    print(250 - passed, passed)
+    for op in segment_ops():
+        for _ in range(rounds):
+            through_segment_op(op, rng)
+    passed = [through_face(face, rng) for face in [*FACES] for _ in range(rounds)] + [
+        plans(rng) for _ in range(4 * rounds)
+    ]
+    for _ in range(rounds // 20):
+        through_items(rng)
+    print(len(passed) - sum(passed), sum(passed))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))
