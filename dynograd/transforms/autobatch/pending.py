@@ -129,6 +129,11 @@ class PendingArray:
         found = arrays.to_numpy(self.value())
         return found if dtype is None or found.dtype == dtype else found.astype(dtype)
 
+    @property
+    def __array_interface__(self) -> Any:
+        """What asks for it wants the place in memory."""
+        return self.value().__array_interface__
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return getattr(ufunc, method)(*[one.value() if type(one) is PendingArray else one for one in inputs], **kwargs)
 

@@ -1,6 +1,7 @@
 """`autobatch`: reading, writing, hooks, errors, depth, threads, modes."""
 
 import contextlib
+import io
 import threading
 
 import numpy
@@ -606,3 +607,13 @@ def test_lookups_read_no_indices():
         total = sum(by_frequency(dynograd.tensor([1, 1])).sum() for _ in range(3))
     total.backward()
     assert by_frequency.weight.grad.tolist() == [[0, 0], [3, 3], [0, 0], [0, 0]]
+
+
+def test_what_waits_can_be_saved():
+    with dynograd.autobatch(always=True):
+        found = [x * 2 for x in inputs(3)]
+        file = io.BytesIO()
+        dynograd.save({"found": [one.detach() for one in found], "first": found[0]}, file)
+    file.seek(0)
+    loaded = dynograd.load(file)
+    assert loaded["first"].tolist() == found[0].tolist() and loaded["found"][2].tolist() == found[2].tolist()
