@@ -40,7 +40,7 @@ class RowKernel:
         self.leaves = sorted(table.leaves_in(wanted))
         self.kinds = {leaf: kinds[leaf] for leaf in self.leaves}
         self._names = {leaf: number for number, leaf in enumerate(self.leaves)}
-        self._slices: dict[tuple, str] = {}
+        self._slices: dict[str, str] = {}
         self.work = sum([sum([width for _, width in pieces]) for pieces, _ in outputs])
         costly = [one for one in wanted if table.varies[one] and table.nodes[one][0] not in (*_CHEAP, "load")]
         self.work += _PER_FUNCTION * len(costly) * max([width for pieces, _ in outputs for _, width in pieces])
@@ -176,11 +176,10 @@ class RowKernel:
             if width == 1:
                 lines += [f"{row}[{self._size(at)}] {how} {self._value(one)}" for one, how, (row, at) in items]
                 continue
-            inner = []
+            inner: list[str] = []
             roots = [one for one, _, _ in items if one is not None]
-            for one in table.below(roots):
-                if table.varies[one]:
-                    inner.append(f"t{one} = {self._text(one, width)}")
+            varying = [each for each in table.below(roots) if table.varies[each]]
+            inner += [f"t{each} = {self._text(each, width)}" for each in varying]
             for one, how, target in items:
                 value = self._value(one)
                 if how == "sum":

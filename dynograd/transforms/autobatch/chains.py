@@ -132,6 +132,17 @@ class Span:
         found = self.chain.early[number]
         return found.array, found.index[self.start : self.stop]
 
+    def read_again(self, stages: list[Stage]) -> list[Any]:
+        """The rows of operands that the kernels of these stages read."""
+        recipe, found = self.chain.recipe, []
+        used = [one for stage in stages for pieces, _ in stage.outputs for one, _ in pieces if one is not None]
+        for leaf in recipe.table.leaves_in(used):
+            kind, number = recipe.leaves[leaf]
+            if kind == OPERAND:
+                array, index = self.operand(number)
+                found += [array[row] for row in numpy.unique(index).tolist()]
+        return found
+
     def run_forward(self, stage: Stage, outputs: list[Any]) -> None:
         chain = self.chain
 
@@ -294,7 +305,12 @@ class GroupNode(Node):
     """A group of a chain on the tape. `edges` are its chain's node and the slabs of its operands."""
 
     __slots__ = ("span", "weights")
-    saved_names = ("weights",)
+    saved_names = ("weights", "operands")
+
+    @property
+    def operands(self) -> list[Any]:
+        """Memory of operands that the way back reads."""
+        return self.span.read_again(self.span.chain.plan.second.backward)
 
     def apply(self, g: Any) -> Any:
         span = self.span
@@ -320,7 +336,13 @@ class ChainNode(Node):
     """A chain on the tape: `edges` are the shared tensors that require grad, then the slabs of its early operands."""
 
     __slots__ = ("chain", "weights")
-    saved_names = ("weights",)
+    saved_names = ("weights", "operands")
+
+    @property
+    def operands(self) -> list[Any]:
+        """Memory of operands that the way back reads."""
+        chain = self.chain
+        return Span(chain, 0, chain.rows, {}, {}).read_again(chain.plan.first.backward)
 
     def apply(self, g: Any) -> Any:
         chain, recipe, plan = self.chain, self.chain.recipe, self.chain.plan

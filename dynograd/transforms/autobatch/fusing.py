@@ -6,6 +6,7 @@ time, so a program computes the same bits each time it is run.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from dynograd.kernels.batch_invariance import batch_invariant
@@ -17,8 +18,9 @@ from dynograd.transforms.autobatch.watching import same, tensors_in, watched
 
 __all__ = ["Fusing", "HOT"]
 
-HOT = 4096
+HOT = 8192
 _MOST_TRACES = 8
+_lock = threading.RLock()  # recipes grow while plans are made of them
 
 
 class Fusing:
@@ -32,15 +34,23 @@ class Fusing:
         self.recipe: Recipe | None = None
         self.seen: list[Any] | None = None
         self.plans: dict[frozenset[int], Plan] = {}
-        if any([one.device.type != "cpu" for one in (*form.inputs, *form.kinds)]):
+        if form.blocks:
+            self.refused = "it draws random numbers"
+        elif any([one.device.type != "cpu" for one in (*form.inputs, *form.kinds)]):
             self.refused = "it is not on the CPU"
         elif any([not one.size for one in (*form.inputs, *form.kinds)]):
             self.refused = "an argument or a result has no elements"
+        elif form.blocks:
+            self.refused = "it draws random numbers"
 
     def ready(self) -> bool:
         """Whether chains may run now; traces the body when that is due."""
         if self.refused is not None or self.calls < HOT or batch_invariant():
             return False
+        with _lock:
+            return self._traced()
+
+    def _traced(self) -> bool:
         cell = self.form.cell
         found = watched(cell.body, cell.owner)
         if found is None:
@@ -58,6 +68,10 @@ class Fusing:
         except NotFused as error:
             self.refused, self.recipe = str(error), None
             return False
+        except Exception as error:  # of the body itself: its ops will say so when they run
+            self.refused = f"tracing it failed ({type(error).__name__}: {str(error)[:80]})"
+            self.recipe = None
+            return False
         return same(found, self.seen)
 
     def _same_kinds(self) -> bool:
@@ -72,8 +86,9 @@ class Fusing:
     def plan(self, early: frozenset[int]) -> Plan:
         found = self.plans.get(early)
         if found is None:
-            assert self.recipe is not None
-            found = self.plans[early] = Plan(self.recipe, early)
+            with _lock:
+                assert self.recipe is not None
+                found = self.plans[early] = Plan(self.recipe, early)
         return found
 
 

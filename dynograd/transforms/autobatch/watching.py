@@ -129,7 +129,7 @@ def origin_of(tensor: Any, known: dict[int, Any]) -> tuple[Any, bool]:
     if known.get(id(tensor)) is tensor:
         return tensor, False
     meta = tensor._meta
-    base = None if meta is None else meta.base
+    base: Any = None if meta is None else meta.base
     if base is not None and known.get(id(base)) is base and tensor.array.ndim == 2:
         turned, array = base.array.T, tensor.array
         if (

@@ -387,6 +387,31 @@ def test_a_weight_written_before_backward():
         loss.backward()
 
 
+def test_a_state_written_before_backward():
+    module, leaves, wanted = made("binary_tree", dynograd.float64)
+
+    def run():
+        with dynograd.autobatch(always=True):
+            a, b = module.first(leaves[0]), module.first(leaves[1])
+            one = module(a, b)
+            top = module(one, b)
+            loss = top[0].sum()
+        return one, top, loss
+
+    expected = gradients(run()[2], wanted)
+    one, top, loss = run()
+    with dynograd.no_grad():
+        top[0].add_(1)  # nobody needs it
+        one[0].add_(1)  # has been multiplied
+    for found, other in zip(gradients(loss, wanted), expected, strict=True):
+        close(found, other, dynograd.float64)
+    one, top, loss = run()
+    with dynograd.no_grad():
+        one[1].add_(1)
+    with pytest.raises(RuntimeError, match=r"(?s)BinaryTreeLSTMCell.*its operands of shape \(6,\) was written by"):
+        loss.backward()
+
+
 # --- what is not fused ---------------------------------------------------------------------------------------------------------
 
 
