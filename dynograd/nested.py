@@ -121,16 +121,7 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
     """
     if not isinstance(input, RaggedTensor):
         raise TypeError(f"to_padded_tensor: expected a ragged tensor, got {type(input).__name__}.")
-    found = input.to_padded(padding)
-    if output_size is None:
-        return found
-    wanted = tuple(output_size)
-    if len(wanted) != found.ndim or any(size < have for size, have in zip(wanted, found.shape, strict=True)):
-        raise ShapeError(
-            f"to_padded_tensor: output_size {wanted} is too small for rows that need {tuple(found.shape)}."
-        )
-    sides = [side for size, have in zip(wanted[::-1], found.shape[::-1], strict=True) for side in (0, size - have)]
-    return registry["pad"].function(found, sides, "constant", padding)
+    return input.to_padded_tensor(padding, output_size)
 
 
 def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> RaggedTensor:

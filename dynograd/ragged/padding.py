@@ -9,11 +9,12 @@ import numpy as np
 from dynograd import arrays
 from dynograd.creation import full
 from dynograd.errors import ShapeError
+from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor import wrap
 
-__all__ = ["mask_of", "padded", "padded_places"]
+__all__ = ["mask_of", "padded", "padded_places", "padded_to"]
 
 
 def padded_places(part: Partition, length: int, device: Any) -> Any:
@@ -50,6 +51,20 @@ def padded(x: RaggedTensor, value: Any, length: int | None = None) -> Any:
         found = base.index_copy(0, padded_places(part, steps, packed.device), front)
         found = found.reshape(part.count, steps, *rest)
     return found if place == 1 else found.movedim(1, place)
+
+
+def padded_to(x: RaggedTensor, value: Any, output_size: Any = None) -> Any:
+    """`padded`, in the shape `output_size`, which may be larger than the longest row needs."""
+    found = padded(x, value)
+    if output_size is None:
+        return found
+    wanted = tuple(output_size)
+    if len(wanted) != found.ndim or any([size < have for size, have in zip(wanted, found.shape, strict=True)]):
+        raise ShapeError(
+            f"to_padded_tensor: output_size {wanted} is too small for rows that need {tuple(found.shape)}."
+        )
+    sides = [side for size, have in zip(wanted[::-1], found.shape[::-1], strict=True) for side in (0, size - have)]
+    return registry["pad"].function(found, sides, "constant", value)
 
 
 def _padded_shapes(x: RaggedTensor, value: Any) -> Any:

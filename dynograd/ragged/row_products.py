@@ -49,7 +49,9 @@ class _Matrices(NamedTuple):
         stored = [np.full(count, size) if isinstance(size, int) else size.lengths for size in self.sizes]
         number = np.arange(prod(self.lead), dtype=np.int64)
         if self.part is None:
-            at = np.arange(count * len(number), dtype=np.int64).reshape(count, -1) * (self.sizes[0] * self.sizes[1])
+            at = np.arange(count * len(number), dtype=np.int64).reshape(count, len(number)) * (
+                self.sizes[0] * self.sizes[1]
+            )
         elif isinstance(self.part, Shapes):
             at = self.part.offsets[:-1, None] + number * (stored[0] * stored[1])[:, None]
         else:
@@ -143,7 +145,10 @@ def _planned(left: _Matrices, right: _Matrices, count: int) -> tuple[Any, ...]:
         at, size = (down.offsets[:-1, None] + number * down.total) * across, prod(shape)
     else:
         place, shape = 0, (count, *lead, down, across)
-        at, size = np.arange(count * len(number), dtype=np.int64).reshape(count, -1) * (down * across), prod(shape)
+        at, size = (
+            np.arange(count * len(number), dtype=np.int64).reshape(count, len(number)) * (down * across),
+            prod(shape),
+        )
     table = np.empty((count, len(number), 6), np.int64)
     for column, one in enumerate((left_at, right_at, at, ms[:, None], ns[:, None], ks[:, None])):
         table[:, :, column] = one

@@ -12,139 +12,23 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 from dynograd import arrays, layouts, printing
-from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
+from dynograd.ragged.gradients import Differentiable
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
+from dynograd.ragged.parts import part_of
+from dynograd.ragged.shown import Example, refusal, rows_text, shown_array
 from dynograd.shapes import Size, normalize_dim
-from dynograd.tensor import Tensor
 
 __all__ = ["RaggedTensor", "is_ragged", "make"]
 
 
-def refusal(what: str) -> TypeError:
-    return TypeError(
-        f"{what}: rows of a ragged tensor have different lengths, so it is no rectangle of numbers. x.to_padded() is one; x.values() are "
-        f"the elements of all rows; x.unbind() are the rows."
-    )
-
-
-class _Shown(numpy.ndarray):
-    """What a RaggedTensor shows as its array: dtype and dims, and no values."""
-
-    owner: Any
-    shape = property(lambda self: self.owner.shape)  # type: ignore[assignment]
-    ndim = property(lambda self: self.owner.ndim)  # type: ignore[assignment]
-    size = property(lambda self: self.owner.numel())  # type: ignore[assignment]
-
-    @staticmethod
-    def __dynograd_kernel__(family: str, name: str) -> Any:
-        raise refusal(f"{name}()")
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        raise refusal(f"numpy.{ufunc.__name__}")
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        raise refusal(f"numpy.{function.__name__}")
-
-    def item(self, *args: Any) -> Any:
-        return self.owner.item()
-
-    def tolist(self) -> Any:
-        return self.owner.tolist()
-
-    def astype(self, *args: Any, **kwargs: Any) -> Any:
-        raise refusal("astype()")
-
-
-class _Example:
-    """The shape of one row, without values."""
-
-    def __init__(self, shape: Size, ndim: int) -> None:
-        self.shape, self.ndim = shape, ndim
-
-    def __getattr__(self, name: str) -> Any:
-        raise refusal(f"vmap: {name}")
-
-
-class Part(Tensor):
-    """A part of a ragged tensor (`x.values`, `x.offsets`, `x.lengths`): to every op it is that tensor; called, it gives it."""
-
-    __slots__ = ()
-
-    whole: Tensor
-
-    def __call__(self) -> Any:
-        return self.whole
-
-    array = property(lambda self: self.whole.array, lambda self, value: setattr(self.whole, "array", value))  # type: ignore[assignment]
-    _requires_grad = property(  # type: ignore[assignment]
-        lambda self: self.whole._requires_grad, lambda self, value: setattr(self.whole, "_requires_grad", value)
-    )
-    _grad = property(lambda self: self.whole._grad, lambda self, value: setattr(self.whole, "_grad", value))  # type: ignore[assignment]
-    _meta = property(lambda self: self.whole._meta, lambda self, value: setattr(self.whole, "_meta", value))  # type: ignore[assignment]
-    is_leaf = property(lambda self: self.whole.is_leaf)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self.whole.grad_fn)  # type: ignore[assignment]
-
-    @property
-    def node(self) -> Any:  # type: ignore[override]
-        whole = self.whole
-        return whole.node or (whole if whole._requires_grad else None)
-
-    @node.setter
-    def node(self, value: Any) -> None:
-        self.whole.node = value
-
-    @property
-    def requires_grad(self) -> bool:
-        return self.whole.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.whole.requires_grad = value
-
-    shape = property(lambda self: self.whole.shape)  # type: ignore[assignment]
-    ndim = property(lambda self: self.whole.ndim)  # type: ignore[assignment]
-    dtype = property(lambda self: self.whole.dtype)  # type: ignore[assignment]
-    device = property(lambda self: self.whole.device)  # type: ignore[assignment]
-
-    def detach(self) -> Any:
-        return self.whole.detach()
-
-    @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
-        from dynograd.ragged.calls import invoke, mapped
-
-        return invoke(
-            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()}
-        )
-
-    @staticmethod
-    def __dynograd_write__(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
-        write(getattr(target, "whole", target), getattr(value, "whole", value), who)
-        return target
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.whole.__reduce_ex__(protocol)
-
-    def __deepcopy__(self, memo: dict) -> Any:
-        return self.whole.__deepcopy__(memo)
-
-
-def _part(whole: Any) -> Any:
-    if isinstance(whole, RaggedTensor):
-        return whole
-    made: Any = object.__new__(Part)
-    made.whole = whole
-    return made
-
-
-class RaggedTensor(Tensor):
+class RaggedTensor(Differentiable):
     """Rows of different lengths as one tensor: every op takes it, computes on the real elements only, and has gradients.
 
     Made from rows by `ragged_tensor([a, b, c])`, from packed elements by `RaggedTensor(values, lengths=...)` or `offsets=...`, from a padded
@@ -189,9 +73,7 @@ class RaggedTensor(Tensor):
             type(inner) is arrays.CudaArray
         ):  # as many dims, on that device; a GPU's arrays have no type of their own to say more
             return inner[(None,) * (self.ndim - inner.ndim)]
-        shown = numpy.empty(0, inner.dtype).view(_Shown)
-        shown.owner = self
-        return shown
+        return shown_array(self, inner.dtype)
 
     @array.setter
     def array(self, value: Any) -> None:
@@ -200,9 +82,7 @@ class RaggedTensor(Tensor):
     @property
     def example_array(self) -> Any:
         """What one row shows as its array: to a `vmap` over the rows."""
-        shown = numpy.empty(0, self.packed.array.dtype).view(_Shown)
-        shown.owner = _Example(self.shape[1:], self.ndim - 1)
-        return shown
+        return shown_array(Example(self.shape[1:], self.ndim - 1), self.packed.array.dtype)
 
     @property
     def shape(self) -> Size:
@@ -272,17 +152,17 @@ class RaggedTensor(Tensor):
     @property
     def values(self) -> Any:
         """The elements of all rows, one row behind the other: `x.values`, or `x.values()` as in PyTorch."""
-        return _part(self.packed)
+        return self.packed if isinstance(self.packed, RaggedTensor) else part_of(self.packed)
 
     @property
     def offsets(self) -> Any:
         """(B + 1,) int64: where each row begins, and where the last one ends; `x.offsets()` too. A copy: rows stay when it changes."""
-        return _part(self.partition.tensor("offsets", self.device).clone())
+        return part_of(self.partition.tensor("offsets", self.device).clone())
 
     @property
     def lengths(self) -> Any:
         """(B,) int64: the length of each row; `x.lengths()` too. A copy: rows stay when it changes."""
-        return _part(self.partition.tensor("lengths", self.device).clone())
+        return part_of(self.partition.tensor("lengths", self.device).clone())
 
     def with_packed(self, packed: Any, place: int | None = None) -> RaggedTensor:
         """Other elements in the same rows."""
@@ -303,6 +183,12 @@ class RaggedTensor(Tensor):
 
         return padded(self, value, length)
 
+    def to_padded_tensor(self, padding: Any, output_size: Any = None) -> Any:
+        """PyTorch's name of `to_padded`: `output_size` (B, length, *) has the length."""
+        from dynograd.ragged.padding import padded_to
+
+        return padded_to(self, padding, output_size)
+
     def mask(self, length: int | None = None) -> Any:
         """(B, longest) bool: which elements of `to_padded()` are real."""
         from dynograd.ragged.padding import mask_of
@@ -317,7 +203,13 @@ class RaggedTensor(Tensor):
         return [row.numpy(force=force) for row in self.unbind()]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise refusal("__array__")
+        """The rows as an array of objects, where that is asked for (`dtype=object`)."""
+        if dtype is None or numpy.dtype(dtype).kind != "O":
+            raise refusal("__array__")
+        made = numpy.empty(self.partition.count, object)
+        for number, row in enumerate(self.detach().numpy()):
+            made[number] = row
+        return made
 
     def item(self) -> Any:
         if self.numel() != 1:
@@ -340,7 +232,7 @@ class RaggedTensor(Tensor):
         return iter(self.unbind())
 
     def __repr__(self, **options: Any) -> str:
-        lines = ",\n".join([f"  {text}" for text in _rows_text(self, "  ")])
+        lines = ",\n".join([f"  {text}" for text in rows_text(self, "  ")])
         packed = self.packed
         while isinstance(packed, RaggedTensor):
             packed = packed.packed
@@ -353,84 +245,6 @@ class RaggedTensor(Tensor):
         }
         text = f"ragged_tensor([\n{lines}])" if lines else "ragged_tensor([])"
         return printing.with_suffixes(text[:-1], {name: one for name, one in told.items() if one is not None}, 2)
-
-    # --- gradients: those of the packed elements ------------------------------------------------------------------------
-
-    _requires_grad = property(  # type: ignore[assignment]
-        lambda self: self.packed._requires_grad, lambda self, value: setattr(self.packed, "_requires_grad", value)
-    )
-    is_leaf = property(lambda self: self.packed.is_leaf)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self.packed.grad_fn)  # type: ignore[assignment]
-
-    @property
-    def node(self) -> Any:  # type: ignore[override]
-        packed = self.packed
-        return packed.node or (packed if packed._requires_grad else None)
-
-    @node.setter
-    def node(self, value: Any) -> None:
-        self.packed.node = value
-
-    @property
-    def requires_grad(self) -> bool:
-        return self.packed.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.packed.requires_grad = value
-
-    @property
-    def _grad(self) -> Any:  # type: ignore[override]
-        found = self.packed._grad
-        return None if found is None else self.with_packed(found)
-
-    @_grad.setter
-    def _grad(self, value: Any) -> None:
-        self.packed._grad = _inside("grad", self, value)
-
-    @property
-    def grad(self) -> Any:
-        """The gradients of the elements, in the same rows."""
-        return self._grad
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self.packed.grad = _inside("grad", self, value)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.packed._grad = None
-
-    @property
-    def data(self) -> Any:  # type: ignore[override]
-        return self.with_packed(self.packed.data)
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self.packed.data = _inside("data", self, value)
-
-    def detach(self) -> Any:
-        return self.with_packed(self.packed.detach())
-
-    def detach_(self) -> Any:
-        self.packed.detach_()
-        return self
-
-    def retain_grad(self) -> None:
-        self.packed.retain_grad()
-
-    def register_hook(self, hook: Callable[..., Any]) -> Any:
-        """Calls `hook(grad)` with a ragged gradient when backward has it; what it returns replaces it."""
-
-        def run(g: Any) -> Any:
-            found = hook(self.with_packed(g))
-            return None if found is None else _inside("hook", self, found)
-
-        return self.packed.register_hook(run)
-
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Sends `gradient`, ragged with the same lengths, back through the elements."""
-        self.packed.backward(_inside("backward", self, gradient), *args, **kwargs)
 
     # --- copies and moves -------------------------------------------------------------------------------------------------
 
@@ -491,43 +305,6 @@ def load_rules() -> None:
 def is_ragged(value: Any) -> bool:
     """Whether `value` is a RaggedTensor."""
     return isinstance(value, RaggedTensor)
-
-
-def _inside(who: str, x: RaggedTensor, value: Any) -> Any:
-    """What `value` (ragged like `x`, or None) has as packed elements; packed elements themselves pass."""
-    if not isinstance(value, RaggedTensor):
-        if isinstance(value, Tensor) and not isinstance(x.packed, RaggedTensor) and value.shape != x.packed.shape:
-            raise ShapeError(
-                f"{who}: expected a ragged tensor with lengths {x.partition.lengths.tolist()[:8]}, got a tensor of shape {tuple(value.shape)}."
-            )
-        return value
-    x.partition.check_same(who, value.partition, ("the", "the given"))
-    inner = value.packed
-    return _inside(who, x.packed, inner) if isinstance(x.packed, RaggedTensor) else inner
-
-
-def _rows_text(x: RaggedTensor, indent: str) -> list[str]:
-    """A text for each row that is shown."""
-    options = printing.get_printoptions()
-    count, edge = x.partition.count, options["edgeitems"]
-    shown: list[int | None] = list(range(count))
-    if x.numel() > options["threshold"] and count > 2 * edge:
-        shown = [*range(edge), None, *range(count - edge, count)]
-    texts = []
-    for number in shown:
-        if number is None:
-            texts.append("...")
-            continue
-        row = row_of(x.detach(), number)
-        if isinstance(row, RaggedTensor):
-            inner = indent + " "
-            parts = _rows_text(row, inner)
-            texts.append("[" + f",\n{inner}".join(parts) + "]")
-            continue
-        text = printing.format_tensor(arrays.to_numpy(row.array), prefix=" " * len(indent))
-        text = text.strip()[:-1] if text.strip().endswith(")") else text.strip()
-        texts.append(text if row.numel() else "[]")
-    return texts
 
 
 def row_of(x: RaggedTensor, number: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays, dtypes, layouts, printing
+from dynograd.borrowed_gradients import gradients_of
 from dynograd.errors import ShapeError
 from dynograd.ops.indexing import getitem
 from dynograd.ops.joins import stack
@@ -59,6 +60,7 @@ class _Shown(numpy.ndarray):
         raise refusal("a change of dtype")
 
 
+@gradients_of("entries")
 class SparseTensor(Tensor):
     """A tensor of which only some entries are kept. Made by `sparse_coo_tensor`, `sparse_csr_tensor`, `x.to_sparse()`, ...
 
@@ -117,29 +119,6 @@ class SparseTensor(Tensor):
         raise RuntimeError("is_contiguous: sparse tensors do not have is_contiguous. Use x.is_coalesced().")
 
     # --- gradients: those of the entries ------------------------------------------------------------------------------
-
-    _requires_grad = property(  # type: ignore[assignment]
-        lambda self: self.entries._requires_grad, lambda self, value: setattr(self.entries, "_requires_grad", value)
-    )
-    is_leaf = property(lambda self: self.entries.is_leaf)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self.entries.grad_fn)  # type: ignore[assignment]
-
-    @property
-    def node(self) -> Any:  # type: ignore[override]
-        entries = self.entries
-        return entries.node or (entries if entries._requires_grad else None)
-
-    @node.setter
-    def node(self, value: Any) -> None:
-        self.entries.node = value
-
-    @property
-    def requires_grad(self) -> bool:
-        return self.entries.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.entries.requires_grad = value
 
     @property
     def _grad(self) -> Any:  # type: ignore[override]

@@ -1,0 +1,39 @@
+"""Tensors made of another one (packed elements of rows, entries of a sparse tensor): what their gradients are is asked of that one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+__all__ = ["gradients_of"]
+
+
+def gradients_of(part: str) -> Callable[[type], type]:
+    """Class decorator: whether such a tensor requires grad, and its place in the graph, are those of the tensor in its attribute `part`."""
+
+    def decorate(kind: type) -> type:
+        for name in ("_requires_grad", "requires_grad"):
+            setattr(kind, name, property(attrgetter(f"{part}.{name}"), _setter(part, name)))
+        for name in ("is_leaf", "grad_fn"):
+            setattr(kind, name, property(attrgetter(f"{part}.{name}")))
+        setattr(kind, "node", property(_node(part), _setter(part, "node")))  # noqa: B010
+        return kind
+
+    return decorate
+
+
+def _setter(part: str, name: str) -> Callable[[Any, Any], None]:
+    whole = attrgetter(part)
+    return lambda self, value: setattr(whole(self), name, value)
+
+
+def _node(part: str) -> Callable[[Any], Any]:
+    whole = attrgetter(part)
+
+    def node(self: Any) -> Any:
+        """The node that made the part; of a leaf that requires grad, the leaf, which collects gradients."""
+        made = whole(self)
+        return made.node or (made if made._requires_grad else None)
+
+    return node
