@@ -140,6 +140,62 @@ def transpose(library, x, y, positions):
     return lambda: x.transpose(0, 1)
 
 
+VIEWS = {
+    "reshape": lambda x: x.reshape(-1),
+    "flatten": lambda x: x.flatten(),
+    "T": lambda x: x.T,
+    "permute": lambda x: x.permute(1, 0),
+    "squeeze": lambda x: x.squeeze(),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "none": lambda x: x[None],
+    "select": lambda x: x.select(1, 2),
+    "narrow": lambda x: x.narrow(1, 0, 4),
+    "expand": lambda x: x[:1].expand(8, 64),
+    "diagonal": lambda x: x.diagonal(),
+    "as_strided": lambda x: x.as_strided((4, 4), (2, 1)),
+    "chunk": lambda x: x.chunk(4, 1),
+    "split": lambda x: x.split(16, 1),
+    "unbind": lambda x: x.unbind(0),
+}
+
+
+def _view_row(name, of):
+    @row(f"view.{name}", group="overhead")
+    def build(torch):
+        x = torch.from_numpy(operands()[0])
+        made = of(x)
+        first = made[0] if isinstance(made, tuple) else made
+        return Workload(lambda: of(x), lambda: fingerprint(first.clone()))
+
+
+for _name, _of in VIEWS.items():
+    _view_row(_name, _of)
+
+
+@row("index_select", group="overhead")
+def index_select(torch):
+    x, positions = torch.from_numpy(operands()[0]), torch.from_numpy(POSITIONS.copy())
+    return checked(lambda: x.index_select(0, positions))
+
+
+@row("gather", group="overhead")
+def gather(torch):
+    x, places = torch.from_numpy(operands()[0]), torch.zeros(2, 64, dtype=torch.int64)
+    return checked(lambda: x.gather(0, places))
+
+
+@row("index.assign_mask", group="overhead")
+def index_assign_mask(torch):
+    x = torch.from_numpy(operands()[0])
+    mask = x > 0
+
+    def step():
+        x[mask] = 0.0
+        return x
+
+    return checked(step)
+
+
 @small("sum")
 def sum_all(library, x, y, positions):
     return lambda: x.sum()
