@@ -30,7 +30,7 @@ def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> 
 
     Args:
         key_padding_mask: ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers are added.
-        attn_mask: (L, S), of which each row has its first places; with `is_causal` it may be left out.
+        attn_mask: (L, S), of which each row has its first places, or ragged (B, j, j); with `is_causal` it may be left out.
     Returns:
         (B, j, E) and, with `need_weights`, (B, j, j) weights.
     """
@@ -157,6 +157,13 @@ def _row_by_row(forward: Callable[..., Any], given: dict[str, Any], hidden: Any)
 
 
 def _own_mask(mask: Any, number: int, rows: int, keys: int, heads: int, causal: bool, like: Any) -> Any:
+    if isinstance(mask, RaggedTensor):
+        mask = mask[number]
+        if tuple(mask.shape)[-2:] != (rows, keys):
+            raise ShapeError(
+                f"{_WHO}: row {number} has {rows} queries and {keys} keys, but its attn_mask has shape {tuple(mask.shape)}. Make it (B, j, j)."
+            )
+        return mask
     if mask is None:
         return creation.ones(rows, keys, dtype=bool, device=like.device).triu(1) if causal else None
     if mask.dim() == 3:

@@ -342,9 +342,10 @@ class Transformer(Module):
 def _is_causal(mask: Any, said: bool | None) -> bool:
     if said is not None or mask is None:
         return bool(said)
-    if mask.dim() != 2 or mask.shape[0] != mask.shape[1]:
+    sizes = tuple(mask.shape[1:]) if is_ragged(mask) else tuple(mask.shape)
+    if len(sizes) != 2 or sizes[0] != sizes[1]:
         return False
-    causal = Transformer.generate_square_subsequent_mask(mask.shape[0], dtype=mask.dtype)
+    causal = Transformer.generate_square_subsequent_mask(sizes[0], dtype=mask.dtype)
     return bool((mask == causal).all())
 
 

@@ -78,6 +78,8 @@ def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str,
     made = {}
     for name, one in operands.items():
         if isinstance(one, RaggedTensor):
+            if one.ndim < like.ndim and _meets(one, like):
+                one = registry["unflatten"].function(one, 1, (1,) * (like.ndim - one.ndim) + (one.shape[1],))
             if one is not like and (one.ndim != like.ndim or one.place != like.place):
                 if one.ndim != like.ndim:
                     raise ShapeError(
@@ -99,6 +101,17 @@ def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str,
         else:
             made[name] = one
     return like, made
+
+
+def _meets(one: RaggedTensor, like: RaggedTensor) -> bool:
+    """Whether rows of fewer dims fit those of `like` from the right, with the ragged dims on one another: (B, j, D) and (B, heads, j, D)."""
+    if _levels(one) > 1 or _levels(like) > 1 or one.partition.count != like.partition.count:
+        return False
+    pairs = zip(one.shape[:0:-1], like.shape[:0:-1], strict=False)
+    kinds = [(isinstance(size, int), isinstance(other, int)) for size, other in pairs]
+    return all([mine == other for mine, other in kinds]) and (
+        one.place - one.ndim == like.place - like.ndim or not one.place
+    )
 
 
 def _levels(x: Any) -> int:

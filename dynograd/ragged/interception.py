@@ -11,11 +11,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.errors import RaggedSizeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import OWN, ragged_in, run_call
+from dynograd.ragged.sized import SIZED
 from dynograd.ragged.tensor import RaggedTensor
 
-__all__ = ["install", "intercept"]
+__all__ = ["install", "intercept", "intercept_sizes"]
 
 # Parameters that are never tensors.
 _PLAIN = frozenset(
@@ -38,7 +40,7 @@ def install() -> None:
         if tuple(signature.parameters) != tuple(op.signature.parameters):
             continue
         title = f"_r{number}"
-        lines.append(_source(title, signature, title))
+        lines.append(_source(title, signature, title, key in SIZED))
         ready.append((function, key))
         function.__globals__[f"{title}_run"] = _runner(key)
     made: dict[str, Any] = {}
@@ -50,6 +52,8 @@ def install() -> None:
         plain.__kwdefaults__ = function.__kwdefaults__
         OWN[key] = plain
         function.__globals__.update({f"{title}_own": plain, f"{title}_kind": RaggedTensor, f"{title}_in": ragged_in})
+        if key in SIZED:
+            function.__globals__.update({f"{title}_sized": SIZED[key], f"{title}_error": RaggedSizeError})
         function.__code__ = made[title].__code__.replace(co_name=function.__name__)
 
 
@@ -68,12 +72,25 @@ def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
     return plain
 
 
+def intercept_sizes(function: Any, handler: Callable[[dict[str, Any]], Any]) -> None:
+    """From now on `function` (without closure) hands calls that fail for a ragged size to `handler`, arguments by name."""
+    signature = inspect.signature(function)
+    title = f"_s_{function.__name__}"
+    made: dict[str, Any] = {}
+    exec(compile(_source(title, signature, title, True, False), f"<dynograd ragged {function.__name__}>", "exec"), made)
+    plain = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    named = {f"{title}_own": plain, f"{title}_sized": handler, f"{title}_error": RaggedSizeError}
+    function.__globals__.update(named)
+    function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+
+
 def _runner(key: str) -> Callable[[dict[str, Any]], Any]:
     return lambda given: run_call(key, given)
 
 
-def _source(title: str, signature: inspect.Signature, names: str) -> str:
-    """Code with the same parameters; defaults stay those of the function object."""
+def _source(title: str, signature: inspect.Signature, names: str, sized: bool = False, tensors: bool = True) -> str:
+    """Code with the same parameters; defaults stay those of the function object. `sized`: it may be called again for ragged sizes."""
     parameters, call, given, tests, starred = [], [], [], [], False
     for one in signature.parameters.values():
         default = "" if one.default is one.empty else "=None"
@@ -102,8 +119,14 @@ def _source(title: str, signature: inspect.Signature, names: str) -> str:
         tests.append(f"{one.name}.__class__ is {names}_kind")
         if one.name in _LISTS:
             tests.append(f"({one.name}.__class__ is list or {one.name}.__class__ is tuple) and {names}_in({one.name})")
-    body = f"    if {' or '.join(tests)}:\n        return {names}_run({{{', '.join(given)}}})\n" if tests else ""
-    return f"def {title}({', '.join(parameters)}):\n{body}    return {names}_own({', '.join(call)})\n"
+    body = ""
+    if tests and tensors:
+        body = f"    if {' or '.join(tests)}:\n        return {names}_run({{{', '.join(given)}}})\n"
+    own = f"return {names}_own({', '.join(call)})"
+    if sized:
+        again = f"found = {names}_sized({{{', '.join(given)}}})\n        if found is NotImplemented:\n            raise\n        return found"
+        own = f"try:\n        {own}\n    except {names}_error:\n        {again}"
+    return f"def {title}({', '.join(parameters)}):\n{body}    {own}\n"
 
 
 _LISTS = frozenset("tensors matrices index indices spacing target input hx values".split())

@@ -7,9 +7,10 @@ from typing import Any
 
 from dynograd import creation, randomness
 from dynograd.errors import ShapeError
-from dynograd.ragged.interception import intercept
+from dynograd.ragged.interception import intercept, intercept_sizes
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.selecting import row_of
+from dynograd.ragged.sized import arange_of_rows, made_of_sizes
 from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["FILLS", "LIKES", "install"]
@@ -17,6 +18,9 @@ __all__ = ["FILLS", "LIKES", "install"]
 LIKES = (
     *[getattr(creation, name) for name in ("zeros_like", "ones_like", "empty_like", "full_like")],
     *[getattr(randomness, name) for name in ("rand_like", "randn_like", "randint_like", "bernoulli")],
+)
+SIZED = tuple(
+    [getattr(creation, name) for name in ("zeros", "ones", "empty", "full")] + [randomness.rand, randomness.randn]
 )
 FILLS = (
     "zero_ fill_ uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ trunc_normal_".split()
@@ -28,6 +32,10 @@ def install() -> None:
     for function in LIKES:
         _alike(inspect.unwrap(function), function)
     intercept(inspect.unwrap(randomness.multinomial), _multinomial)
+    for function in SIZED:
+        own = inspect.unwrap(function)
+        intercept_sizes(own, _of_sizes(own.__name__, function))
+    intercept_sizes(inspect.unwrap(creation.arange), arange_of_rows)
     for name in FILLS:
         if hasattr(RaggedTensor, name):
             setattr(RaggedTensor, name, _fill(name))
@@ -45,6 +53,23 @@ def _alike(own: Any, function: Any) -> None:
         return x.with_packed(function(x.packed, *positional, **given))
 
     intercept(own, handler)
+
+
+def _of_sizes(who: str, function: Any) -> Any:
+    """`zeros(B, T, D)` with a ragged T."""
+
+    def handler(given: dict[str, Any]) -> Any:
+        sizes = given.pop("size")
+        if given.get("out") is not None:
+            raise ShapeError(f"{who}: out= has no form for ragged tensors. Leave it away.")
+        given.pop("out", None)
+        sizes = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
+        if who == "full":
+            value = given.pop("fill_value")
+            return made_of_sizes(who, (sizes,), lambda shape: function(shape, value, **given))
+        return made_of_sizes(who, sizes, lambda shape: function(shape, **given))
+
+    return handler
 
 
 def _multinomial(given: dict[str, Any]) -> Any:

@@ -344,6 +344,8 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
     if is_deep(other) and not is_deep(x) and x.place == 1 and part.same(other.partition):
         return other.with_packed(registry["expand_as"].function(x.packed, other.packed))
     shape = tuple(x.shape)
+    if is_deep(x) and part.count == 1 and sizes == tuple(x.packed.shape):
+        return x.packed  # `arange(T).unsqueeze(0).expand(B, T)`: one row of all rows
     lead = len(sizes) - len(shape)
     for dim, size in enumerate(shape):
         wanted = sizes[lead + dim] if lead >= 0 else size
