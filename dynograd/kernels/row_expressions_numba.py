@@ -1,4 +1,4 @@
-"""CPU kernels of `row_expressions`: one Numba function for all results of a region, with rows and widths given at run time.
+"""CPU kernels of `row_expressions` and `row_spreads`: one Numba function for all results of a region, with rows and widths given at run time.
 
 A row is gone through once for each reduction that others wait for; pieces of one width share a loop. What is the same for the whole row
 stands before the loop. Leaves are read by row, by row number (`INDEXED`), or are one vector for all rows.

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
-from dynograd import arrays
 from dynograd.arrays import buffers
-from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import Node, OutputNode
-from dynograd.interpreter.history import alias_of
-from dynograd.kernels import kernel
+from dynograd.autograd.nodes import OutputNode
 from dynograd.tensor import wrap
+from dynograd.transforms.autobatch.chain_nodes import GroupNode, edges_of, node_of
 from dynograd.transforms.autobatch.operands import Rows, rows_of
-from dynograd.transforms.autobatch.plans import GRADIENT, LEAF, OUTPUT, ROWS_OF, Plan, Stage
-from dynograd.transforms.autobatch.rows import BUFFERED, RowParts, new_node, slab_of
-from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SHARED, STORED, Product
+from dynograd.transforms.autobatch.plans import LEAF, ROWS_OF, Plan
+from dynograd.transforms.autobatch.rows import new_node, slab_of
+from dynograd.transforms.autobatch.spans import Span, ready
 
-__all__ = ["Chain", "Pass"]
+__all__ = ["Chain"]
 
 
 class Chain:
@@ -36,11 +31,11 @@ class Chain:
         for bucket in buckets:
             self.starts[bucket] = self.rows
             self.rows += bucket.count()
-        self.shared = [_ready(one.tensor.array) for one in self.recipe.shared]
+        self.shared = [ready(one.tensor.array) for one in self.recipe.shared]
         self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
         self.results: dict[int, Any] = {}  # products of the first half
         self.early: dict[int, Rows] = {}
-        self.last_pass: Pass | None = None
+        self.last_pass: Any = None
         self.node: Any = None
         for target in plan.lasting:
             if target[0] in (ROWS_OF, LEAF):
@@ -49,7 +44,7 @@ class Chain:
         if plan.early:
             self.early = rows_of(recorder, form, buckets, sorted(plan.early))
         if form.grad:
-            self.node = _chain_node(self)
+            self.node = node_of(self)
         everything = Span(self, 0, self.rows, {}, self.results)
         for stage in plan.first.forward:
             everything.run_forward(stage, [])
@@ -73,7 +68,7 @@ class Chain:
             span.run_forward(stage, flat)
         node = None
         if form.grad and any([kind.grad for kind in form.kinds]):
-            node = new_node(GroupNode, (self.node, *_edges_of(operands)), None)
+            node = new_node(GroupNode, (self.node, *edges_of(operands)), None)
             node.span, node.weights = span, [one.tensor.array for one in self.recipe.shared]
         slabs = []
         for number, (array, kind, arena, base) in enumerate(zip(outputs, form.kinds, arenas, bases, strict=True)):
@@ -95,414 +90,4 @@ class Chain:
             bucket.done = True
             bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
         recorder.report.note_group(form, count, sources)
-
-
-class Span:
-    """Rows `start` to `stop` of a chain, as kernels see them: a group, or the whole."""
-
-    __slots__ = ("chain", "operands", "results", "start", "stop")
-
-    def __init__(self, chain: Chain, start: int, stop: int, operands: dict[int, Rows], results: dict[int, Any]) -> None:
-        self.chain, self.start, self.stop, self.operands, self.results = chain, start, stop, operands, results
-
-    @property
-    def count(self) -> int:
-        return self.stop - self.start
-
-    def leaf(self, number: int, backward: Any) -> Any:
-        """A leaf as kernels take it; `backward` finds the gradients."""
-        chain = self.chain
-        kind, of = chain.recipe.leaves[number]
-        if kind == OPERAND:
-            return self.operand(of)
-        if kind == SHARED:
-            return chain.shared[chain.recipe.shared.index(of)].reshape(-1)
-        if kind == PRODUCT:
-            if of in self.results:
-                return self.results[of]
-            return chain.results[of][self.start : self.stop]
-        if kind == STORED:
-            return chain.arrays[LEAF, number][self.start : self.stop]
-        return backward.given(of)
-
-    def operand(self, number: int) -> tuple[Any, Any]:
-        found = self.operands.get(number)
-        if found is not None:
-            return found.array, found.index
-        found = self.chain.early[number]
-        return found.array, found.index[self.start : self.stop]
-
-    def read_again(self, stages: list[Stage]) -> list[Any]:
-        """The rows of operands that the kernels of these stages read."""
-        recipe, found = self.chain.recipe, []
-        used = [one for stage in stages for pieces, _ in stage.outputs for one, _ in pieces if one is not None]
-        for leaf in recipe.table.leaves_in(used):
-            kind, number = recipe.leaves[leaf]
-            if kind == OPERAND:
-                array, index = self.operand(number)
-                found += [array[row] for row in numpy.unique(index).tolist()]
-        return found
-
-    def run_forward(self, stage: Stage, outputs: list[Any]) -> None:
-        chain = self.chain
-
-        def place(target: Any) -> Any:
-            return outputs[target[1]] if target[0] == OUTPUT else chain.arrays[target][self.start : self.stop]
-
-        for copy in stage.copies:
-            array, index = self.operand(chain.recipe.leaves[copy.leaf][1])
-            copied = _kernels().copy_rows
-            copied(
-                place(copy.target),
-                copy.at,
-                array,
-                index,
-                copy.begin,
-                copy.width,
-                count=self.count,
-                work=self.count * copy.width,
-            )
-        self.run_kernel(stage, [place(target) for target in stage.targets], None)
-        for number in stage.products:
-            product = chain.recipe.products[number]
-            rows = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)][self.start : self.stop]
-            weight = chain.shared[product.weight]
-            bias = None if product.bias is None else chain.shared[product.bias]
-            given = rows.reshape(-1, weight.shape[0 if product.plain else 1])
-            made = kernel("matmuls", "linear_forward", given)(given, weight.T if product.plain else weight, bias)
-            self.results[number] = made.reshape(self.count, -1)
-
-    def run_kernel(self, stage: Stage, outputs: list[Any], backward: Any) -> None:
-        if not stage.outputs:
-            return
-        chain = self.chain
-        if stage.kernel is None:
-            stage.kernel = _kernel_of(chain.recipe, stage)
-        stage.kernel({leaf: self.leaf(leaf, backward) for leaf in stage.kernel.leaves}, outputs, self.count)
-
-
-def _kernels() -> Any:
-    from dynograd.kernels import row_expressions_numba
-
-    return row_expressions_numba
-
-
-_known: dict[Any, Any] = {}
-
-
-def _kernel_of(recipe: Any, stage: Stage) -> Any:
-    module = _kernels()
-    kinds = {
-        number: module.INDEXED if kind == OPERAND else module.VECTOR if kind == SHARED else module.ROWS
-        for number, (kind, _) in enumerate(recipe.leaves)
-    }
-    made = module.RowKernel(recipe.table, stage.outputs, kinds, recipe.dtype.name)
-    key = made.source, made.dtype
-    if key not in _known:
-        _known[key] = made.compile()
-    made.compiled = _known[key]
-    return made
-
-
-def _ready(array: Any) -> Any:
-    """An array as kernels take it: in one piece, and not read-only."""
-    if array.flags.c_contiguous and array.flags.writeable and array.flags.aligned:
-        return array
-    return numpy.array(array, order="C")
-
-
-# --- gradients ---------------------------------------------------------------------------------------------------------------
-
-
-class Pass:
-    """What one backward pass has gathered in a chain's rows."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain, self.task = chain, MODES.task
-        self.arrays: dict[Any, Any] = {}
-        self.done: list[tuple[int, int]] = []
-
-    def lasting(self, target: Any) -> Any:
-        found = self.arrays.get(target)
-        if found is None:
-            plan = self.chain.plan
-            found = self.arrays[target] = buffers.empty((self.chain.rows, plan.widths[target]), plan.recipe.dtype)
-        return found
-
-    def close(self) -> None:
-        """Rows of groups that no gradient came to are zeros."""
-        at = 0
-        for start, stop in [*sorted(self.done), (self.chain.rows, self.chain.rows)]:
-            if start > at:
-                for array in self.arrays.values():
-                    array[at:start] = 0
-            at = stop
-
-
-class Backward:
-    """One span's way back in a pass."""
-
-    def __init__(self, span: Span, state: Pass, outputs: dict[int, Any]) -> None:
-        self.span, self.state, self.outputs = span, state, outputs
-        self.arrays: dict[Any, Any] = {}
-
-    def given(self, key: Any) -> Any:
-        """The gradient under the key of a seed, or of a target."""
-        span, plan = self.span, self.span.chain.plan
-        if key in self.arrays:
-            return self.arrays[key]
-        if key in plan.lasting:
-            return self.state.lasting(key)[span.start : span.stop]
-        if key[0] == OUTPUT:
-            found = self.outputs.get(key[1])
-            size = max(1, span.chain.form.kinds[key[1]].size)
-            if found is None:
-                found = numpy.zeros((span.count, size), plan.recipe.dtype)
-            found = self.arrays[key] = _ready(arrays.as_result(found).reshape(span.count, size))
-            return found
-        raise KeyError(key)
-
-    def run(self, stages: list[Stage]) -> None:
-        span, chain = self.span, self.span.chain
-        plan, recipe = chain.plan, chain.recipe
-        for stage in stages:
-            for number in stage.products:
-                product = recipe.products[number]
-                key = ROWS_OF, plan.inputs.index(product.input)
-                g = self.given((GRADIENT, product.result.leaf))
-                weight = chain.shared[product.weight]
-                turned = weight.T if product.plain else weight
-                given = g.reshape(-1, turned.shape[0])
-                made = kernel("matmuls", "matmul_forward", given)(given, turned).reshape(span.count, -1)
-                before = self.arrays.get(key)
-                self.arrays[key] = _ready(made) if before is None else before + made
-            outputs = []
-            for target in stage.targets:
-                if target in plan.lasting:
-                    outputs.append(self.state.lasting(target)[span.start : span.stop])
-                else:
-                    found = self.arrays[target] = numpy.empty((span.count, plan.widths[target]), recipe.dtype)
-                    outputs.append(found)
-            span.run_kernel(stage, outputs, self)
-
-    def of_operand(self, half: Any, number: int) -> list[tuple[Any, int]]:
-        return [(self.given(target), begin) for target, begin in half.gradients.get(number, ())]
-
-
-class Arrived:
-    """What a group sends to its chain's node: its gradients are in their places. Of tensors, parts by the place of the edge."""
-
-    def __init__(self, parts: dict[int, Any] | None = None) -> None:
-        self.parts = parts or {}
-
-    def __add__(self, other: Any) -> Any:
-        for place, part in other.parts.items():
-            self.parts[place] = self.parts[place] + part if place in self.parts else part
-        return self
-
-
-class GroupNode(Node):
-    """A group of a chain on the tape. `edges` are its chain's node and the slabs of its operands."""
-
-    __slots__ = ("span", "weights")
-    saved_names = ("weights", "operands")
-
-    @property
-    def operands(self) -> list[Any]:
-        """Memory of operands that the way back reads."""
-        return self.span.read_again(self.span.chain.plan.second.backward)
-
-    def apply(self, g: Any) -> Any:
-        span = self.span
-        chain = span.chain
-        state = chain.last_pass
-        if state is None or state.task is not MODES.task:
-            state = chain.last_pass = Pass(chain)
-        state.done.append((span.start, span.stop))
-        back = Backward(span, state, g.parts)
-        back.run(chain.plan.second.backward)
-        half = chain.plan.second
-        parts = {number: back.of_operand(half, number) for number, one in span.operands.items() if one.edges}
-        return (Arrived(), *_given(span.operands, parts))
-
-    def apply_graph(self, g: Any) -> Any:
-        return _through_ops(self, g)
-
-    def op_name(self) -> str:
-        return self.span.chain.form.label
-
-
-class ChainNode(Node):
-    """A chain on the tape: `edges` are the shared tensors that require grad, then the slabs of its early operands."""
-
-    __slots__ = ("chain", "weights")
-    saved_names = ("weights", "operands")
-
-    @property
-    def operands(self) -> list[Any]:
-        """Memory of operands that the way back reads."""
-        chain = self.chain
-        return Span(chain, 0, chain.rows, {}, {}).read_again(chain.plan.first.backward)
-
-    def apply(self, g: Any) -> Any:
-        chain, recipe, plan = self.chain, self.chain.recipe, self.chain.plan
-        state = chain.last_pass
-        assert state is not None
-        chain.last_pass = None
-        state.close()
-        whole = Span(chain, 0, chain.rows, {}, {})
-        back = Backward(whole, state, {})
-        back.run(plan.first.backward)
-        sums: dict[int, Any] = {}
-
-        def add(place: int, part: Any) -> None:
-            sums[place] = part if place not in sums else sums[place] + part
-
-        wanted = {place for place, shared in enumerate(self.shared()) if self.needs(place) and shared is not None}
-        where = {shared: place for place, shared in enumerate(self.shared())}
-        for product in recipe.products:
-            key = GRADIENT, product.result.leaf
-            if key not in state.arrays:
-                continue
-            weight, bias = where.get(product.weight), where.get(product.bias)
-            made = state.arrays[key]
-            if weight in wanted:
-                add(weight, _weight_gradient(chain, product, made))  # type: ignore[arg-type]
-            if bias in wanted:
-                lanes = made.reshape(-1, chain.shared[product.bias].shape[0])  # type: ignore[index]
-                add(bias, _column_sums(lanes))  # type: ignore[arg-type]
-        for leaf, parts in plan.shared_sums.items():
-            number = recipe.shared.index(recipe.leaves[leaf][1])
-            place = where.get(number)
-            if place not in wanted:
-                continue
-            for target, begin in parts:
-                array = state.arrays.get(target)
-                if array is not None:
-                    size = chain.shared[number].size
-                    add(place, _column_sums(array[:, begin : begin + size]).reshape(chain.shared[number].shape))
-        found = [sums.get(place) for place in range(len(self.shared()))]
-        parts = {number: back.of_operand(plan.first, number) for number, one in chain.early.items() if one.edges}
-        return (*found, *_given(chain.early, parts))
-
-    def shared(self) -> list[int]:
-        return [number for number, one in enumerate(self.chain.recipe.shared) if one.kind[2]]
-
-    def apply_graph(self, g: Any) -> Any:
-        return tuple([g.parts.get(place) for place in range(len(self.edges))])
-
-    def op_name(self) -> str:
-        return self.chain.form.label
-
-
-def _edges_of(operands: dict[int, Rows]) -> list[Any]:
-    """The edges of operands in order; operands of one arena have theirs together, at the first of them."""
-    found: list[Any] = []
-    for members in _by_arena(operands):
-        found += dict.fromkeys([edge for one in members for edge in operands[one].edges])
-    return found
-
-
-def _by_arena(operands: dict[int, Rows]) -> list[list[int]]:
-    found: dict[Any, list[int]] = {}
-    for number, one in operands.items():
-        if one.edges:
-            found.setdefault(number if one.arena is None else one.arena, []).append(number)
-    return list(found.values())
-
-
-def _given(operands: dict[int, Rows], parts: dict[int, Any]) -> list[Any]:
-    """Gradients for `_edges_of(operands)`."""
-    found: list[Any] = []
-    for members in _by_arena(operands):
-        arena = operands[members[0]].arena
-        if arena is None:
-            found.append(operands[members[0]].give(parts[members[0]]))
-            continue
-        for number in members:
-            operands[number].give(parts[number])
-        edges = dict.fromkeys([edge for one in members for edge in operands[one].edges])
-        some = any([parts[number] for number in members])
-        found += [RowParts([(BUFFERED, arena.buffer_of_pass())]) if some else None for _ in edges]
-    return found
-
-
-def _weight_gradient(chain: Chain, product: Product, g: Any) -> Any:
-    """By one product of all rows."""
-    weight = chain.shared[product.weight]
-    given = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)]
-    left = g.reshape(-1, weight.shape[1 if product.plain else 0])
-    right = given.reshape(-1, weight.shape[0 if product.plain else 1])
-    multiply = kernel("matmuls", "matmul_forward", left)
-    return multiply(right.T, left) if product.plain else multiply(left.T, right)
-
-
-def _column_sums(array: Any) -> Any:
-    return kernel("reductions", "sum", array)(array, (0,), False)
-
-
-def _chain_node(chain: Chain) -> Any:
-    shared = [one.tensor for one in chain.recipe.shared if one.kind[2]]
-    edges = [one.node or one for one in shared]
-    edges += _edges_of(chain.early)
-    node = new_node(ChainNode, tuple(edges), None)
-    node.chain, node.weights = chain, [one.tensor.array for one in chain.recipe.shared]
-    return node
-
-
-def _through_ops(node: GroupNode, g: Any) -> Any:
-    """Gradients as tensors with a history: the body once more, op by op, on the operands as they are on the tape."""
-    from dynograd.differentiation import grad
-
-    span = node.span
-    chain, form = span.chain, span.chain.form
-    given: list[Any] = []
-    aliases: list[tuple[Any, Any]] = []
-    for number, kind in enumerate(form.inputs):
-        own = number in span.operands
-        one = span.operands[number] if own else chain.early[number]
-        tensor = one.tensor_of(0, span.count) if own else one.tensor_of(span.start, span.stop)
-        if kind.grad and tensor._requires_grad:
-            alias = wrap(tensor.array)
-            alias.node, alias._requires_grad = alias_of(tensor.node or tensor), True
-            aliases.append((number, alias))
-            tensor = alias
-        given.append(tensor)
-    edges = [alias.node.edges for _, alias in aliases]
-    for _, alias in aliases:
-        alias.node.edges = ()  # what comes to an operand stays there until it is handed on below
-    shared = [one.tensor for one in chain.recipe.shared if one.kind[2]]
-    mode = MODES.grad
-    MODES.grad = recording()
-    try:
-        outputs = form.on_rows(given, span.count)
-        wanted = [(outputs[number], part) for number, part in g.parts.items() if outputs[number]._requires_grad]
-        found = grad(
-            [one for one, _ in wanted], [*[alias for _, alias in aliases], *shared], [part for _, part in wanted],
-            create_graph=True, allow_unused=True,
-        )  # fmt: skip
-    finally:
-        MODES.grad = mode
-        for (_, alias), held in zip(aliases, edges, strict=True):
-            alias.node.edges = held
-    sent: dict[int, Any] = {}
-    for place, part in enumerate(found[len(aliases) :]):
-        if part is not None:
-            sent[place] = part
-    by_number = {number: part for (number, _), part in zip(aliases, found)}
-    for place, part in enumerate(_given_graph(chain.early, by_number, span.start, span.stop), len(shared)):
-        if part is not None:
-            sent[place] = part
-    return (Arrived(sent), *_given_graph(span.operands, by_number, 0, span.count))
-
-
-def _given_graph(operands: dict[int, Rows], parts: dict[int, Any], start: int, stop: int) -> list[Any]:
-    """`_given` of tensors, for rows `start` to `stop` of the operands."""
-    found: list[Any] = []
-    for members in _by_arena(operands):
-        sums: dict[Any, Any] = dict.fromkeys([edge for one in members for edge in operands[one].edges])
-        for number in members:
-            for edge, part in operands[number].give_graph(parts.get(number), start, stop):
-                sums[edge] = part if sums[edge] is None else sums[edge] + part
-        found += sums.values()
-    return found
+        recorder.report.fused[form] += 1

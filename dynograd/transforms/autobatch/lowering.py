@@ -12,8 +12,8 @@ from typing import Any
 
 from dynograd.interpreter.fusion import expression
 from dynograd.kernels import formulas
-from dynograd.kernels import row_expressions as rows
-from dynograd.kernels.row_expressions import Spread
+from dynograd.kernels import row_spreads as rows
+from dynograd.kernels.row_spreads import Spread
 from dynograd.ops.op import Op
 from dynograd.transforms.autobatch.tracing import LOWERED, PRODUCT, NotFused, Product, Quantity, Recipe, Traced
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.kernels import row_expressions as rows
-from dynograd.kernels.row_expressions import Spread
+from dynograd.kernels import row_spreads as rows
+from dynograd.kernels.row_spreads import Spread
 from dynograd.transforms.autobatch.tracing import OPERAND, SEED, SHARED, NotFused, Quantity, Recipe
 
 __all__ = ["Copy", "Half", "Plan", "Stage"]
@@ -176,7 +176,7 @@ class Plan:
         """Where a leaf's gradient goes."""
         recipe = self.recipe
         kind, of = recipe.leaves[leaf.leaf]  # type: ignore[index]
-        pieces = rows._merged(recipe.table, g.pieces())
+        pieces = rows.merged(recipe.table, g.pieces())
         size = math.prod(leaf.shape)
         target: Any
         if kind == OPERAND:

@@ -18,6 +18,7 @@ class Report:
         groups: for each kind of call, the sizes of its groups.
         refused: (op, why, the user's line) of calls that were run at once, with their number.
         flushes: (why, the user's line) of what made waiting calls run, with their number.
+        fused: for each kind of call, in how many groups its body was one fused kernel.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class Report:
         ] = []  # of each group its form, its size, and where its operands came from
         self.refused: Counter[tuple[str, str, str]] = Counter()
         self.flushes: Counter[tuple[str, str]] = Counter()
+        self.fused: Counter[Any] = Counter()
 
     def note_group(self, form: Any, size: int, sources: Any = frozenset()) -> None:
         """A group of `size` calls of `form` has run; its operands came from groups of the forms `sources`."""
@@ -93,8 +95,10 @@ class Report:
         lines = [
             f"autobatch: {calls} calls in {launches} groups" + (f" ({calls / launches:.1f} each)" if launches else "")
         ]
+        fused = {repr(form) for form in self.fused}
         for label, sizes in sorted(self.groups.items(), key=lambda entry: -sum(entry[1])):
-            lines.append(f"  {sum(sizes):>8} calls  {len(sizes):>5} groups  largest {max(sizes):>6}  {label}")
+            mark = "  (fused)" if label in fused else ""
+            lines.append(f"  {sum(sizes):>8} calls  {len(sizes):>5} groups  largest {max(sizes):>6}  {label}{mark}")
         if self.ended is not None:
             lines.append(
                 f"recording ended within the scope: {self.ended} (always=True records all; dynograd.batched waits for other examples)"

@@ -10,7 +10,7 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.nn import functional as F
-from dynograd.transforms.autobatch import chains, fusing
+from dynograd.transforms.autobatch import chains, fusing, spans
 
 WIDTH = 6
 
@@ -458,8 +458,8 @@ def test_rare_forms_are_not_compiled(monkeypatch, hot):
 
 
 def test_sizes_share_machine_code(monkeypatch):
-    known = dict(chains._known)
-    monkeypatch.setattr(chains, "_known", known)
+    known = dict(spans._known)
+    monkeypatch.setattr(spans, "_known", known)
     for width in (3, 5, 7):
         cell = nn.GRUCell(width, width).double()
         with dynograd.autobatch(always=True):

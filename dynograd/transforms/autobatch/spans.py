@@ -1,0 +1,128 @@
+"""Spans: some rows of a chain (a group's, or all), and the running of a plan's stages on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.kernels import kernel
+from dynograd.transforms.autobatch.operands import Rows
+from dynograd.transforms.autobatch.plans import LEAF, OUTPUT, ROWS_OF, Stage
+from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SHARED, STORED
+
+__all__ = ["Span", "ready"]
+
+
+class Span:
+    """Rows `start` to `stop` of a chain, as kernels see them: a group, or the whole."""
+
+    __slots__ = ("chain", "operands", "results", "start", "stop")
+
+    def __init__(self, chain: Any, start: int, stop: int, operands: dict[int, Rows], results: dict[int, Any]) -> None:
+        self.chain, self.start, self.stop, self.operands, self.results = chain, start, stop, operands, results
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+    def leaf(self, number: int, backward: Any) -> Any:
+        """A leaf as kernels take it; `backward` finds the gradients."""
+        chain = self.chain
+        kind, of = chain.recipe.leaves[number]
+        if kind == OPERAND:
+            return self.operand(of)
+        if kind == SHARED:
+            return chain.shared[chain.recipe.shared.index(of)].reshape(-1)
+        if kind == PRODUCT:
+            if of in self.results:
+                return self.results[of]
+            return chain.results[of][self.start : self.stop]
+        if kind == STORED:
+            return chain.arrays[LEAF, number][self.start : self.stop]
+        return backward.given(of)
+
+    def operand(self, number: int) -> tuple[Any, Any]:
+        found = self.operands.get(number)
+        if found is not None:
+            return found.array, found.index
+        found = self.chain.early[number]
+        return found.array, found.index[self.start : self.stop]
+
+    def read_again(self, stages: list[Stage]) -> list[Any]:
+        """The rows of operands that the kernels of these stages read."""
+        recipe, found = self.chain.recipe, []
+        used = [one for stage in stages for pieces, _ in stage.outputs for one, _ in pieces if one is not None]
+        for leaf in recipe.table.leaves_in(used):
+            kind, number = recipe.leaves[leaf]
+            if kind == OPERAND:
+                array, index = self.operand(number)
+                found += [array[row] for row in numpy.unique(index).tolist()]
+        return found
+
+    def run_forward(self, stage: Stage, outputs: list[Any]) -> None:
+        chain = self.chain
+
+        def place(target: Any) -> Any:
+            return outputs[target[1]] if target[0] == OUTPUT else chain.arrays[target][self.start : self.stop]
+
+        for copy in stage.copies:
+            array, index = self.operand(chain.recipe.leaves[copy.leaf][1])
+            copied = _kernels().copy_rows
+            copied(
+                place(copy.target),
+                copy.at,
+                array,
+                index,
+                copy.begin,
+                copy.width,
+                count=self.count,
+                work=self.count * copy.width,
+            )
+        self.run_kernel(stage, [place(target) for target in stage.targets], None)
+        for number in stage.products:
+            product = chain.recipe.products[number]
+            rows = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)][self.start : self.stop]
+            weight = chain.shared[product.weight]
+            bias = None if product.bias is None else chain.shared[product.bias]
+            given = rows.reshape(-1, weight.shape[0 if product.plain else 1])
+            made = kernel("matmuls", "linear_forward", given)(given, weight.T if product.plain else weight, bias)
+            self.results[number] = made.reshape(self.count, -1)
+
+    def run_kernel(self, stage: Stage, outputs: list[Any], backward: Any) -> None:
+        if not stage.outputs:
+            return
+        chain = self.chain
+        if stage.kernel is None:
+            stage.kernel = _kernel_of(chain.recipe, stage)
+        stage.kernel({leaf: self.leaf(leaf, backward) for leaf in stage.kernel.leaves}, outputs, self.count)
+
+
+def _kernels() -> Any:
+    from dynograd.kernels import row_expressions_numba
+
+    return row_expressions_numba
+
+
+_known: dict[Any, Any] = {}
+
+
+def _kernel_of(recipe: Any, stage: Stage) -> Any:
+    module = _kernels()
+    kinds = {
+        number: module.INDEXED if kind == OPERAND else module.VECTOR if kind == SHARED else module.ROWS
+        for number, (kind, _) in enumerate(recipe.leaves)
+    }
+    made = module.RowKernel(recipe.table, stage.outputs, kinds, recipe.dtype.name)
+    key = made.source, made.dtype
+    if key not in _known:
+        _known[key] = made.compile()
+    made.compiled = _known[key]
+    return made
+
+
+def ready(array: Any) -> Any:
+    """An array as kernels take it: in one piece, and not read-only."""
+    if array.flags.c_contiguous and array.flags.writeable and array.flags.aligned:
+        return array
+    return numpy.array(array, order="C")
