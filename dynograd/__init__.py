@@ -27,7 +27,7 @@ from dynograd import graphs as _graphs  # noqa: E402
 from dynograd import histograms as _histograms  # noqa: E402
 from dynograd import honest as _honest  # noqa: E402
 from dynograd import import_paths as _import_paths  # noqa: E402
-from dynograd import inplace as _inplace  # noqa: E402
+from dynograd import inplace_forms as _inplace_forms  # noqa: E402
 from dynograd import layouts as _layouts  # noqa: E402
 from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import low_rank as _low_rank  # noqa: E402
@@ -55,7 +55,7 @@ from dynograd.tensor import Tensor, is_tensor  # noqa: E402
 from dynograd.version import __version__  # noqa: E402
 
 _methods.install_methods()
-_inplace.install_inplace(_registry)
+_inplace_forms.install_inplace(_registry)
 _creation.install_creation_methods()
 _randomness.install_random_methods()
 _random_fills.install_random_fills()

@@ -13,9 +13,10 @@ from dynograd.autograd.modes import MODES, no_grad, show
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.packing import Packed
 from dynograd.errors import GradientError, ShapeError
-from dynograd.inplace import check_writable, rebase
+from dynograd.inplace import check_writable
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
+from dynograd.view_history import rebase
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

@@ -16,7 +16,8 @@ from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DeviceError, DtypeError, GradientError
-from dynograd.inplace import FACES, refuse_overlap, refuse_repeats, write_result
+from dynograd.inplace import refuse_overlap, refuse_repeats, write_result
+from dynograd.inplace_forms import FACES
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array, scalars32, scalars64
@@ -121,13 +122,18 @@ def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, 
         for operand in one if type(one) in (list, tuple) else (one,):
             if type(operand) in TENSORS:
                 for target in targets:
+                    if name in UNSHARED:
+                        refuse_repeats(name, target)
                     refuse_overlap(name, target, operand.array, name in UNSHARED)
     result = function(*args, **kwargs)
-    if name in EXACT and isinstance(out, Tensor) and isinstance(result, Tensor) and out.dtype is not result.dtype:
-        raise DtypeError(
-            f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead. "
-            f"Make out with dtype={result.dtype}."
-        )
+    if name in EXACT:
+        given, made = (one if isinstance(one, tuple) else (one,) for one in (out, result))
+        for target, part in zip(given, made, strict=False):
+            if isinstance(target, Tensor) and target.dtype is not part.dtype:
+                raise DtypeError(
+                    f"{name}: Expected out tensor to have dtype {part.dtype}, but got {target.dtype} instead. "
+                    f"Make out with dtype={part.dtype}."
+                )
     return write_out(name, out, result)
 
 

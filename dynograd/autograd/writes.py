@@ -33,7 +33,7 @@ _stamps: dict[int, Stamp] = {}
 _REGIONS = 64
 
 
-def stamp(array: Any, line: str | None = None) -> None:
+def stamp(array: Any, line: Any = None) -> None:
     """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
     if array.base is None:
         owner, entry = array, _stamps.get(id(array))

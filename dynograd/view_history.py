@@ -1,0 +1,110 @@
+"""What a write into a view does to the history of its base, and of the base's other views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays, dtypes
+from dynograd.arrays import storages
+from dynograd.autograd.nodes import Node, next_seq
+from dynograd.interpreter import with_history
+from dynograd.tensor import Tensor, wrap
+
+__all__ = ["ViewWrite", "edge_of", "rebase", "replay"]
+
+
+def rebase(target: Tensor, result: Tensor) -> None:
+    """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
+    meta = target._meta
+    if meta is None or meta.base is None:
+        edge = result.node or (result if result._requires_grad else None)
+        if edge is None:
+            target.node, target._requires_grad = None, False
+        else:
+            target.node = edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node
+            target._requires_grad = True
+        refresh_views(target)
+        return
+    base = meta.base
+    node = ViewWrite()
+    node.edges = (edge_of(base), result.node or (result if result._requires_grad else None))
+    node.seq, node.hooks, node.attrs = next_seq(), None, meta.steps
+    by_memory = any([entry.name == "as_strided" for entry, _, _ in meta.steps])
+    node.strides = arrays.strides_in_elements(base.array) if by_memory else None
+    base.node, base._requires_grad = node, True
+    refresh_views(base)
+
+
+def edge_of(tensor: Tensor) -> Any:
+    return (tensor.node or tensor) if tensor._requires_grad else None
+
+
+def refresh_views(base: Tensor) -> None:
+    """Recomputes the history of every living view from the base's."""
+    meta = base._meta
+    if meta is None or not meta.views:
+        return
+    living = [one for one in (reference() for reference in meta.views) if one is not None]
+    source = wrap(base.array)
+    source.node, source._requires_grad = base.node, base._requires_grad
+    for view in living:
+        if view._meta is None or view._meta.base is not base:
+            continue
+        replayed = replay(source, view._meta.steps)
+        view.node, view._requires_grad = replayed.node, replayed._requires_grad
+
+
+def replay(source: Any, steps: tuple) -> Any:
+    """The view of `source` that the recorded steps describe; works on arrays and tensors."""
+    for entry, statics, number in steps:
+        source = entry.function(source, *statics)
+        if number is not None:
+            source = source[number]
+    return source
+
+
+class ViewWrite(Node):
+    """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
+
+    __slots__ = ("strides",)  # of the base, where a step goes by places in memory (`as_strided`)
+
+    def apply(self, g: Any) -> Any:
+        g = self._laid_out(arrays.as_result(g))
+        inner = replay(g, self.attrs) if self.edges[1] is not None else None
+        if inner is not None:
+            inner = arrays.copy(inner)
+        outer = None
+        if self.edges[0] is not None:
+            outer = self._laid_out(arrays.copy(g))
+            arrays.write(replay(outer, self.attrs), 0)
+        return outer, inner
+
+    def _laid_out(self, g: Any) -> Any:
+        """The gradient with the base's places in memory, where they count."""
+        strides = self.strides
+        if strides is None or arrays.strides_in_elements(g) == strides or not g.size:
+            return g
+        reach = 1 + sum([(size - 1) * step for size, step in zip(g.shape, strides)])
+        memory = storages.bytes_of(arrays.empty((reach,), dtypes.BY_NUM[g.dtype.num], arrays.device_of(g)))
+        made = storages.placed(memory, g.dtype, g.shape, tuple([step * g.dtype.itemsize for step in strides]), 0)
+        arrays.write(made, g)
+        return made
+
+    def apply_graph(self, g: Any) -> Any:
+        if self.strides is not None:
+            g = g.contiguous()
+        outside = self._laid_out(arrays.ones_like(g.array))
+        arrays.write(replay(outside, self.attrs), 0)
+        return (
+            g * wrap(outside) if self.edges[0] is not None else None,
+            replay(g, self.attrs) if self.edges[1] is not None else None,
+        )
+
+    def name(self) -> str:
+        return "CopySlices"
+
+    def op_name(self) -> str:
+        return "a write into a view"
+
+    def __repr__(self) -> str:
+        return "<CopySlices>"
