@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of
 # Tested by name, in the files beside this one.
 APART = frozenset(
     """basic_index getitem vstack row_stack vsplit dropout_again flipud addbmm nonzero argwhere nonzero_static ctc_loss linear_cross_entropy
-    lstm_step gru_step""".split()
+    lstm_step gru_step fold""".split()
 )
 # Dims of these are the rows alone; they say so.
 ACROSS_ROWS = frozenset("t t_copy msort".split())
