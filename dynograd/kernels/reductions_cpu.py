@@ -184,7 +184,7 @@ def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> A
 def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     """The maximum is taken out first; where it is infinite, 0 is."""
     wide = widened(input)
-    if type(dim) is int and wide.dtype == numpy.float32 and wide.size >= _WORTH_EXP:
+    if type(dim) is int and wide.dtype == numpy.float32 and _worth_exp(wide.size):
         return _logsumexp(wide, dim, keepdim).astype(input.dtype, copy=False)
     highest = numpy.maximum.reduce(wide, dim, None, None, True, -numpy.inf)
     highest = numpy.where(numpy.isfinite(highest), highest, wide.dtype.type(0))
@@ -192,6 +192,11 @@ def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     out = numpy.log(_add_reduce(terms, dim, None, None, True))
     out += highest
     return (out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False)
+
+
+def _worth_exp(size: int) -> bool:
+    """Whether a compiled kernel pays; in batch-invariant mode it is one for all sizes."""
+    return size >= _WORTH_EXP or (size > 0 and batch_invariant())
 
 
 def _logsumexp(input: Any, dim: int, keepdim: bool) -> Any:
@@ -211,7 +216,7 @@ def _logsumexp(input: Any, dim: int, keepdim: bool) -> Any:
 
 def logsumexp_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
     """g * exp(input - output)"""
-    if type(dim) is not int or input.dtype != numpy.float32 or input.size < _WORTH_EXP:
+    if type(dim) is not int or input.dtype != numpy.float32 or not _worth_exp(input.size):
         return with_kept(g, dim, keepdim) * exp_difference(input, with_kept(output, dim, keepdim))
     from dynograd.kernels import reductions_numba
 

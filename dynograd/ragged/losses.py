@@ -8,6 +8,7 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.ops.losses import reduction_of
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
@@ -92,6 +93,8 @@ def of_classes(call: Call) -> Any:
     rest = tuple(scores.shape)[:-1]
     flat = registry["reshape"].function(scores, (-1, scores.shape[-1]))
     labels = registry["reshape"].function(labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
+    if batch_invariant() and x.place == 2 and x.ndim == 3 and target.ndim == 2:  # classes stand where those of a row alone do
+        flat, labels = x.packed.unsqueeze(0), target.packed.unsqueeze(0)
     shape = (x.partition.total,) if x.ndim == 3 else rest
     like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
     given = {**call.given, "input": flat, "target": labels}
