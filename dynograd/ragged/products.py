@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run, spread
@@ -12,6 +11,7 @@ from dynograd.ragged.groups import grouped
 from dynograd.ragged.levels import is_deep, lifted, lower, raised
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.row_products import multiplied
+from dynograd.ragged.subscripts import spelled
 from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["matmul"]
@@ -91,17 +91,8 @@ def einsum(call: Call) -> Any:
         raise call.refuse("with ragged operands write the equation as text, such as 'btd,de->bte'.")
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    text = equation.replace(" ", "")
-    inputs, arrow, output = text.partition("->")
-    letters = inputs.split(",")
-    for one, names in zip(operands, letters, strict=False):
-        if isinstance(one, RaggedTensor) and len(names) != one.ndim and "." not in names:
-            raise ShapeError(
-                f"einsum: the subscripts {names!r} name {len(names)} dims, but the ragged operand of shape {tuple(one.shape)} has {one.ndim}."
-            )
+    letters, output = spelled(equation, operands)
     ragged = [number for number, one in enumerate(operands) if isinstance(one, RaggedTensor)]
-    if "." in text or not arrow or len(letters) != len(operands):
-        raise call.refuse("with ragged operands write every dim and the output, such as 'btd,de->bte' (no '...').")
     heads = {letters[number][0] for number in ragged}
     if len(heads) != 1:
         raise call.refuse(f"ragged operands must share the letter of their rows in front, got {equation!r}.")

@@ -1,17 +1,14 @@
-"""Ragged tensors: indexing, joins along the rows, what has no loop to compare with, and several levels of rows."""
+"""Ragged tensors: indexing, joins along the rows, and what has no loop to compare with."""
 
 import os
 import pathlib
 import subprocess
 import sys
 
-import numpy
 import pytest
 
 import dynograd
-from dynograd import RaggedTensor, ragged_tensor, tensor
-from dynograd.ops.op import registry
-from tests.ragged.samples import Sample, items
+from dynograd import ragged_tensor, tensor
 
 ROWS = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]
 
@@ -135,6 +132,9 @@ INDEXED = {
     "torch.einsum('bjd,bd->bj', t, torch.ones(3, 2))": [[11, 22, 33], [44], [55, 66]],
     "torch.einsum('bjd,bkd->bjk', t, t)[1]": [[1616]],
     "torch.einsum('bjd->d', t)": [21, 210],
+    "torch.einsum('...d,d->...', t, tensor([1.0, 0.0]))": ROWS,
+    "torch.einsum('bjd,d', t, tensor([1.0, 0.0]))": ROWS,
+    "torch.einsum('...ij,...kj->...ik', t, t)[1]": [[1616]],
     "torch.equal(x, x * 1)": True,
     "torch.allclose(x, x + 1e-9)": True,
     "4.0 in x": True,
@@ -158,106 +158,6 @@ def test_expression(text):
         "ragged": ragged,
     }
     assert plain(eval(text, space)) == INDEXED[text]
-
-
-# --- several levels ------------------------------------------------------------------------------------------------------------
-
-
-def documents(wants=False):
-    """(3, j, j, 4): three documents, of 2, 0 and 1 sentences."""
-    rng = numpy.random.default_rng(0)
-    rows = [[rng.uniform(0.1, 0.9, (n, 4)) for n in lengths] for lengths in ((3, 1), (), (2,))]
-    made = ragged_tensor([[dynograd.from_numpy(one) for one in row] for row in rows])
-    return (made.requires_grad_() if wants else made), rows
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        one
-        for one in items()
-        if registry.get(one.name) is not None
-        and registry[one.name].kind == "elementwise"
-        and one.mode == "rows"
-        and "op(m)" not in one.text
-        and one.name != "prelu"
-    ],
-    ids=repr,
-)
-def test_levels_elementwise(item):
-    x, _ = documents()
-    made = Sample([1], 0).row(0)
-    values = {
-        **made,
-        "x": x,
-        "y": x * 0.7,
-        "z": dynograd.complex(x, x),
-        "v": x[..., 0],
-        "u": x[..., 1],
-        "b": x[..., 0] > 0.5,
-        "i": (x[..., 0] * 4).long(),
-        "r": tensor([[[[0.5, 0.2, 0.7, 0.3]]]], dtype=dynograd.float64),
-    }
-    found = item.run(values)
-    flat = {name: one.values().values() if isinstance(one, RaggedTensor) else one for name, one in values.items()}
-    flat["r"] = flat["r"][0, 0]
-    wanted = item.run({name: one if one is not None else None for name, one in flat.items()})
-    for one, other in zip(
-        found if isinstance(found, tuple) else (found,), wanted if isinstance(wanted, tuple) else (wanted,), strict=True
-    ):
-        numpy.testing.assert_allclose(one.values().values().numpy(), other.numpy(), rtol=1e-12)
-
-
-LEVELS = {
-    "x.sum(2)": lambda row: row.sum(0),
-    "x.softmax(2)": lambda row: dynograd.from_numpy(row).softmax(0).numpy(),
-    "x.amax(2)": lambda row: row.max(0),
-    "x.cumsum(2)": lambda row: row.cumsum(0),
-    "x.sort(2).values": lambda row: numpy.sort(row, 0),
-    "x.flip(2)": lambda row: row[::-1],
-    "x[:, :, -1]": lambda row: row[-1],
-    "x[:, :, :1]": lambda row: row[:1],
-    "x.sum(3)": lambda row: row.sum(1),
-    "x @ torch.ones(4, 2).double()": lambda row: row @ numpy.ones((4, 2)),
-    "F.layer_norm(x, (4,))": lambda row: dynograd.nn.functional.layer_norm(dynograd.from_numpy(row), (4,)).numpy(),
-    "x.transpose(2, 3)": lambda row: row.T,
-    "torch.cat([x, x], 3)": lambda row: numpy.concatenate([row, row], 1),
-    "torch.cat([x, x], 2)": lambda row: numpy.concatenate([row, row], 0),
-    "x.view(x.shape[0], x.shape[1], x.shape[2], 2, 2).flatten(3)": lambda row: row,
-    "x + torch.arange(3.0).reshape(3, 1, 1, 1)": None,
-}
-
-
-@pytest.mark.parametrize("text", LEVELS)
-def test_levels(text):
-    x, rows = documents()
-    found = eval(text, {"x": x, "torch": dynograd, "F": dynograd.nn.functional})
-    for number, row in enumerate(rows):
-        for place, sentence in enumerate(row):
-            wanted = sentence + number if LEVELS[text] is None else LEVELS[text](sentence)
-            numpy.testing.assert_allclose(found[number][place].numpy(), wanted, rtol=1e-9)
-
-
-def test_levels_as_one():
-    x, rows = documents(wants=True)
-    assert repr(x.shape) == "dynograd.Size([3, j1, j2, 4])" and x.lengths.tolist() == [2, 0, 1]
-    assert x.flatten(1, 2).lengths.tolist() == [4, 0, 2]
-    by_document = x.sum((1, 2))
-    for number, row in enumerate(rows):
-        numpy.testing.assert_allclose(
-            by_document[number].detach().numpy(), sum((one.sum(0) for one in row), numpy.zeros(4))
-        )
-    assert x.mean((1, 2), keepdim=True).shape == (3, 1, 1, 4)
-    (x.softmax(2) ** 2).sum().backward()
-    assert x.grad.shape == x.shape and x[[2, 0]].lengths.tolist() == [1, 2] and x[0].lengths.tolist() == [3, 1]
-    assert [one.shape[0] for one in x[0]] == [3, 1]
-
-
-def test_deep_levels():
-    x = ragged_tensor([[[[1.0, 2.0], [3.0]], [[4.0]]], [[[5.0, 6.0, 7.0]]]])
-    assert repr(x.shape) == "dynograd.Size([2, j1, j2, j3])"
-    assert x.sum(3).tolist() == [[[3, 3], [4]], [[18]]] and (x * 2).sum().item() == 56
-    assert x.sum((1, 2, 3)).tolist() == [10, 18]
 
 
 # --- offsets through kernels -----------------------------------------------------------------------------------------------------
