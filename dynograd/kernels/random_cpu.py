@@ -28,6 +28,7 @@ __all__ = [
     "bernoulli",
     "blocks_needed",
     "dropout_mask",
+    "dropout_masks",
     "exponential",
     "integers",
     "multinomial",
@@ -174,6 +175,19 @@ def threshold_of(p: float) -> Any:
 def dropout_mask(seed: int, offset: int, shape: tuple[int, ...], p: float, dtype: Any) -> numpy.ndarray:
     """0 with probability p, else 1 / (1 - p); all 0 for p = 1. Drops exactly where `bernoulli` of p gives 1."""
     return _choice(seed, offset, p, 0, 1 / (1 - p) if p < 1 else 0, shape, _numpy_dtype(dtype))
+
+
+def dropout_masks(places: Any, shape: tuple[int, ...], p: float, dtype: Any) -> numpy.ndarray:
+    """(n, *shape): `dropout_mask` for each of n places (seed, offset)."""
+    dtype, count, width = _numpy_dtype(dtype), math.prod(shape), _whole_blocks(math.prod(shape), 4)
+    pattern = _PATTERNS[dtype.itemsize]
+    below, above = numpy.array([0, 1 / (1 - p) if p < 1 else 0]).astype(dtype).view(pattern)
+    seeds, offsets = numpy.array(places, numpy.uint64).reshape(-1, 2).T.copy()
+    out = buffers.empty((len(seeds), width), dtype)
+    loops = _compiled(1 << 62)
+    work = _WORK * out.size
+    loops.fill_choice_rows(seeds, offsets, threshold_of(p), below, above, out.view(pattern), count=len(seeds), work=work)
+    return out[:, :count].reshape((len(seeds), *shape))
 
 
 def permutation(seed: int, offset: int, count: int) -> numpy.ndarray:

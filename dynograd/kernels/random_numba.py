@@ -121,6 +121,19 @@ def fill_choice(seed, offset, threshold, below, above, out, start, stop):
 
 
 @_loop
+def fill_choice_rows(seeds, offsets, threshold, below, above, out, start, stop):
+    """`fill_choice` for each row of `out`, each with a place of its own in the stream."""
+    for row in range(start, stop):
+        for block in range(out.shape[1] // 4):
+            a, b, c, d = block_of(seeds[row], offsets[row] + uint64(block))
+            i = _4 * uint64(block)
+            out[row, i] = below if a < threshold else above
+            out[row, i + _1] = below if b < threshold else above
+            out[row, i + _2] = below if c < threshold else above
+            out[row, i + _3] = below if d < threshold else above
+
+
+@_loop
 def fill_normal32(seed, offset, std, mean, out, start, stop):
     for block in range(start, stop):
         a, b, c, d = block_of(seed, offset + uint64(block))

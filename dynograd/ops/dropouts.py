@@ -118,6 +118,8 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
     shape = tuple(input.shape)
     if p == 0 or not training or 0 in shape:
         return residual + input
+    if _is_batch(input) or _is_batch(residual):  # values that are not there yet
+        return residual + _dropped(input, shape, p, training, False)
     x, r = getattr(input, "array", input), getattr(residual, "array", residual)
     ready = kernel("dropouts", "in_one_pass", x)
     if getattr(r, "shape", None) == x.shape and r.dtype == x.dtype and ready(x) and ready(r):

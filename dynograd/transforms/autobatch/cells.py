@@ -20,6 +20,7 @@ from dynograd.transforms.autobatch.pending import Kind, Lazy
 from dynograd.transforms.autobatch.recording import OFTEN, Recorder, entry_for, kind_for, outside
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, make_batched
 from dynograd.transforms.batching.batched import _active as active_vmaps
+from dynograd.transforms.batching.places import RowPlaces
 
 __all__ = ["Cell", "cell"]
 
@@ -50,7 +51,8 @@ def cell(body: Any) -> Any:
         made = Cell(inner, type(body).__name__, body)
         object.__setattr__(body, "forward", made)
         return body
-    return functools.wraps(body)(_face(Cell(body, getattr(body, "__name__", repr(body)), None)))
+    name = getattr(body, "__qualname__", repr(body)).rpartition("<locals>.")[2]
+    return functools.wraps(body)(_face(Cell(body, name.removesuffix(".forward"), None)))
 
 
 def _face(made: Cell) -> Any:
@@ -121,7 +123,11 @@ class Cell:
             return self.body(*args, **kwargs)
         bucket, rows = recorder.note(form, entries)
         row = bucket.next_row()
-        if not kwargs and len(rows) == len(entries):
+        if form.blocks:  # the call's own place in the random stream
+            if bucket.by_row is None:
+                bucket.by_row = []
+            bucket.by_row.append(default_generator.key(form.blocks))
+        elif not kwargs and len(rows) == len(entries):
             if form.quick is None:
                 form.quick = quick_of(self, [_nesting(one) for one in outline[1][0][1]], form)
             self.quick = form.quick
@@ -250,19 +256,21 @@ Recorder.call_as_cell = call_as_cell  # type: ignore[attr-defined]
 class CellForm(Form):
     """A cell on arguments of given kinds."""
 
-    __slots__ = ("cell", "fusing", "inputs", "outline", "quick", "rebuild")
+    __slots__ = ("blocks", "cell", "fusing", "inputs", "outline", "quick", "rebuild")
     run_chained = staticmethod(run_chained)
 
     def __init__(self, cell: Cell, outline: Any, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(cell, {}, grad)
         self.cell, self.outline, self.quick = cell, outline, None
         self.inputs = kinds
+        self.blocks = 0  # how much of the random stream a call draws
         self.label = f"cell {cell.name}"
         self.places = [(str(number), None) for number in range(len(kinds))]
         if len(active_vmaps.levels):
             self.refused = "it is inside vmap"
             return
-        with Level(2, "error") as level:
+        places = RowPlaces([default_generator.state()] * 2)
+        with Level(2, places) as level:  # type: ignore[arg-type]
             given = [make_batched(level, wrap(arrays.to_device(_twice(one), one.device))) for one in kinds]
             for one, kind in zip(given, kinds, strict=True):
                 one.inner._requires_grad = kind.grad
@@ -287,6 +295,7 @@ class CellForm(Form):
                 shape = kind.shape[1:] if inside else kind.shape
                 found.append(Kind.of(shape, kind.dtype, kind.grad, kind.device))
             self.kinds = tuple(found)
+        self.blocks = places.used
         self.single = isinstance(result, Tensor)
         self.pack = self._packed
         self.fusing = Fusing(self)

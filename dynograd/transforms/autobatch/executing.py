@@ -10,11 +10,13 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import buffers
 from dynograd.autograd.modes import MODES
 from dynograd.ops.op import registry
+from dynograd.random_streams import default_generator
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
 from dynograd.transforms.autobatch.rows import Arena, from_arena, gathered, row_of, slab_of
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
+from dynograd.transforms.batching.places import RowPlaces
 
 __all__ = ["Flush", "looked_up", "operand", "row_tensor", "run_group"]
 
@@ -163,15 +165,15 @@ class Group:
             rows = self._stacked_rows()
             if rows is not None:
                 return rows
-        if size == 1 or self.by_row is not None:
-            return self._one_by_one("each has a place of its own in the random stream")
+        if size == 1:
+            return self._one_by_one("")
         operands = [operand(self.recorder, column, size) for column in self.columns]
         numbers = None
         if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
             like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
             given_numbers = numpy.array(self.numbers, like.dtype)
             numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
-        together = numbers is not None or any([stacked for _, stacked in operands])
+        together = numbers is not None or self.by_row is not None or any([stacked for _, stacked in operands])
         try:
             if not together:  # the same call again and again
                 given = self._given(iter([value for value, _ in operands]))
@@ -179,20 +181,35 @@ class Group:
                     given[form.number] = self.numbers[0]
                 found = form.call(given)
             else:
-                with Level(size, "error") as level:
+                draws = "error" if self.by_row is None else RowPlaces(self.by_row)
+                with Level(size, draws) as level:  # type: ignore[arg-type]
                     values = [make_batched(level, value) if stacked else value for value, stacked in operands]
                     given = self._given(iter(values))
                     if numbers is not None:
                         given[form.number] = make_batched(level, numbers)
                     elif self.numbers is not None:
                         given[form.number] = self.numbers[0]
-                    found = form.call(given)
+                    found = self._drawing(given, 0)
                     if isinstance(found, tuple):
                         return tuple([_lowered(one, size) for one in found])
                     return _lowered(found, size)
         except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
             return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
         return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
+
+    def _drawing(self, given: dict[str, Any], row: int) -> Any:
+        """`form.call(given)`, with the place of `row` in the random stream where it draws."""
+        if self.by_row is None:
+            return self.form.call(given)
+        name = BY_ROW.get(self.form.op.name)
+        if name is not None:
+            given[name] = self.by_row[row]
+        before = default_generator.state()
+        default_generator.set_plain_state(self.by_row[row])
+        try:
+            return self.form.call(given)
+        finally:
+            default_generator.set_plain_state(before)
 
     def _one_by_one(self, why: str) -> Any:
         """One call after the other, results stacked."""
@@ -207,9 +224,7 @@ class Group:
                 given = self._given(iter([_single(self.recorder, column[row]) for column in self.columns]))
                 if self.numbers is not None:
                     given[form.number] = self.numbers[row]
-                if self.by_row is not None:
-                    given[BY_ROW[form.op.name]] = self.by_row[row]
-                results.append(form.call(given))
+                results.append(self._drawing(given, row))
             except Exception as error:
                 if row not in self.errors:
                     error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.label}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from dynograd import arrays, devices, dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.inplace import write_result
@@ -140,6 +142,9 @@ class PendingArray:
     @staticmethod
     def __dynograd_kernel__(family: str, name: str) -> Any:
         def computed(*args: Any, **kwargs: Any) -> Any:
+            if name in _ABOUT_SHAPES and all([type(one) is not PendingArray or one.device.type == "cpu" for one in args]):
+                shown = [_shown(one) if type(one) is PendingArray else one for one in args]
+                return kernel(family, name, 0)(*shown, **kwargs)
             ready = [one.value() if type(one) is PendingArray else one for one in args]
             like = next((one for one in ready if arrays.is_array(one)), 0)
             return kernel(family, name, like)(*ready, **kwargs)
@@ -156,6 +161,14 @@ class PendingArray:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+
+# Questions of kernels that shapes and dtypes answer.
+_ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "pays"}
+
+
+def _shown(array: PendingArray) -> Any:
+    return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
 
 
 def _forwarded(name: str) -> Any:

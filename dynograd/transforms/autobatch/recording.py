@@ -93,7 +93,7 @@ _MOST_FORMS = 10_000
 def _plan_of(op: Op, parts: list[Any], rows: list[Any]) -> tuple[Any, list[Any]]:
     """(key of the form in `_forms`, the operands as entries of a bucket); (None, []) where calls are looked at one by one."""
     grad = MODES.grad
-    if grad > 1 or op.name in BY_ROW:
+    if grad > 1 or BY_ROW.get(op.name) == "key":
         return None, []
     plan: list[Any] = [op, grad, casting()]
     entries: list[Any] = []
@@ -211,6 +211,8 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> A
             operands[name] = value
     statics = {name: given[name] for name in op.static_names}
     by_row = BY_ROW.get(op.name)
+    if by_row == "place" and not given["p"]:
+        by_row = None
     number = _number_of(op, operands)
     try:
         form_key = (
@@ -238,7 +240,7 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> A
         form.number = number
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
-    if plan is not None and number is None:
+    if plan is not None and number is None and by_row is None:
         if len(_forms) > _MOST_FORMS:
             _forms.clear()
         _forms[plan] = form

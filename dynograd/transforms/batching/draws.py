@@ -15,6 +15,7 @@ from dynograd.transforms.batching.batched import (
     without_last_level,
 )
 from dynograd.transforms.batching.elementwise import random_error
+from dynograd.transforms.batching.places import RowPlaces
 
 __all__ = ["draw_inside"]
 
@@ -35,6 +36,14 @@ def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
     first: Any = args[0] if args else kwargs.get("input")
     batched = [one for one in (*args, *kwargs.values()) if type(one) is Batched and one.level is level]
     again = getattr(function, "__wrapped__", function)
+    if isinstance(level.randomness, RowPlaces):
+        if name.endswith("_"):
+            raise BatchError(f"vmap: {name} fills memory in place.")
+        with without_last_level():
+            rows = [
+                _of_example(level, again, args, kwargs, k) for k in level.randomness.in_turn(level.size)
+            ]
+            return make_batched(level, run("stack", rows, 0))
     with without_last_level():
         if name.endswith("_"):
             return _fill(level, again, name, first, args, kwargs)

@@ -11,6 +11,7 @@ from dynograd.random_streams import default_generator
 from dynograd.tensor import Tensor
 from dynograd.transforms.batching.batched import make_batched, run
 from dynograd.transforms.batching.calls import Call, rule
+from dynograd.transforms.batching.places import RowPlaces
 
 __all__ = ["aligned"]
 
@@ -104,6 +105,8 @@ def masked(call: Call, inner: Any, shape: tuple, p: float, key: Any) -> Any:
         raise random_error(call.op.name)
     rank = inner.ndim - 1
     lead = (1,) * (rank - len(shape))
+    if isinstance(randomness, RowPlaces):
+        return run("mul", inner, randomness.masks((*lead, *shape), p, inner))
     size = 1
     if randomness == "different":  # a place in the stream for masks of all examples
         size = call.size

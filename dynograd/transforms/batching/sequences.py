@@ -12,6 +12,7 @@ from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.batching.batched import Batched, make_batched, run
 from dynograd.transforms.batching.calls import Call, one_by_one, rule
+from dynograd.transforms.batching.places import RowPlaces
 from dynograd.transforms.batching.elementwise import random_error
 from dynograd.transforms.batching.products import merged, parted
 
@@ -25,7 +26,7 @@ def varlen_attention(call: Call) -> Any:
     """Tokens (V, T, H, E) as (V T, H, E): all examples' sequences as one batch, with offsets of their own where these differ."""
     p = call.given.get("p", 0.0)
     if p and call.level.randomness != "different":
-        if call.level.randomness == "error":
+        if call.level.randomness == "error" or isinstance(call.level.randomness, RowPlaces):
             raise random_error("varlen_attention")
         return NotImplemented
     if not call.size:
