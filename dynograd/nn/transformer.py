@@ -11,6 +11,7 @@ from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.attention import MultiheadAttention
+from dynograd.nn.cells import recorded_whole
 from dynograd.nn.containers import ModuleList
 from dynograd.nn.dropout import Dropout, added
 from dynograd.nn.linear import Linear
@@ -92,6 +93,7 @@ class TransformerEncoderLayer(_Layer):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self._set_up(d_model, dropout, activation, norm_first)
 
+    @recorded_whole
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         """Masks as in `MultiheadAttention`."""
         if self.norm_first:
@@ -131,6 +133,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self._set_up(d_model, dropout, activation, norm_first)
 
+    @recorded_whole
     def forward(
         self,
         tgt: Any,

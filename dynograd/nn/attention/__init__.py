@@ -9,6 +9,7 @@ from typing import Any
 
 from dynograd.creation import empty
 from dynograd.nn import init
+from dynograd.nn.cells import recorded_whole
 from dynograd.nn.checks import check_share, check_sizes
 from dynograd.nn.linear import NonDynamicallyQuantizableLinear
 from dynograd.nn.module import Module
@@ -89,6 +90,7 @@ class MultiheadAttention(Module):
             if self._parameters[name] is not None:
                 init.xavier_normal_(self._parameters[name])
 
+    @recorded_whole
     def forward(
         self,
         query: Any,

@@ -398,5 +398,5 @@ def _count_others(outline: Any) -> int:
     if outline is _PLACE:
         return 0
     if outline[0] is None:
-        return 1
+        return int(outline[2].value is not None)
     return sum([_count_others(one[1] if outline[0] is dict else one) for one in outline[1]])

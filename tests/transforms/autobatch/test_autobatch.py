@@ -617,3 +617,53 @@ def test_what_waits_can_be_saved():
     file.seek(0)
     loaded = dynograd.load(file)
     assert loaded["first"].tolist() == found[0].tolist() and loaded["found"][2].tolist() == found[2].tolist()
+
+
+MODULES = {
+    "Sequential": (lambda: nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6), nn.Linear(6, 4)), {}),
+    "MultiheadAttention": (lambda: nn.MultiheadAttention(4, 2, batch_first=True), {}),
+    "TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), {}),
+    "TransformerDecoderLayer": (lambda: nn.TransformerDecoderLayer(4, 2, 8, batch_first=True), {}),
+}
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_that_are_cells(name, weights):
+    dynograd.manual_seed(2)
+    net = MODULES[name][0]().double()
+
+    def one(x):
+        if name == "MultiheadAttention":
+            found, given = net(x, x, x, need_weights=weights)
+            assert (given is None) != weights
+            return found.sum() if given is None else found.sum() + (given**2).sum()
+        return (net(x, x) if "Decoder" in name else net(x)).pow(2).sum()
+
+    xs = [dynograd.randn(1 + k % 3, 4, dtype=dynograd.float64) for k in range(9)]
+
+    def run(scope):
+        dynograd.manual_seed(3)
+        net.zero_grad()
+        if scope:
+            with dynograd.autobatch(always=True) as report:
+                loss = sum(one(x) for x in xs)
+            assert [len(sizes) for label, sizes in report.groups.items() if "cell " + name in label] == [1, 1, 1]
+        else:
+            loss = sum(one(x) for x in xs)
+        loss.backward()
+        return [loss.detach().numpy(), *[one.grad.numpy() for one in net.parameters()]]
+
+    for found, expected in zip(run(True), run(False)):
+        numpy.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "cosine_similarity"])
+def test_losses_read_nothing(loss):
+    net, xs = layer(), inputs(4)
+    with dynograd.autobatch(always=True) as report:
+        found = [getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {}) for x in xs]
+        assert not report.flushes
+    for one, x in zip(found, xs):
+        other = getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {})
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
