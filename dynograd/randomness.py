@@ -369,6 +369,10 @@ def multinomial(
     >>> dynograd.multinomial(tensor([0.0, 1.0, 0.0]), 2, replacement=True)
     tensor([1, 1])
     """
+    if isinstance(out, Tensor) and out.dtype is not dtypes.int64:
+        raise DtypeError(
+            f"multinomial: expects an int64 tensor as out, got {out.dtype}. Make out with dtype=dynograd.int64."
+        )
     array = input.array
     if array.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, got shape {tuple(array.shape)}.")

@@ -105,7 +105,8 @@ def slow_of(op: Op) -> Any:
             if compute is not kind:
                 ready = [arrays.cast(operand, compute) for operand in ready]
         try:
-            out = as_result(quietly(kernel("elementwise", op.name, ready[0]), *ready, *statics))
+            name = _OF_COMPLEX.get(op.name, op.name) if kind.category == dtypes.COMPLEX else op.name
+            out = as_result(quietly(kernel("elementwise", name, ready[0]), *ready, *statics))
         except TypeError as error:
             if kind is dtypes.bool and op.name == "neg":
                 raise DtypeError(
@@ -127,6 +128,7 @@ def slow_of(op: Op) -> Any:
 _ORDERED = frozenset(
     "lt le gt ge maximum minimum fmax fmin clamp clamp_numbers clamp_min clamp_max clamp_between".split()
 )
+_OF_COMPLEX = {"logaddexp": "complex_logaddexp"}  # where the kernel of real numbers will not do
 _BOOL = dtypes.bool.numpy
 _OF_FLOAT8 = frozenset({"abs", "eq", "ne", "isnan", "isfinite", "isinf"})
 

@@ -56,6 +56,9 @@ def between(input: Any, low: Any, high: Any) -> Any:
 def sigmoid(input: Any) -> Any:
     if input.dtype.char == "f":
         return compiled("sigmoid", "f")(input)
+    if input.dtype.kind == "c":  # no exponential of a large number: inf + inf j divided is NaN
+        small = numpy.exp(numpy.where(input.real > 0, -input, input))
+        return numpy.where(input.real > 0, 1, small) / (1 + small)
     return 1 / (1 + numpy.exp(-input))
 
 

@@ -52,6 +52,17 @@ log10 = numpy.log10
 log1p = numpy.log1p
 logaddexp = numpy.logaddexp
 logaddexp2 = numpy.logaddexp2
+
+
+def complex_logaddexp(input: Any, other: Any) -> Any:
+    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only."""
+    swap = other.real > input.real
+    large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
+    nothing = large.real == -numpy.inf
+    made = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
+    return numpy.where(nothing, large, made)
+
+
 sqrt = numpy.sqrt
 sin = numpy.sin
 cos = numpy.cos

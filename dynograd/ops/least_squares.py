@@ -146,7 +146,6 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
         apart = matmul(wide, found) - right
         residuals = sum(conj(apart) * apart, -2)
         residuals = residuals.real if apart.dtype.is_complex else residuals
-        residuals = reshaped(residuals, tuple(residuals.shape[:-1])) if vector else residuals
     if driver in ("gelsd", "gelss"):
         values = linalg_svdvals(A)
     if driver == "gels":

@@ -8,7 +8,7 @@ from dynograd import dtypes
 from dynograd.errors import DtypeError
 from dynograd.ops.broadcasting import broadcast_tensors, convert
 from dynograd.ops.choices import where
-from dynograd.ops.comparisons import isnan
+from dynograd.ops.comparisons import isfinite, isnan
 from dynograd.ops.op import composed
 from dynograd.ops.views import view_as_dtype
 
@@ -19,7 +19,9 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 @composed(method=True, inplace=True)
 def nextafter(input: Any, other: Any) -> Any:
-    """The number next to `input` on the way to `other`; `other` where the two are equal, NaN where one is NaN. No gradient.
+    """The number next to `input` on the way to `other`; `other` where the two are equal, NaN where one is NaN.
+
+    The gradient goes to `input` where it is moved, as it is.
 
     Raises:
         DtypeError: tensors that are not floating.
@@ -30,9 +32,12 @@ def nextafter(input: Any, other: Any) -> Any:
     kind = dtypes.result_dtype(*[getattr(one, "array", one) for one in (input, other)])
     if kind.category != dtypes.FLOATING:
         raise DtypeError(f"nextafter: expected floating tensors, got {kind}. Convert first, e.g. input.float().")
-    x, y = broadcast_tensors(convert(input, kind), convert(other, kind))
+    given, y = broadcast_tensors(convert(input, kind), convert(other, kind))
     word = _WORDS[kind.itemsize]
-    bits, sign = view_as_dtype(x, word), view_as_dtype(y, word) & dtypes.iinfo(word).min
+    bits, sign = view_as_dtype(given, word), view_as_dtype(y, word) & dtypes.iinfo(word).min
+    x, y = view_as_dtype(bits, kind), view_as_dtype(view_as_dtype(y, word), kind)  # without gradient
     away = (y > x) == (x > 0)  # further from zero: the bits of a float's size count upwards
-    stepped = where(x == 0, sign + 1, bits + where(away, 1, -1).to(word))
-    return where(isnan(x) | isnan(y), x + y, where(x == y, y, view_as_dtype(stepped, kind)))
+    stepped = view_as_dtype(where(x == 0, sign + 1, bits + where(away, 1, -1).to(word)), kind)
+    made = where(isnan(x) | isnan(y), x + y, where(x == y, y, stepped))
+    exact = isfinite(x) & isfinite(made) & (made != 0) & (x != y)  # x + (made - x) is made, to the sign of a zero
+    return where(exact, given + (made - x), made)

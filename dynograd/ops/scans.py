@@ -10,6 +10,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert
+from dynograd.ops.exponentials import logaddexp
 from dynograd.ops.indexing import fill_basic, get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.joins import cat
@@ -236,7 +237,20 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     >>> dynograd.logcumsumexp(tensor([0.0, 0.0, 1000.0]), 0)
     tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
     """
-    return logsumexp_so_far(floating(input), normalize_dim("logcumsumexp", dim, len(input.shape)))
+    place = normalize_dim("logcumsumexp", dim, len(input.shape))
+    if getattr(input, "array", input).dtype.kind == "c":
+        return _doubled(logaddexp, input, place)
+    return logsumexp_so_far(floating(input), place)
+
+
+def _doubled(function: Any, input: Any, dim: int) -> Any:
+    """The running results of an associative function along `dim`, in log2(n) steps over the whole."""
+    step, size = 1, input.shape[dim] if len(input.shape) else 0
+    while step < size:
+        later = function(_part(input, dim, step, None), _part(input, dim, None, -step))
+        input = cat([_part(input, dim, None, step), later], dim)
+        step *= 2
+    return input
 
 
 # --- differences and areas -----------------------------------------------------------------------------------------------

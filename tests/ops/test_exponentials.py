@@ -89,3 +89,23 @@ def test_log_of_zero_and_below():
 def test_integers_become_the_default_dtype():
     dynograd.set_default_dtype(dynograd.float64)
     assert dynograd.exp(tensor([1, 2])).dtype is dynograd.float64
+
+
+def test_logaddexp_of_complex_numbers_large_and_impossible():
+    x, y = dynograd.tensor([1000 + 1j, -1000 - 2j, 0.5 + 3j]), dynograd.tensor([1 + 2j, -1001 + 1j, 0.25 - 1j])
+    expected = numpy.array(
+        [1000 + 1j, -1000 - 2j + numpy.log1p(numpy.exp(-1 + 3j)), numpy.log(numpy.exp(0.5 + 3j) + numpy.exp(0.25 - 1j))]
+    )
+    for found in (dynograd.logaddexp(x, y).numpy(), dynograd.logaddexp(y, x).numpy()):
+        turns = numpy.round((found - expected).imag / (2 * numpy.pi))  # a logarithm is one of many
+        numpy.testing.assert_allclose(found - 2j * numpy.pi * turns, expected, rtol=1e-5)
+    nothing = dynograd.tensor([complex(-INF, 0)])
+    assert dynograd.logaddexp(nothing, nothing).real.item() == -INF
+
+
+def test_sigmoid_of_large_complex_numbers():
+    x = dynograd.tensor([1000 + 1j, -1000 + 1j, 0.5 - 2j], requires_grad=True)
+    y = x.sigmoid()
+    numpy.testing.assert_allclose(y.detach().numpy(), [1, 0, 1 / (1 + numpy.exp(-0.5 + 2j))], rtol=1e-6, atol=1e-30)
+    y.abs().sum().backward()
+    assert x.grad.isfinite().all()

@@ -13,8 +13,6 @@ ROWS = [
         None,
         shapes=[(3, 4), (3, 4)],
         dtypes=("float32", "float64", "float16", "bfloat16"),
-        grad=False,
-        jvp=False,
         errors=[
             error(lambda op: op(tensor([1]), tensor([2])), TypeError, "nextafter", "floating", "int64", ".float()")
         ],

@@ -301,3 +301,15 @@ def test_long_cumprod_gradient_is_the_same_with_and_without_zeros():
     expected = numpy.array(gradient(lambda x: x.cumprod(0), values[:200].tolist()))
     numpy.testing.assert_allclose(head[:200], expected, rtol=1e-12)
     assert head[200] > 0 and not head[201:].any() and whole.all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 9])
+def test_logcumsumexp_of_complex_numbers(size):
+    rng = numpy.random.default_rng(0)
+    x = rng.normal(size=(size, 3)) + 1j * rng.normal(size=(size, 3))
+    found = dynograd.logcumsumexp(dynograd.tensor(x), 0)
+    numpy.testing.assert_allclose(numpy.exp(found.numpy()), numpy.cumsum(numpy.exp(x), 0), rtol=1e-10)
+    if size:
+        assert dynograd.autograd.gradcheck(
+            lambda one: dynograd.logcumsumexp(one, 0), dynograd.tensor(x, requires_grad=True)
+        )

@@ -126,7 +126,7 @@ def converted(value: Any, met: dict[int, Any]) -> Any:
     """A value of torch in dynograd: equal strides, dtype, requires_grad; a tensor met twice stays one."""
     if isinstance(value, torch.Tensor):
         if id(value) not in met:
-            met[id(value)] = _tensor(value)
+            met[id(value)] = _tensor(value, met)
         return met[id(value)]
     if isinstance(value, torch.Size):
         return tuple(value)
@@ -153,7 +153,9 @@ def converted(value: Any, met: dict[int, Any]) -> Any:
     return value
 
 
-def _tensor(value: torch.Tensor) -> Any:
+def _tensor(value: torch.Tensor, met: dict[int, Any]) -> Any:
+    if value.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo):
+        return _sparse(value)
     if value.layout is not torch.strided:
         raise Missing(f"tensors of layout {value.layout} are missing")
     plain = value.detach().resolve_conj().resolve_neg()
@@ -164,11 +166,26 @@ def _tensor(value: torch.Tensor) -> Any:
     elif plain.device.type == "meta" or not plain.numel() or (plain.is_contiguous() and _is_whole(plain)):
         made = dynograd.from_numpy(numpy.array(plain.numpy()))
     else:
-        held = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0).clone()
-        made = dynograd.from_numpy(numpy.array(held.numpy())).as_strided(
+        whole = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0)
+        place = hash((plain.untyped_storage().data_ptr(), plain.dtype))  # tensors in one memory stay in one
+        held = met.setdefault(place, dynograd.from_numpy(numpy.array(whole.numpy())))
+        made = (held.clone() if value.requires_grad else held).as_strided(
             tuple(plain.shape), plain.stride(), plain.storage_offset()
         )
     return made.requires_grad_(value.requires_grad) if value.requires_grad else made
+
+
+def _sparse(value: torch.Tensor) -> Any:
+    plain = value.detach()
+    if plain.layout is torch.sparse_coo:
+        parts = (plain._indices(), plain._values())
+        make = dynograd.sparse_coo_tensor
+    elif plain.layout is torch.sparse_csr:
+        parts, make = (plain.crow_indices(), plain.col_indices(), plain.values()), dynograd.sparse_csr_tensor
+    else:
+        parts, make = (plain.ccol_indices(), plain.row_indices(), plain.values()), dynograd.sparse_csc_tensor
+    made = make(*[converted(one, {}) for one in parts], tuple(value.shape))
+    return made.requires_grad_() if value.requires_grad else made
 
 
 def _is_whole(value: torch.Tensor) -> bool:
@@ -184,6 +201,10 @@ def of_torch(value: Any) -> torch.Tensor:
 
 def differences(got: Any, wanted: Any, tolerance: Tolerance, values: bool = True) -> str:
     """What distinguishes a result from torch's, or nothing."""
+    if isinstance(wanted, torch.Tensor) and wanted.layout is not torch.strided:
+        if str(getattr(got, "layout", None)).split(".")[-1] != str(wanted.layout).split(".")[-1]:
+            return f"layout {getattr(got, 'layout', None)} instead of {wanted.layout}"
+        got, wanted = got.to_dense(), wanted.to_dense()
     if isinstance(wanted, torch.Tensor):
         if not isinstance(got, dynograd.Tensor):
             return f"{type(got).__name__} instead of a tensor"
