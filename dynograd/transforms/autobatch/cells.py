@@ -7,6 +7,9 @@ each kind of arguments, on stand-ins; a group of calls runs the body once, on al
 from __future__ import annotations
 
 import functools
+import inspect
+import os
+import sys
 from typing import Any
 
 from dynograd import arrays
@@ -264,7 +267,7 @@ class CellForm(Form):
         self.cell, self.outline, self.quick = cell, outline, None
         self.inputs = kinds
         self.blocks = 0  # how much of the random stream a call draws
-        self.label = f"cell {cell.name}"
+        self.label = f"cell {cell.name}{line_of(cell.body)}"
         self.places = [(str(number), None) for number in range(len(kinds))]
         if len(active_vmaps.levels):
             self.refused = "it is inside vmap"
@@ -323,6 +326,19 @@ class CellForm(Form):
         with Level(count, "error") as level:
             args, kwargs = self.arguments([make_batched(level, one) for one in given])
             return [one.inner if type(one) is Batched else one for one in self.results(self.cell.body(*args, **kwargs))]
+
+
+def line_of(body: Any) -> str:
+    """Where a user's body begins, as " (model.py:12)"; an empty text for the library's own."""
+    while isinstance(body, functools.partial):
+        body = body.func
+    code = getattr(inspect.unwrap(body), "__code__", None)
+    if code is None or code.co_filename.startswith(_PACKAGE):
+        return ""
+    return f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+_PACKAGE = os.path.dirname(sys.modules["dynograd"].__file__ or "") + os.sep
 
 
 def _twice(kind: Kind) -> Any:

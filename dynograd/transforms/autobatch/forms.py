@@ -41,7 +41,12 @@ AT_ONCE: dict[str, str] = {
     "triu_indices": "it takes no tensors",
 }
 # Static arguments that differ from call to call (a place in the random stream): kept row by row, not in the signature.
-BY_ROW: dict[str, str] = {"dropout": "key", "dropout_again": "key", "dropout_add": "key", "scaled_dot_product_attention": "place"}
+BY_ROW: dict[str, str] = {
+    "dropout": "key",
+    "dropout_again": "key",
+    "dropout_add": "key",
+    "scaled_dot_product_attention": "place",
+}
 
 # Ops whose groups have a class of their own, and what is to be checked where one of their calls is run at once after all.
 FORM_CLASSES: dict[str, Any] = {}

@@ -142,7 +142,9 @@ class PendingArray:
     @staticmethod
     def __dynograd_kernel__(family: str, name: str) -> Any:
         def computed(*args: Any, **kwargs: Any) -> Any:
-            if name in _ABOUT_SHAPES and all([type(one) is not PendingArray or one.device.type == "cpu" for one in args]):
+            if name in _ABOUT_SHAPES and all(
+                [type(one) is not PendingArray or one.device.type == "cpu" for one in args]
+            ):
                 shown = [_shown(one) if type(one) is PendingArray else one for one in args]
                 return kernel(family, name, 0)(*shown, **kwargs)
             ready = [one.value() if type(one) is PendingArray else one for one in args]

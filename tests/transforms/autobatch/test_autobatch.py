@@ -667,3 +667,29 @@ def test_losses_read_nothing(loss):
     for one, x in zip(found, xs):
         other = getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {})
         numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
+
+
+def test_reports_name_cells_by_class_and_line():
+    class Joined(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 3)
+
+        @dynograd.cell
+        def forward(self, a, b):
+            return self.layer(dynograd.cat([a, b]))
+
+    class Plain(nn.Module):
+        def forward(self, x):
+            return x.tanh() * 2
+
+    joined, plain, library = Joined(), dynograd.cell(Plain()), nn.Sequential(nn.Tanh())
+    xs = inputs(3)
+    with dynograd.autobatch(always=True) as report:
+        for x in xs:
+            library(plain(joined(x, x)))
+    assert list(report.groups) == [
+        f"cell Joined (test_autobatch.py:{Joined.forward.cell.body.__code__.co_firstlineno}) -> float32[3]",
+        f"cell Plain (test_autobatch.py:{Plain.forward.__code__.co_firstlineno}) -> float32[3]",
+        "cell Sequential -> float32[3]",
+    ]
