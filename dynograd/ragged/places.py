@@ -16,6 +16,7 @@ from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.reductions import across_rows, all_elements
 from dynograd.ragged.selecting import gathered
 from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.within_rows import moved_along_rows
 from dynograd.shapes import normalize_dim
 
 __all__ = ["padded_rows"]
@@ -50,6 +51,10 @@ def places_of_rows(call: Call) -> Any:
         wanted = [name for name in ("index", "indices", "src", "source") if getattr(call.get(name), "ndim", 0) > 1]
         if same and all(name in names for name in wanted):
             return first.with_packed(call.with_(**{name: call[name].packed for name in names}, dim=dim - 1))
+    if call.name in ("gather", "scatter", "scatter_add", "scatter_reduce", "scatter_number") and dim == first.place:
+        found = moved_along_rows(call, call["input"], call["index"])
+        if found is not None:
+            return found
     return grouped(call)
 
 
@@ -92,7 +97,8 @@ def masked_select(call: Call) -> Any:
         else None
     )
     stretched = [
-        one if shape is None or tuple(one.shape) == shape else run("expand.public", one, shape) for one in given.values()
+        one if shape is None or tuple(one.shape) == shape else run("expand.public", one, shape)
+        for one in given.values()
     ]
     x, mask = [like.with_packed(one) for one in stretched]
     if like.place > 1:

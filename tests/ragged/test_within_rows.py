@@ -1,0 +1,59 @@
+"""gather and scatter along the ragged dim, with an index that has rows of its own: what each row alone gives, in one call."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import from_numpy, ragged_tensor
+from dynograd.ragged import places
+
+LENGTHS, COUNTS = [3, 5, 1, 2], [2, 0, 4, 1]
+
+
+@pytest.fixture
+def drawn():
+    rng = numpy.random.default_rng(0)
+    rows = [from_numpy(rng.normal(size=(n, 4))) for n in LENGTHS]
+    index = [from_numpy(rng.integers(0, n, (m, 4))) for n, m in zip(LENGTHS, COUNTS, strict=True)]
+    source = [from_numpy(rng.normal(size=(m, 4))) for m in COUNTS]
+    dense = [from_numpy(rng.integers(0, n, (2, 4))) for n in LENGTHS], list(from_numpy(rng.normal(size=(4, 2, 4))))
+    return rows, (index, source), dense
+
+
+OPS = {
+    "gather": lambda x, dim, index, source: x.gather(dim, index),
+    "scatter": lambda x, dim, index, source: x.scatter(dim, index[..., :1], source[..., :1]),
+    "scatter of a number": lambda x, dim, index, source: x.scatter(dim, index, 2.0),
+    "scatter_add": lambda x, dim, index, source: x.scatter_add(dim, index, source),
+    "scatter_reduce": lambda x, dim, index, source: x.scatter_reduce(dim, index, source, "amax"),
+}
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("name", OPS)
+def test_each_row_has_places_of_its_own(name, dense, drawn, monkeypatch):
+    monkeypatch.setattr(places, "grouped", None)  # all rows at once
+    rows, (index, source) = drawn[0], drawn[2 if dense else 1]
+    together = dynograd.stack if dense else ragged_tensor
+    x, alone = ragged_tensor(rows).requires_grad_(), [one.clone().requires_grad_() for one in rows]
+    found = OPS[name](x, 1, together(index), together(source))
+    wanted = [OPS[name](*one) for one in zip(alone, [0] * 4, index, source, strict=True)]
+    (found * found).sum().backward()
+    sum([(one * one).sum() for one in wanted]).backward()
+    for one, other, row, g in zip(found, wanted, alone, x.grad, strict=True):
+        assert one.tolist() == other.tolist() and numpy.allclose(g.numpy(), row.grad.numpy())
+
+
+@pytest.mark.parametrize(
+    "value, lengths, words",
+    [
+        (2, [3, 2], "index 2 is out of bounds for row 1, which has 2 elements. Expected 0 to 1."),
+        (-1, [3, 2], "index -1 is out of bounds for row 0, which has 3 elements. Expected 0 to 2."),
+        (0, [3, 0], "index 0 is out of bounds for row 1, which has 0 elements. Give it no index, or an element."),
+    ],
+)
+def test_an_index_outside_of_its_row(value, lengths, words):
+    """Even where the packed elements go on there."""
+    x = ragged_tensor([dynograd.ones(length, 1) for length in lengths])
+    with pytest.raises(IndexError, match="gather: " + words):
+        x.gather(1, dynograd.full((2, 1, 1), value))
