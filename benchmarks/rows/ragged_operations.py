@@ -50,6 +50,47 @@ def cumsum(torch, x, mask):
     return x.cumsum(1)
 
 
+def cumprod(torch, x, mask):
+    return x.cumprod(1)
+
+
+def cummax(torch, x, mask):
+    return x.cummax(1)[0]
+
+
+def logcumsumexp(torch, x, mask):
+    return x.logcumsumexp(1)
+
+
+def sort(torch, x, mask):
+    return (x if mask is None else x.masked_fill(~mask, float("inf"))).sort(1)[0]
+
+
+def topk(torch, x, mask):
+    return (x if mask is None else x.masked_fill(~mask, float("-inf"))).topk(3, 1)[0].flatten(1)
+
+
+def median(torch, x, mask):
+    return x.median(1)[0] if mask is None else x.masked_fill(~mask, float("nan")).nanmedian(1)[0]
+
+
+def std(torch, x, mask):
+    if mask is None:
+        return x.std(1)
+    count = mask.sum(1, keepdim=True)
+    distance = (x - (x * mask).sum(1, keepdim=True) / count) * mask
+    return ((distance * distance).sum(1) / (count[:, 0] - 1)).sqrt()
+
+
+def largest(torch, x, mask):
+    return (x if mask is None else x.masked_fill(~mask, float("-inf"))).max(1)[0]
+
+
+def attention_by_hand(torch, x, mask):
+    scores = x @ x.transpose(1, 2)
+    return (scores if mask is None else scores * mask.transpose(1, 2)) @ x
+
+
 def last(torch, x, mask):
     return x[:, -1] if mask is None else x[torch.arange(x.shape[0]), mask[:, :, 0].sum(1) - 1]
 
@@ -75,7 +116,26 @@ def build(torch, op, nested=False):
     return Workload(step, result)
 
 
-for _op in (gelu, add_rows, linear, softmax, mean, amax, cumsum, last):
+_OPS = (
+    gelu,
+    add_rows,
+    linear,
+    softmax,
+    mean,
+    amax,
+    cumsum,
+    last,
+    cumprod,
+    cummax,
+    logcumsumexp,
+    sort,
+    topk,
+    median,
+    std,
+    largest,
+    attention_by_hand,
+)
+for _op in _OPS:
     row(f"ragged.ops.{_op.__name__}", compiles=False)(lambda torch, _op=_op: build(torch, _op))
 for _op in (gelu, add_rows, linear, softmax, mean, amax):  # torch.nested has no others of these
     row(f"ragged.ops.{_op.__name__}.nested", compiles=False)(lambda torch, _op=_op: build(torch, _op, nested=True))
