@@ -52,6 +52,8 @@ class Partition:
             raise ShapeError(
                 f"{who}: {one} ragged operand has {self.count} rows and {two} {other.count}. Both need the same rows."
             )
+        if isinstance(other, Shapes):
+            raise ShapeError(f"{who}: {one} and {two} ragged operand have different ragged dims: {self} and {other}.")
         row = int(np.flatnonzero(self.lengths != other.lengths)[0])
         raise ShapeError(
             f"{who}: row {row} has {self.lengths[row]} elements in {one} ragged operand and {other.lengths[row]} in {two} (lengths "

@@ -362,6 +362,12 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         )
     if isinstance(x.packed, RaggedTensor):
         return x.with_packed(expanded(call, x.packed, (-1, *sizes[2:])))
+    more = [one.partition.count for dim, one in enumerate(sizes) if isinstance(one, RaggedSize) and dim != x.place]
+    if more and set(more) == {part.count}:  # one more ragged dim of each row
+        own = {"input": x, "sizes": (-1, *sizes[1:])}
+        return grouped(Call("expand.public", registry["expand.public"], own))
+    if more and set(more) == {part.total} and x.place == 1:  # a level below
+        return x.with_packed(run("expand.public", x.packed, (part.total, *sizes[2:])))
     target = list(sizes[1:])
     target[x.place - 1] = part.total
     target = [have if want == -1 else want for want, have in zip(target, x.packed.shape, strict=True)]
