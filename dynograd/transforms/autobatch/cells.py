@@ -15,6 +15,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.signatures import standing_before
 from dynograd.random_streams import default_generator
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import Form, casting, frozen, kind_of, stand_ins
@@ -28,6 +29,12 @@ from dynograd.transforms.batching.places import RowPlaces
 __all__ = ["Cell", "cell"]
 
 _new = object.__new__
+_NOT_QUICK = (
+    KeyError,
+    AttributeError,
+    TypeError,
+    ValueError,
+)  # what quick recording raises of calls that it does not know
 
 
 def cell(body: Any) -> Any:
@@ -55,30 +62,58 @@ def cell(body: Any) -> Any:
         object.__setattr__(body, "forward", made)
         return body
     name = getattr(body, "__qualname__", repr(body)).rpartition("<locals>.")[2]
-    return functools.wraps(body)(_face(Cell(body, name.removesuffix(".forward"), None)))
+    return _face(Cell(body, name.removesuffix(".forward"), None))
 
 
 def _face(made: Cell) -> Any:
+    """What stands for a function: the method of a module is a cell for each module."""
     body = made.body
+    first = next(iter(getattr(getattr(body, "__code__", None), "co_varnames", ())), None)
+    known = dict(own_modes=MODES, own_body=body, own_cell=made, own_not_quick=_NOT_QUICK, own_method=_method)
+    found = standing_before(body, _METHOD if first == "self" else _FUNCTION, known)
+    if found is None:
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        recorder = MODES.recorder
-        if recorder is None:
-            return body(*args, **kwargs)
-        quick = made.quick
-        if quick is not None and not kwargs:
-            try:
-                return quick(recorder, *args)
-            except _NOT_QUICK:
-                pass
-        return made.record(recorder, args, kwargs)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            recorder = MODES.recorder
+            if recorder is None:
+                return body(*args, **kwargs)
+            return made(*args, **kwargs)
 
-    call.cell = made  # type: ignore[attr-defined]
-    return call
+        found = functools.wraps(body)(call)
+    found.cell = made
+    return found
+
+
+_FUNCTION = """\
+    own_recorder = own_modes.recorder
+    if own_recorder is None:
+        return own_body(ARGS)
+    own_quick = own_cell.quick
+    if own_quick is not None:
+        try:
+            return own_quick(own_recorder, ARGS)
+        except own_not_quick:
+            pass
+    return own_cell.record(own_recorder, (ARGS,), {})
+"""
+_METHOD = """\
+    own_recorder = own_modes.recorder
+    if own_recorder is None:
+        return own_body(ARGS)
+    return own_method(own_recorder, own_cell, own_body, ARGS)
+"""
+
+
+def _method(recorder: Recorder, cell: Cell, body: Any, owner: Any, *args: Any) -> Any:
+    if hasattr(owner, "_parameters"):
+        return call_method(recorder, body, owner, *args)
+    return cell.record(recorder, (owner, *args), {})
 
 
 class Cell:
     """The record's view of a body. `owner` is the module that it is the forward of, or None."""
+
+    not_quick = _NOT_QUICK
 
     def __init__(self, body: Any, name: str, owner: Any) -> None:
         self.body, self.name, self.owner = body, name, owner
@@ -164,13 +199,12 @@ class Cell:
         return None
 
 
-_NOT_QUICK = (KeyError, AttributeError, TypeError, ValueError)
-
-
 def _nesting(outline: Any) -> Any:
-    """What of an argument's outline quick recording knows: tensors, and tuples of them; None for anything else."""
+    """What of an argument's outline quick recording knows: a tensor is 1, a tuple of n tensors (n,), None 0; None for anything else."""
     if outline is _PLACE:
         return 1
+    if outline[0] is None:
+        return 0 if outline[2].value is None else None
     if outline[0] is tuple and all([one is _PLACE for one in outline[1]]):
         return (len(outline[1]),)
     return None
@@ -185,6 +219,9 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
     for name, nesting in zip(names, nestings, strict=True):
         if nesting == 1:
             leaves.append(name)
+            continue
+        if nesting == 0:
+            lines += [f"    if {name} is not None:", "        raise TypeError"]
             continue
         parts = [f"{name}_{number}" for number in range(nesting[0])]
         lines += [f"    if type({name}) is not tuple:", "        raise TypeError", f"    {', '.join(parts)}, = {name}"]
@@ -253,7 +290,20 @@ def call_as_cell(recorder: Recorder, module: Any, forward: Any, args: tuple, kwa
     return made(*args, **kwargs)
 
 
-Recorder.call_as_cell = call_as_cell  # type: ignore[attr-defined]
+def call_method(recorder: Recorder, forward: Any, module: Any, *args: Any) -> Any:
+    """The same, for one with plain arguments."""
+    made = module.__dict__.get("_cell")
+    if made is None or made.owner is not module:
+        return call_as_cell(recorder, module, forward, args, {})
+    if made.quick is not None:
+        try:
+            return made.quick(recorder, *args)
+        except _NOT_QUICK:
+            pass
+    return made.record(recorder, args, {})
+
+
+Recorder.call_as_cell, Recorder.call_method = call_as_cell, call_method  # type: ignore[attr-defined]
 
 
 class CellForm(Form):

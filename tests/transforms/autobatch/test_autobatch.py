@@ -693,3 +693,37 @@ def test_reports_name_cells_by_class_and_line():
         f"cell Plain (test_autobatch.py:{Plain.forward.__code__.co_firstlineno}) -> float32[3]",
         "cell Sequential -> float32[3]",
     ]
+
+
+def test_cells_keep_their_signature():
+    @dynograd.cell
+    def scaled(x, factor=2.0, *, shift=None):
+        return x * factor if shift is None else x * factor + shift
+
+    @dynograd.cell
+    def plain(x, y=None, factor=3):
+        return x * factor if y is None else x * factor + y
+
+    class Method(nn.Module):
+        @dynograd.cell
+        def forward(self, x, y=None):
+            return plain.cell.body(x, y, 2)
+
+    net, xs = Method(), inputs(3)
+    calls = [
+        lambda x: scaled(x),
+        lambda x: scaled(x, 4.0, shift=x),
+        lambda x: plain(x),
+        lambda x: plain(x, factor=5, y=x),
+        lambda x: plain(x, None, 2),
+        lambda x: net(x) + net(x, x),
+        lambda x: net(x, y=x),
+    ]
+    for call in calls:
+        with dynograd.autobatch(always=True) as report:
+            found = [call(x) for x in xs]
+        for one, x in zip(found, xs):
+            numpy.testing.assert_allclose(one.numpy(), call(x).numpy(), rtol=1e-6)
+        assert not report.refused and any(label.startswith("cell ") for label in report.groups)
+    with dynograd.autobatch(always=True), pytest.raises(TypeError, match="missing 1 required"):
+        plain()

@@ -1,0 +1,34 @@
+"""Functions written to stand before another one with its signature: no tuple of arguments and no dict to make at each call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+__all__ = ["standing_before"]
+
+
+def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
+    """A function with `function`'s parameters and the body `lines`; None where it has other than plain ones.
+
+    Args:
+        lines: source in which ARGS stands for the arguments in order, ARGS_AFTER_FIRST for those after the first. Names of its own begin with `own_`.
+        names: what it uses besides.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if any([one.kind is not one.POSITIONAL_OR_KEYWORD or one.name.startswith("own_") for one in parameters]):
+        return None
+    space = dict(names)
+    heads = []
+    for one in parameters:
+        heads.append(one.name if one.default is one.empty else f"{one.name}=own_default_{one.name}")
+        space[f"own_default_{one.name}"] = one.default
+    arguments = ", ".join([one.name for one in parameters])
+    lines = lines.replace("ARGS_AFTER_FIRST", arguments.partition(", ")[2]).replace("ARGS", arguments)
+    source = f"def own_made({', '.join(heads)}):\n{lines}"
+    exec(compile(source, f"<dynograd before {getattr(function, '__name__', 'a function')}>", "exec"), space)
+    return functools.wraps(function)(space["own_made"])
