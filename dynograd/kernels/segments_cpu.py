@@ -14,6 +14,7 @@ from dynograd.kernels.compiled_kernels import compiled_for
 __all__ = [
     "GROUPS",
     "along_segments",
+    "combine",
     "halved",
     "log_sums",
     "reduce_segments",
@@ -77,6 +78,15 @@ def spread_segments(g, starts, ends, rows):
         return result
     run, work = kernels["segments.spread_segments"], rows * g.shape[1] // 8  # copies: no arithmetic
     return along_segments(run, (rows, g.shape[1]), g.dtype, starts, ends, work, np.ascontiguousarray(g))
+
+
+def combine(values, g, starts, ends, how):
+    """(M, D): each row of segment k with row k of `g` (K, D) or (K, 1); `how`: "add", "mul" or "div". 0 in rows of no segment."""
+    from dynograd.kernels.segments_numba import combine
+
+    given = np.ascontiguousarray(values), np.ascontiguousarray(g)
+    how = ("add", "mul", "div").index(how)
+    return along_segments(combine, values.shape, values.dtype, starts, ends, values.size, *given, options=(how,))
 
 
 def segment_gradients(g, values, output, starts, ends, kind):

@@ -16,6 +16,7 @@ from dynograd.kernels import segments_simt as kernels
 from dynograd.kernels.copies_cuda import contiguous, zeros
 
 __all__ = [
+    "combine",
     "halved",
     "log_sums",
     "reduce_segments",
@@ -73,6 +74,14 @@ def softmax_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> C
     powers = kernel("elementwise", "exp", values)(kernel("elementwise", "sub", values)(values, top))
     sums = spread_segments(reduce_segments(powers, starts, ends, "sum"), starts, ends, rows)
     return kernel("elementwise", "div", values)(powers, sums)
+
+
+def combine(values: CudaArray, g: CudaArray, starts: CudaArray, ends: CudaArray, how: str) -> CudaArray:
+    """(M, D): each row of segment k with row k of `g` (K, D) or (K, 1); `how`: "add", "mul" or "div". 0 in rows of no segment."""
+    rows = values.shape[0]
+    found = operations.elementwise(how, values, spread_segments(g, starts, ends, rows))
+    inside = spread_segments(zeros((starts.shape[0], 1), values.dtype, values.device_index) + 1, starts, ends, rows)
+    return operations.elementwise("where", inside > 0, found, 0.0)
 
 
 def squares(values: CudaArray, starts: CudaArray, ends: CudaArray, centered: bool) -> CudaArray:

@@ -14,6 +14,7 @@ __all__ = [
     "MIN",
     "PROD",
     "SUM",
+    "combine",
     "extreme_gradients",
     "groups_of",
     "log_sums",
@@ -312,3 +313,26 @@ def log_sums(values, starts, ends, groups, result, start, stop):
             to = result[k]
             for c in range(columns):
                 to[c] = top[c] + np.log(total[c])
+
+
+@chunked(noalias=True)
+def combine(values, g, starts, ends, groups, how, result, start, stop):
+    """Each row of segment k with row k of `g` (K, D) or (K, 1): their sum, product or quotient (`how`)."""
+    columns = values.shape[1]
+    single = g.shape[1] == 1
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            own = g[k]
+            one = own[0]
+            for row in range(first, last):
+                given, to = values[row], result[row]
+                if how == SUM:
+                    for c in range(columns):
+                        to[c] = given[c] + (one if single else own[c])
+                elif how == PROD:
+                    for c in range(columns):
+                        to[c] = given[c] * (one if single else own[c])
+                else:
+                    for c in range(columns):
+                        to[c] = given[c] / (one if single else own[c])

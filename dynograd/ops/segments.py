@@ -19,7 +19,7 @@ from dynograd.ops.indexing import get_advanced, get_basic
 from dynograd.ops.op import composed, op
 from dynograd.ops.paddings import pad_constant
 from dynograd.ops.precisions import check_floating, narrowed, widened
-from dynograd.ops.reductions import exp_difference
+from dynograd.ops.reductions import exp_difference, sum_dims
 from dynograd.ops.scans import cumsum
 from dynograd.ops.scatters import ties
 from dynograd.ops.views import reshaped
@@ -126,6 +126,27 @@ def _without_mean(g: Any, saved: Any) -> Any:
     y, starts, ends = saved.output, saved.starts, saved.ends
     weighed = y * g
     return weighed - y * segment_spread(segment_sum(weighed, starts, ends), starts, ends, y.shape[0])
+
+
+@op(saves="values g starts ends")
+def segment_combine(values: Array, g: Array, starts: Array, ends: Array, how: str) -> Array:
+    """(M, D): each row of segment k of `values` with row k of `g` (K, D) or (K, 1): their sum ("add"), product or quotient ("mul", "div")."""
+    return kernel("segments", "combine", values)(values, g, starts, ends, how)
+
+
+@segment_combine.backward
+def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Any:
+    g, starts, ends = saved.g, saved.starts, saved.ends
+    own = each = None
+    if saved.needs(0):
+        own = grad if how == "add" else segment_combine(grad, g, starts, ends, how)
+    if saved.needs(1):
+        each = grad if how == "add" else grad * saved.values
+        if g.shape[1] != each.shape[1]:
+            each = sum_dims(each, 1, True)
+        each = segment_sum(each, starts, ends)
+        each = -each / g / g if how == "div" else each
+    return (own, each, None, None)
 
 
 @op(saves="values starts ends")

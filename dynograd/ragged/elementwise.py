@@ -6,6 +6,7 @@ does (B,) beside a ragged tensor of shape (B, j). Two ragged operands need equal
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from dynograd.errors import ShapeError
@@ -14,7 +15,7 @@ from dynograd.ragged.calls import Call, results
 from dynograd.ragged.partitions import Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, as_ragged
-from dynograd.tensor import Tensor
+from dynograd.tensor import Tensor, wrap
 
 __all__ = ["aligned", "elementwise", "repeated", "spread"]
 
@@ -26,11 +27,18 @@ def run(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def elementwise(call: Call) -> Any:
     """The op on packed elements; on rows of equal shape together where operands are ragged in different dims."""
+    for name in call.op.array_names:
+        if not isinstance(call[name], Tensor) and hasattr(call[name], "dtype"):
+            call.given[name] = wrap(call[name])  # a raw array, which ops pass one another
     operands = {name: call[name] for name in call.op.array_names}
     found = _rectangles(operands)
     if found is not None:
         like, given = found
         return results(call.with_(**given), lambda one: as_ragged(one, like))
+    if call.name in _COMBINED:
+        one = _combined(call.name, call["input"], call["other"])
+        if one is not None:
+            return one
     found = aligned(call.name, operands)
     if found is None:
         from dynograd.ragged.groups import grouped
@@ -38,6 +46,39 @@ def elementwise(call: Call) -> Any:
         return grouped(call)
     like, given = found
     return results(call.with_(**given), like.with_packed)
+
+
+_COMBINED = frozenset(["add", "sub", "mul", "div"])
+
+
+def _combined(how: str, one: Any, two: Any) -> Any:
+    """Rows (B, j, *) with something that each row has of its own (B, 1, *), without repeating that; None where it is not that."""
+    if not isinstance(one, RaggedTensor):
+        if how in ("sub", "div"):
+            return None
+        one, two = two, one
+    packed, part = one.packed, one.partition
+    if (
+        one.place != 1
+        or isinstance(two, RaggedTensor)
+        or not isinstance(two, Tensor)
+        or isinstance(packed, RaggedTensor)
+    ):
+        return None
+    shape, rest = tuple(two.shape), tuple(packed.shape)[1:]
+    if len(shape) == 1 and not rest:
+        shape = (*shape, 1)
+    own = shape[2:] == rest or all([size == 1 for size in shape[2:]])
+    if len(shape) != one.ndim or shape[:2] != (part.count, 1) or not own or isinstance(part, Shapes) or part.count == 1:
+        return None
+    if two.dtype is not packed.dtype or not packed.dtype.is_floating_point or packed.dtype.itemsize < 4:
+        return None
+    if how == "sub":
+        how, two = "add", run("neg", two)
+    flat = registry["reshape"].function(packed, (part.total, prod(rest)))
+    given = registry["reshape"].function(two, (part.count, prod(shape[2:])))
+    starts, ends = part.tensor("starts", packed.device), part.tensor("ends", packed.device)
+    return one.with_packed(run("view", run("segment_combine", flat, given, starts, ends, how), (part.total, *rest)))
 
 
 def _rectangles(operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:

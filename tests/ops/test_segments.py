@@ -226,6 +226,11 @@ def np_recurrences(values, decay, starts, ends, backwards):
     return made
 
 
+def np_combined(values, g, starts, ends, how):
+    spread = numpy.repeat(g, ends - starts, 0)
+    return {"add": numpy.add, "mul": numpy.multiply, "div": numpy.divide}[how](values, spread)
+
+
 EACH = ("ascending", "descending", "cummax", "cummin")
 PLACES = dict.fromkeys([*EACH, "max", "min", "median", "nanmedian"], 0) | {"largest": 2, "smallest": 2, "kth": 1}
 BOUNDS = numpy.array([0, 2, 2]), numpy.array([2, 2, 7])
@@ -236,6 +241,22 @@ ROWS += [
     each_row("segment_squares", of_one(np_squares), values_and(*BOUNDS), id="from 0"),
     each_row("segment_squares", of_one(np_squares), values_and(*BOUNDS, True), id="from the mean"),
     each_row("segment_logsumexp", of_one(lambda rows: np_logsumexp(rows)), values_and(*APART)),
+    *[
+        each_row(
+            "segment_combine",
+            np_combined,
+            lambda rng, how=how, one=one: [
+                rng.normal(size=(7, 3)),
+                rng.uniform(0.5, 2, (2, one)),
+                numpy.array([0, 3]),
+                numpy.array([3, 7]),
+                how,
+            ],
+            id=f"{how} {one}",
+        )
+        for how in ("add", "mul", "div")
+        for one in (3, 1)
+    ],
     bounded("segment_cumprod", lambda rows: rows.cumprod(0), (7, 3), [0, 2, 2], [2, 2, 7]),
     bounded("segment_logcumsumexp", lambda rows: numpy.logaddexp.accumulate(rows, 0), (7, 3), [0, 3], [2, 7]),
     bounded("segment_move", np_moved, (7, 3), [0, 2, 2], [2, 2, 7], 1),
@@ -254,7 +275,8 @@ ROWS += [
         each_row(
             "segment_places",
             of_each(np_places, int) if how in EACH else of_one(np_places),
-            values_and(*APART, how, k), result="int64",
+            values_and(*APART, how, k),
+            result="int64",
             id=how,
         )
         for how, k in PLACES.items()

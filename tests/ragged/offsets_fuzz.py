@@ -63,11 +63,12 @@ def arguments(op, rng):
 
     hows = "ascending descending largest smallest kth median nanmedian max min cummax cummin".split()
     known = {
-        "values": lambda: numbers(first), "g": lambda: numbers(first), "decay": lambda: numbers(rows),
+        "values": lambda: numbers(first), "g": lambda: numbers(3 if op.name == "segment_combine" else first), "decay": lambda: numbers(rows),
+        "how": lambda: str(rng.choice(["add", "mul", "div"] if op.name == "segment_combine" else hows)),
         "places": lambda: from_numpy(rng.integers(-3, rows + 4, (several, columns))),
         "starts": lambda: from_numpy(bounds["starts"]), "ends": lambda: from_numpy(bounds["ends"]),
         "rows": lambda: rows, "per": lambda: per, "k": lambda: int(rng.integers(0, 4)), "step": lambda: int(rng.integers(-9, 9)),
-        "which": lambda: str(rng.choice(["max", "min"])), "how": lambda: str(rng.choice(hows)),
+        "which": lambda: str(rng.choice(["max", "min"])),
         "backwards": lambda: bool(rng.integers(2)), "centered": lambda: bool(rng.integers(2)),
     }  # fmt: skip
     return {name: known[name]() for name in op.signature.parameters}

@@ -160,6 +160,11 @@ def segment_recurrence(call: Call) -> Any:
     return _moved_segments(call, ["values", "decay"], call.shape("values")[0])
 
 
+@rule("segment_combine")
+def segment_combine(call: Call) -> Any:
+    return _moved_segments(call, ["values", "g"], call.shape("values")[0])
+
+
 @rule("segment_gather")
 def segment_gather(call: Call) -> Any:
     return _moved_segments(call, ["values", "places"], call.shape("values")[0])
