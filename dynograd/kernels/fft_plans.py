@@ -122,17 +122,19 @@ def _split(n: int) -> tuple[int, int] | None:
 
 
 def _long_line(x: Any, out: Any, split: tuple[int, int], scale: float, inverse: bool) -> None:
-    """A line as a matrix: its columns, a factor for each element, its rows, and turned."""
+    """A line as a matrix: its columns, then its rows, each element with a factor, turned."""
     from dynograd.kernels import ffts_numba
 
     rows, columns = split
     middle = buffers.empty((rows, columns), x.dtype)
     _group(x, middle, rows, columns, columns, 1.0, inverse)
-    coarse, fine, step = _powers(x.size, inverse)
-    ffts_numba.twist(middle.reshape(-1).view(x.real.dtype), columns, coarse, fine, step, count=rows, work=4 * x.size)
-    last = buffers.empty((rows, columns), x.dtype)
-    _group(middle, last, columns, 1, rows, scale, inverse)
-    np.copyto(out.reshape(columns, rows), last.T)
+    kind = x.real.dtype
+    plan = _plan(columns, kind.char, inverse)
+    angle = (2 if inverse else -2) * np.pi / x.size
+    ffts_numba.transform_turned(
+        middle.reshape(-1).view(kind), out.reshape(-1).view(kind), columns, rows, angle, plan.factors, *plan.powers, plan.sign,
+        kind.type(scale), count=-(-rows // ffts_numba.COLUMNS), work=8 * x.size,
+    )  # fmt: skip
 
 
 def half_of_rows(x: Any, norm: str) -> Any:
