@@ -243,9 +243,7 @@ class Function:
             node.to_save = tuple((None, None) if one is None else (one.array, None) for one in node.to_save)
             return result, node
         positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
-        node.edges = tuple(
-            (args[place].node or args[place]) if args[place]._requires_grad else None for place in positions
-        )
+        node.edges = tuple(_edge(args[place]) for place in positions)
         node.edge_positions = positions
         node.__dict__["input_shapes"] = {place: args[place].array.shape for place in positions}
         node.seq = next_seq()
@@ -254,6 +252,14 @@ class Function:
         if MODES.grad > 1:
             show(node)
         return found, node
+
+
+def _edge(one: Any) -> Any:
+    """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
+    if not one._requires_grad:
+        return None
+    node = one.node
+    return one if node is None else node
 
 
 FunctionCtx = FunctionNode

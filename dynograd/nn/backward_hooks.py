@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.custom_function import Function
+from dynograd.ragged import is_ragged
 from dynograd.tensor import Tensor
 
 __all__ = ["BackwardWatch"]
@@ -83,13 +84,32 @@ class BackwardWatch:
 
 
 def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """The places of tensors that require grad, and the values with those behind one border."""
+    """The places of tensors that require grad, and the values with those behind one border; of ragged ones the elements go through it."""
     places = [place for place, one in enumerate(values) if isinstance(one, Tensor) and one._requires_grad]
     made = list(values)
     if places:
-        for place, one in zip(places, _Border.apply(told, *[values[place] for place in places])):
-            made[place] = one
+        given = [values[place] for place in places]
+
+        def seen(grads: tuple) -> Sequence[Any]:
+            rows = tuple([None if g is None else _rows_like(one, g) for one, g in zip(given, grads, strict=True)])
+            return [_elements(one) for one in told(rows)]
+
+        ragged = any([is_ragged(one) for one in given])
+        found = _Border.apply(seen if ragged else told, *[_elements(one) for one in given])
+        for place, like, one in zip(places, given, found, strict=True):
+            made[place] = _rows_like(like, one)
     return places, made
+
+
+def _elements(x: Any) -> Any:
+    """The elements of all rows of a ragged tensor; others as they are."""
+    while is_ragged(x):
+        x = x.packed
+    return x
+
+
+def _rows_like(like: Any, x: Any) -> Any:
+    return like.with_packed(_rows_like(like.packed, x)) if is_ragged(like) else x
 
 
 def _spread(grads: Sequence[Any], places: list[int], width: int) -> tuple:

@@ -109,7 +109,10 @@ def multi_head_attention_forward(
     else:
         found = None
         out = _ops["scaled_dot_product_attention"](q, k, v, mask, probability, alone)
-    out = _ops["linear"](out.permute(2, 0, 1, 3).reshape(rows, batch, width), out_proj_weight, out_proj_bias)
+    out = out.permute(2, 0, 1, 3)
+    # in a vmap over rows of different lengths their number is no int
+    out = out.reshape(rows, batch, width) if type(rows) is int else out.flatten(2)
+    out = _ops["linear"](out, out_proj_weight, out_proj_bias)
     if single:
         return out.squeeze(1), None if found is None else found.squeeze(0)
     return out, found
@@ -139,7 +142,9 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
 def _split_heads(x: Any, heads: int) -> Any:
     """(L, B, E) as (B, heads, L, E / heads)."""
     steps, batch, width = x.shape
-    return x.reshape(steps, batch, heads, width // heads).permute(1, 2, 0, 3)
+    sizes = heads, width // heads
+    made = x.reshape(steps, batch, *sizes) if type(steps) is int else x.unflatten(2, sizes)
+    return made.permute(1, 2, 0, 3)
 
 
 def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, given: int, columns: int) -> Any:

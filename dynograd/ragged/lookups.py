@@ -24,6 +24,13 @@ def embedding(call: Call) -> Any:
     return x.with_packed(call.with_(input=x.packed))
 
 
+@ragged_rule("embedding", kind="inner")
+def embedding_op(call: Call) -> Any:
+    """A vector for each real token."""
+    x = call["indices"]
+    return x.with_packed(call.with_(indices=x.packed))
+
+
 @ragged_rule("embedding_bag", kind="segments")
 def embedding_bag(call: Call) -> Any:
     """Each row (B, j) is a bag, or of (B, j, N) each token; no offsets. `per_sample_weights` is ragged like the indices."""

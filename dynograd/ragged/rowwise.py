@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.creation import ones
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.elementwise import aligned
 from dynograd.ragged.groups import grouped
@@ -171,12 +172,11 @@ def dropout_add(call: Call) -> Any:
 
 @ragged_rule("dropout", "dropout_again", kind="packed")
 def masked(call: Call) -> Any:
-    """The mask of the packed elements."""
-    x = call["input"]
-    whole = isinstance(x.partition, Shapes) or tuple(call["mask_shape"]) == tuple(x.shape)
-    if not whole:
-        return grouped(call)
-    return x.with_packed(call.with_(input=x.packed, mask_shape=tuple(x.packed.shape)))
+    """One draw for each real element, or for each channel of each row, as the mask's shape says."""
+    x, shape = call["input"], tuple(call["mask_shape"])
+    if shape == tuple(x.shape):
+        return x.with_packed(call.with_(input=x.packed, mask_shape=tuple(x.packed.shape)))
+    return x * call.with_(input=ones(shape, dtype=x.dtype, device=x.device))
 
 
 @ragged_rule("one_hot", "one_hot.public", kind="packed")

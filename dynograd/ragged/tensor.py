@@ -82,7 +82,12 @@ class RaggedTensor(Differentiable):
     @property
     def example_array(self) -> Any:
         """What one row shows as its array: to a `vmap` over the rows."""
-        return shown_array(Example(self.shape[1:], self.ndim - 1), self.packed.array.dtype)
+        inner = self.packed
+        while isinstance(inner, RaggedTensor):
+            inner = inner.packed
+        made = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
+        made.everything = inner.array  # for checks of values
+        return made
 
     @property
     def shape(self) -> Size:

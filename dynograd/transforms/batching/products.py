@@ -122,6 +122,9 @@ def linear(call: Call) -> Any:
         return call.with_()
     if "weight" not in call.batched:
         found = run("linear", x, weight, None)
+    elif hasattr(type(x), "__dynograd_rows__"):  # rows of different lengths, and a matrix for each
+        between = (1,) * (call.rank("input") - 2)
+        found = run("matmul", x, run("view", swapped(weight), (call.size, *between, *weight.shape[:0:-1])))
     else:
         x = call.front("input")
         lead = tuple(x.shape[1:-1])

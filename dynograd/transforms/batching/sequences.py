@@ -12,8 +12,8 @@ from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.batching.batched import Batched, make_batched, run
 from dynograd.transforms.batching.calls import Call, one_by_one, rule
-from dynograd.transforms.batching.places import RowPlaces
 from dynograd.transforms.batching.elementwise import random_error
+from dynograd.transforms.batching.places import RowPlaces
 from dynograd.transforms.batching.products import merged, parted
 
 __all__: list[str] = []
@@ -64,6 +64,8 @@ def recurrent_layer(call: Call) -> Any:
     """With weights that all examples share: their rows as one batch. Other weights go step by step, a product for each example."""
     if not call.size:
         return NotImplemented
+    if hasattr(type(call["input"]), "__dynograd_rows__"):
+        return _of_rows(call)
     packed, lengths = call.rank("input") == 2, "lengths" in call.batched
     if call.batched & _WEIGHTS or (packed and lengths and not call["ragged"]):
         return _padded(call) if packed and lengths else NotImplemented
@@ -87,6 +89,49 @@ def recurrent_layer(call: Call) -> Any:
     steps, rows, width = found[0].shape
     output = run("permute", run("view", found[0], (steps, size, rows // size, width)), (1, 0, 2, 3))
     return type(found)(output, *[parted(one, size) for one in found[1:]])
+
+
+def _of_rows(call: Call) -> Any:
+    """A vmap over the rows of a ragged tensor: each example has its own number of steps, (V, j, B, I)."""
+    x = call["input"]
+    if call.rank("input") != 3 or x.place != 1 or call["lengths"] is not None:
+        return NotImplemented
+    part, size = x.partition, call.size
+    batch, width = (int(one) for one in x.packed.shape[1:])
+    if call.batched & _WEIGHTS:
+        return _row_by_row(call, x)
+    # the tokens of one sequence behind one another
+    rows, times = np.repeat(np.arange(size), batch), part.lengths.repeat(batch)
+    first = part.offsets[:-1][rows] * batch + np.tile(np.arange(batch), size)
+    starts = np.cumsum(times) - times
+    places = np.repeat(first, times) + (np.arange(times.sum()) - np.repeat(starts, times)) * batch
+    tokens = run("view", x.packed, (part.total * batch, width))
+    if batch != 1:
+        tokens = _at(tokens, places)
+    states = {name: merged(call.front(name)) for name in _states(call)}
+    lengths = wrap(arrays.to_device(times, arrays.place_of(tokens.array)))
+    found = call.with_(input=tokens, lengths=lengths, ragged=True, **states)
+    output = found[0]
+    if batch != 1:
+        back = np.empty_like(places)
+        back[places] = np.arange(places.size)
+        output = _at(output, back)
+    output = x.with_packed(run("view", output, (part.total, batch, output.shape[-1])))
+    return type(found)(output, *[parted(one, size) for one in found[1:]])
+
+
+def _row_by_row(call: Call, x: Any) -> Any:
+    """Weights of each row's own."""
+    found = []
+    for number in range(call.size):
+        given = {
+            name: run("basic_index", call[name], (number, Ellipsis)) if name in call.batched else call[name]
+            for name in call.given
+        }
+        found.append(call.op.function(**given))
+    output = run("cat", [one[0] for one in found], 0)
+    rest = [run("stack", list(parts), 0) for parts in zip(*[one[1:] for one in found], strict=True)]
+    return type(found[0])(x.with_packed(output), *rest)
 
 
 def _states(call: Call) -> list[str]:
