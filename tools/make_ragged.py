@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from benchmarks import ragged_probes  # noqa: E402
 from dynograd.ops.op import registry  # noqa: E402
 from dynograd.ragged import rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402
+from dynograd.ragged.refusals import INNER  # noqa: E402
+from tests.ragged.samples import Documents, Images, Item, Sample, items  # noqa: E402
 
 PAGE = ROOT / "docs" / "ragged.md"
 
@@ -22,7 +25,7 @@ def page() -> str:
     """The page with new tables."""
     assert rules is not None
     text = PAGE.read_text(encoding="utf-8")
-    for name, lines in (("ops", _ops()), ("probes", _probes())):
+    for name, lines in (("ops", _ops()), ("kinds", _kinds()), ("probes", _probes())):
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, _, after = rest.partition("<!-- end -->")
         text = f"{before}<!-- {name} -->\n" + "\n".join(lines) + f"\n<!-- end -->{after}"
@@ -49,6 +52,49 @@ def _ops() -> Iterator[str]:
     ):
         yield f"| {kind} | {' '.join([f'`{name}`' for name in names])} | {note.replace('|', '/')} |"
     yield ""
+
+
+# The calls of tests/ragged/calls.txt are written for rows of one ragged dim, and for images and matrices where an op wants those.
+KINDS = {
+    "rows, matrices, images: (B, j), (B, j, D), (B, j, j), (B, C, j, j)": Sample([4, 2, 6, 4]),
+    "rows of those: (B, j, j), (B, j, j, D), (B, j, j, j), (B, j, C, j, j)": Documents([[4, 2], [], [6, 4]]),
+    "one more ragged dim beside those: (B, j, j), (B, j, j, D)": Images([(2, 4), (4, 2), (2, 6), (2, 4)]),
+}
+
+
+def _kinds() -> Iterator[str]:
+    """How many ops take each kind of rows: tried out once."""
+    tried: dict[str, list[Item]] = {}
+    for one in items():
+        tried.setdefault(one.name, []).append(one)
+    names = {key.removesuffix(".public") for key in registry}
+    refused = sorted(name for name in names if kind_of(name)[0] == "refused")
+    yield ""
+    yield "| rows | ops tried | take them |"
+    yield "| --- | --- | --- |"
+    left: dict[str, list[str]] = {}
+    for kind, made in KINDS.items():
+        taken = {name for name, calls in tried.items() if any([_runs(one, made) for one in calls])}
+        left[kind] = sorted(tried.keys() - taken)
+        yield f"| {kind} | {len(tried)} | {len(taken)} |"
+    yield ""
+    for kind, missing in left.items():
+        if missing:
+            yield f"Without a meaning for {kind.partition(':')[0]}: {' '.join([f'`{name}`' for name in missing])}."
+            yield ""
+    share = f"{100 * len(refused) / len(names):.1f} %"
+    yield f"Refused whatever the rows: {len(refused)} of {len(names)} ops ({share}), at the end of the table above. Not tried: {len(INNER & names)} inner ones."
+    yield ""
+
+
+def _runs(one: Item, made: Sample) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one.run(made.whole())
+    except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError):
+        return False
+    return True
 
 
 def _probes() -> Iterator[str]:
