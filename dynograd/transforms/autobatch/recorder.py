@@ -28,7 +28,7 @@ from dynograd.transforms.autobatch.sums import RunningSum
 __all__ = ["OFTEN", "Bucket", "Port", "Recorder", "Shared", "outside"]
 
 PORT_SHIFT = 32
-OFTEN = (1 << 14) - 1  # a bucket asks after so many calls whether too many wait
+OFTEN = (1 << 10) - 1  # a bucket asks after so many calls whether too many wait
 _READS, _WORTHWHILE = 16, 4  # after so many reads, with fewer calls a group on average, ops are quicker one by one
 _LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
 
@@ -145,6 +145,7 @@ class Recorder:
         self.captured: dict[int, tuple[Any, int]] = {}  # the memory that they lie in, and since when it is needed
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
+        self.check_at = 16  # so many buckets wait when the next look at their calls is due
         self.tables: dict[int, Any] = {}  # tables that rows were taken of, with the nodes over them
         self.arenas: dict[Any, Any] = {}  # while groups run
         self.task: Any = None  # the example of `batched` that runs now
@@ -182,15 +183,20 @@ class Recorder:
         if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
             entry = self.shared[id(tensor)] = Shared(tensor, kind)
         else:
-            bucket = self.inputs.get(kind)
-            if bucket is None:
-                bucket = self.inputs[kind] = Bucket(self, None, 0, ())
-                bucket.tensors, bucket.done = [], True
-                bucket.ports = (Port(bucket, 0, kind),)
-            entry = bucket.ports[0], len(bucket.tensors)  # type: ignore[arg-type]
-            bucket.tensors.append(tensor)  # type: ignore[union-attr]
+            entry = self.as_row(tensor, kind)
         self.entered[id(tensor)] = tensor, entry
         return entry
+
+    def as_row(self, tensor: Any, kind: Kind) -> tuple[Port, int]:
+        """(port, row) of a tensor among those that came from outside."""
+        bucket = self.inputs.get(kind)
+        if bucket is None:
+            bucket = self.inputs[kind] = Bucket(self, None, 0, ())
+            bucket.tensors, bucket.done = [], True
+            bucket.ports = (Port(bucket, 0, kind),)
+        assert bucket.tensors is not None
+        bucket.tensors.append(tensor)
+        return bucket.ports[0], len(bucket.tensors) - 1
 
     def before_write(self, tensor: Any) -> None:
         """A plain tensor is about to be written: what has been recorded with it is run first."""
@@ -235,7 +241,7 @@ class Recorder:
 
     def bucket_for(self, form: Form, entries: list[Any]) -> Bucket:
         """The bucket of a call with these operands."""
-        if len(self.waiting) & 255 == 255:
+        if len(self.waiting) >= self.check_at:
             self.check_size()
         shared: list[Any] = []
         rows: list[Any] = []
@@ -258,6 +264,7 @@ class Recorder:
         """Runs what is waiting when it has become too much for the memory."""
         if sum([bucket.count() for bucket in self.waiting]) >= self.limit:
             self.flush(None, "the limit of waiting calls")
+        self.check_at = len(self.waiting) * 5 // 4 + 16
 
     # --- running ------------------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dynograd.transforms.autobatch.sharing import few, with_rows
+
 __all__ = ["schedule"]
 
 
@@ -47,6 +49,17 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
             (chosen,) = ready
         buckets = ready.pop(chosen)
         left[chosen] -= len(buckets)
+        if ready and chosen[1] and few(chosen, sum([rows[bucket] for bucket in buckets])):
+            alike = [
+                kind
+                for kind, others in ready.items()
+                if kind[0] is chosen[0] and few(kind, sum([rows[bucket] for bucket in others]))
+            ]
+            more = [bucket for kind in alike for bucket in ready[kind]]
+            if alike and with_rows(buckets[0].recorder, [chosen, *alike], buckets + more):
+                buckets = buckets + more
+                for kind in alike:
+                    left[kind] -= len(ready.pop(kind))
         yield buckets
         for bucket in buckets:
             for user in users.pop(bucket, ()):

@@ -727,3 +727,37 @@ def test_cells_keep_their_signature():
         assert not report.refused and any(label.startswith("cell ") for label in report.groups)
     with dynograd.autobatch(always=True), pytest.raises(TypeError, match="missing 1 required"):
         plain()
+
+
+def test_leaves_of_each_examples_own_do_not_split_groups():
+    shared, xs = dynograd.ones(3, requires_grad=True), inputs(6)
+    own = [(x.clone().requires_grad_(), dynograd.eye(3).mul(k + 1).requires_grad_()) for k, x in enumerate(xs)]
+
+    def body():
+        found = []
+        for x, (v, w) in zip(xs, own):
+            h = nn.functional.linear(x * v, w, shared)
+            found.append((h.tanh() * shared - dynograd.where(x > 1, v, shared)).sum() + dynograd.dot(v, h))
+        return found
+
+    with dynograd.autobatch(always=True) as report:
+        losses = body()
+    assert report.launches < 16 and max(report.groups["linear -> float32[3]"]) == 6
+    sum(losses).backward()
+    found = [one.grad.clone() for one in [shared, *[leaf for pair in own for leaf in pair]]]
+    for one in [shared, *[leaf for pair in own for leaf in pair]]:
+        one.grad = None
+    expected = body()
+    sum(expected).backward()
+    for one, other in zip(losses, expected):
+        assert one.item() == pytest.approx(other.item(), rel=1e-5)
+    for one, other in zip(found, [shared, *[leaf for pair in own for leaf in pair]]):
+        numpy.testing.assert_allclose(one.numpy(), other.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_large_weights_of_each_examples_own_stay_apart():
+    weights = [dynograd.full((200, 200), 0.01 * k).requires_grad_() for k in range(3)]
+    x = dynograd.ones(200)
+    with dynograd.autobatch(always=True) as report:
+        found = [w @ x for w in weights]
+    assert report.launches == 3 and found[2][0].item() == pytest.approx(4.0)
