@@ -118,6 +118,7 @@ class Cell:
     def __init__(self, body: Any, name: str, owner: Any) -> None:
         self.body, self.name, self.owner = body, name, owner
         self.forms: dict[Any, CellForm] = {}
+        self.quicks: dict[Any, Any] = {}
         self.quick: Any = None  # records a call whose arguments are nested as the latest ones were
 
     def __reduce__(self) -> tuple:
@@ -167,7 +168,7 @@ class Cell:
             bucket.by_row.append(default_generator.key(form.blocks))
         elif not kwargs and len(rows) == len(entries):
             if form.quick is None:
-                form.quick = quick_of(self, [_nesting(one) for one in outline[1][0][1]], form)
+                form.quick = self.quick_for(outline, form)
             self.quick = form.quick
             adds = [
                 one
@@ -187,6 +188,14 @@ class Cell:
             one.pending, one.row = port, row
             made.append(one)
         return made[0] if form.single else form.pack(made)
+
+    def quick_for(self, outline: Any, form: CellForm) -> Any:
+        """One function for all forms whose arguments and results are nested alike."""
+        key = outline, form.rebuild
+        found = self.quicks.get(key, self)
+        if found is self:
+            found = self.quicks[key] = quick_of(self, outline, form)
+        return found
 
     def training(self) -> Any:
         """The modes of all modules inside."""
@@ -210,8 +219,12 @@ def _nesting(outline: Any) -> Any:
     return None
 
 
-def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
-    """`quick(recorder, *args)`: records a call that is in the table, and raises one of `_NOT_QUICK` for any other."""
+def quick_of(cell: Cell, outline: Any, form: CellForm) -> Any:
+    """`quick(recorder, *args)`: records a call that is in the table, and raises one of `_NOT_QUICK` for any other.
+
+    `form` is one of those that it is for: their arguments and results are nested as in `outline` and `form.rebuild`.
+    """
+    nestings = [_nesting(one) for one in outline[1][0][1]]
     if None in nestings:
         return None
     names = [f"a{place}" for place in range(len(nestings))]
@@ -259,9 +272,11 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
     )
 
     def extend(recorder: Recorder, key: tuple) -> tuple:
-        """The table's entry for operands of other ports, where they are of the kinds that `form` is for."""
+        """The table's entry for operands of other ports, where their kinds have a form already."""
         entries = [(port, 0) for port in key[3:]]
-        if key[1] != form.grad or [kind_for(one) for one in entries] != wanted or cell.training() != state:
+        kinds = tuple([kind_for(one) for one in entries])
+        form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
+        if form is None or form.quick is not space["me"]:
             raise KeyError
         bucket = recorder.bucket_for(form, entries)
         adds = [
@@ -272,7 +287,6 @@ def quick_of(cell: Cell, nestings: list[Any], form: CellForm) -> Any:
         made = recorder.table[key] = (*adds, bucket.next_row, *bucket.ports)
         return made
 
-    wanted, state = list(form.inputs), cell.training()
     space: dict[str, Any] = dict(
         extend=extend, Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack
     )

@@ -15,7 +15,7 @@ from dynograd.tensor import Tensor
 __all__ = ["origin_of", "same", "tensors_in", "watched"]
 
 _PLAIN = (int, float, bool, str, complex, bytes, type(None))
-_MOST = 4000
+_MOST = 1000
 _IGNORED = (
     "dynograd",
     "numpy",
