@@ -58,6 +58,24 @@ def ragged_rule(
     return register
 
 
+# Types of arguments that hold no others; subclasses of Tensor come in as they are met.
+_ORDINARY = {RaggedTensor, Tensor, int, float, bool, str, type(None), slice}
+
+
+def _are_ordinary(given: dict[str, Any]) -> bool:
+    kinds = set(map(type, given.values()))
+    if kinds <= _ORDINARY:
+        return True
+    for kind in kinds - _ORDINARY:
+        if (
+            issubclass(kind, Tensor)
+            and not issubclass(kind, RaggedTensor)
+            and not hasattr(kind, "__dynograd_in_turn__")
+        ):
+            _ORDINARY.add(kind)
+    return kinds <= _ORDINARY
+
+
 class Call:
     """An op called with ragged tensors, as rules see it: arguments by name (`call["input"]`), of which some are ragged."""
 
@@ -93,6 +111,8 @@ class Call:
 
     def ragged(self) -> list[RaggedTensor]:
         """The ragged arguments."""
+        if _are_ordinary(self.given):
+            return [value for value in self.given.values() if value.__class__ is RaggedTensor]
         return [value for _, value in self.leaves() if isinstance(value, RaggedTensor)]
 
     def map_ragged(self, change: Callable[[RaggedTensor], Any]) -> dict[str, Any]:
@@ -191,20 +211,25 @@ def _same_rows(op: Op, given: dict[str, Any]) -> Any:
     return None if found.__class__ is tuple else make(found, like.partition, like.place)
 
 
-_ORDINARY = frozenset([RaggedTensor, Tensor, int, float, bool, str, type(None), slice])
+def _in_turn(call: Call) -> Any:
+    """An argument that is the example of a vmap over ragged rows, or None."""
+    if _are_ordinary(call.given):
+        return None
+    for _, value in call.leaves():
+        inner = value
+        while hasattr(type(inner), "__dynograd_in_turn__"):
+            inner = inner.inner
+        if inner is not value and isinstance(inner, RaggedTensor):
+            return value
+    return None
 
 
 def run_call(key: str, given: dict[str, Any]) -> Any:
     op = registry[key]
     call = Call(key, op, given)
-    for _, value in call.leaves():
-        if value.__class__ in _ORDINARY:
-            continue
-        inner = value
-        while hasattr(type(inner), "__dynograd_in_turn__"):
-            inner = inner.inner
-        if inner is not value and isinstance(inner, RaggedTensor):  # a vmap over rows comes first
-            return call.parts() if op.kind == "composed" else type(value).__dynograd_op__(op, given)
+    value = _in_turn(call)
+    if value is not None:  # a vmap over rows comes first
+        return call.parts() if op.kind == "composed" else type(value).__dynograd_op__(op, given)
     rule = RULES.get(key)
     if rule is not None:
         found = rule.function(call)
@@ -217,13 +242,14 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
     from dynograd.ragged.groups import grouped
     from dynograd.ragged.levels import is_deep, lifted
 
-    if any([is_deep(one) for one in call.ragged()]) and (rule is not None or not _knows_levels(call)):
+    deep = any([is_deep(one) for one in call.ragged()])
+    if deep and (rule is not None or not _knows_levels(call)):
         return lifted(call)
     if op.kind == "composed" and not goes_by_groups(op):
         try:
             return call.parts()
         except RaggedSizeError:
-            if any([is_deep(one) for one in call.ragged()]):  # below, its dims would have other numbers
+            if deep:  # below, its dims would have other numbers
                 raise
     elif op.decomposition is not None and not goes_by_groups(op):
         found = op.decomposition(**given)
@@ -244,6 +270,7 @@ BY_NUMBER = frozenset("hstack dstack column_stack fliplr flip permute permute_co
 BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
 
 
+@cache
 def goes_by_groups(op: Op) -> bool:
     return op.name == "local_response_norm" or (
         op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES

@@ -29,7 +29,7 @@ INNER = frozenset(
     avg_pool avg_pool_backward adaptive_avg_pool adaptive_avg_pool_backward batch_norm moved_statistics convolution_input_gradient
     convolution_weight_gradient cross_entropy nll_loss cross_entropy_of_distributions ctc_losses recurrence resample resample_back
     columns_of_patches patches_of_columns lu_permutation scaled_dot_product_attention lstm_layer gru_layer rnn_layer chain_likelihoods
-    chain_marginals chain_best_paths linear_cross_entropy_in_chunks varlen_attention varlen_attention_with_logarithms segment_squares
+    chain_marginals chain_best_paths linear_cross_entropy_in_chunks varlen_attention varlen_attention_with_logarithms segment_combine segment_squares
     segment_logsumexp segment_cumprod segment_logcumsumexp segment_recurrence segment_move segment_behind_one segment_places
     segment_gather segment_scatter grouped_products""".split()
 )
