@@ -1,4 +1,4 @@
-"""Convolutions and pools along the ragged dim (B, C, j), without crossing the borders of rows.
+"""Convolutions and pools along one ragged dim, (B, C, j), (B, C, j, F) or (B, C, j, H, W), without crossing the borders of rows.
 
 All rows are laid behind one another with the padding between them, each beginning at a multiple of the stride; one dense convolution goes over
 the whole, and the results within rows are picked.
@@ -12,6 +12,7 @@ import numpy as np
 
 from dynograd.errors import ShapeError
 from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.ops.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.elementwise import run
@@ -22,85 +23,93 @@ from dynograd.ragged.uniform import as_dense, as_ragged
 
 __all__: list[str] = []
 
-_NOTE = "along the ragged dim of (B, C, j), within each row"
+_NOTE = "along one ragged dim, such as that of (B, C, j), within each row; images of several sizes by size"
 
 
-@ragged_rule("conv1d", kind="rows", note=_NOTE)
-def conv1d(call: Call) -> Any:
-    x, padding = call["input"], call["padding"]
-    found = _rectangle(call, x)
+@ragged_rule("conv1d", "conv2d", "conv3d", kind="rows", note=_NOTE)
+def convolution(call: Call) -> Any:
+    x, padding, rank = call["input"], call["padding"], int(call.name[4])
+    found = _rectangle(call, x, rank)
     if found is not None:
         return found
-    if not _is_channels_rows(x) or padding == "valid":
+    at = _ragged_dim(x, rank)
+    if at is None or padding == "valid":
         return call.with_(padding=0) if padding == "valid" else NotImplemented
-    stride, dilation = (_one(call[name]) for name in ("stride", "dilation"))
-    size = call["weight"].shape[-1]
-    reach = dilation * (size - 1) + 1
+    stride, dilation = (_each(call[name], rank) for name in ("stride", "dilation"))
+    reaches = [step * (size - 1) + 1 for step, size in zip(dilation, call["weight"].shape[2:], strict=True)]
     if padding == "same":
-        if stride != 1:
+        if set(stride) != {1} or any([not reach % 2 for dim, reach in enumerate(reaches) if dim != at]):
             return NotImplemented
-        left, right = (reach - 1) // 2, reach - 1 - (reach - 1) // 2
-    else:
-        left = right = _one(padding)
-    return _slide(call, x, reach, stride, left, right, 0.0)
+        pads = tuple([(reach - 1) // 2 for reach in reaches])
+        return _slide(call, x, at, reaches[at], 1, pads, reaches[at] - 1 - pads[at], 0.0)
+    pads = _each(padding, rank)
+    return _slide(call, x, at, reaches[at], stride[at], pads, pads[at], 0.0)
 
 
-@ragged_rule("max_pool1d", kind="rows", note=_NOTE)
-def max_pool1d(call: Call) -> Any:
-    x = call["input"]
-    found = _rectangle(call, x)
+@ragged_rule("max_pool1d", "max_pool2d", "max_pool3d", kind="rows", note=_NOTE)
+def max_pool(call: Call) -> Any:
+    x, rank = call["input"], int(call.name[8])
+    found = _rectangle(call, x, rank)
     if found is not None:
         return found
-    if not _is_channels_rows(x) or call["ceil_mode"] or call["return_indices"]:
+    at = _ragged_dim(x, rank)
+    if at is None or call["ceil_mode"] or call["return_indices"]:
         return NotImplemented
-    size = _one(call["kernel_size"])
-    stride, padding, dilation = _one(call["stride"] or size), _one(call["padding"]), _one(call["dilation"])
-    if padding and x.partition.count and x.partition.lengths.min() < dilation:
+    sizes = _each(call["kernel_size"], rank)
+    strides, pads = _each(call["stride"] or sizes, rank), _each(call["padding"], rank)
+    dilation = _each(call["dilation"], rank)[at]
+    if pads[at] and x.partition.count and x.partition.lengths.min() < dilation:
         return NotImplemented  # a window may lie in the padding alone, and says what it says for the row alone
-    return _slide(call, x, dilation * (size - 1) + 1, stride, padding, padding, float("-inf"))
+    return _slide(call, x, at, dilation * (sizes[at] - 1) + 1, strides[at], pads, pads[at], float("-inf"))
 
 
-@ragged_rule("avg_pool1d", kind="rows", note=_NOTE)
-def avg_pool1d(call: Call) -> Any:
-    x = call["input"]
-    found = _rectangle(call, x)
+@ragged_rule("avg_pool1d", "avg_pool2d", "avg_pool3d", kind="rows", note=_NOTE)
+def avg_pool(call: Call) -> Any:
+    x, rank = call["input"], int(call.name[8])
+    found = _rectangle(call, x, rank)
     if found is not None:
         return found
-    if not _is_channels_rows(x) or call["ceil_mode"] or (not call["count_include_pad"] and _one(call["padding"])):
+    at, pads = _ragged_dim(x, rank), _each(call["padding"], rank)
+    if at is None or call["ceil_mode"] or (not call["count_include_pad"] and pads[at]):
         return NotImplemented
-    size = _one(call["kernel_size"])
-    padding = _one(call["padding"])
-    return _slide(call, x, size, _one(call["stride"] or size), padding, padding, 0.0)
+    sizes = _each(call["kernel_size"], rank)
+    return _slide(call, x, at, sizes[at], _each(call["stride"] or sizes, rank)[at], pads, pads[at], 0.0)
 
 
 @ragged_rule("adaptive_avg_pool1d", "adaptive_max_pool1d", kind="segments")
 def adaptive(call: Call) -> Any:
     """To one element per row: the mean or the maximum of each row; to more, rows of equal length together."""
     x = call["input"]
-    if not _is_channels_rows(x) or _one(call["output_size"]) != 1 or call.get("return_indices"):
+    if _ragged_dim(x, 1) is None or _each(call["output_size"], 1) != (1,) or call.get("return_indices"):
         return NotImplemented
     if call.key == "adaptive_avg_pool1d":
         return registry["mean"].function(x, 2, True)
     return registry["amax"].function(x, 2, True)
 
 
-def _rectangle(call: Call, x: Any) -> Any:
-    """The op on rows (C, j) of one length, as a dense batch; None where they are not."""
-    if not isinstance(x, RaggedTensor) or x.ndim != 3 or x.place != 2:
+def _rectangle(call: Call, x: Any, rank: int) -> Any:
+    """The op on rows (C, j, ...) of one length, as a dense batch; None where they are not."""
+    if not isinstance(x, RaggedTensor) or x.ndim != rank + 2 or x.place < 2:
         return None
     dense = as_dense(x)
     return None if dense is None else results(call.with_(input=dense), lambda one: as_ragged(one, x))
 
 
-def _is_channels_rows(x: Any) -> bool:
-    """Whether to lay rows out in one line; in batch-invariant mode they go by length, with the bits of the row alone."""
+def _ragged_dim(x: Any, rank: int) -> int | None:
+    """Which of the last `rank` dims is ragged, if rows are to be laid out in one line; in batch-invariant mode they go by length, with the bits
+    of the row alone, and so do images of few lengths, which then need no copies."""
     if not isinstance(x, RaggedTensor) or isinstance(x.partition, Shapes) or batch_invariant():
-        return False
-    return x.place == 2 and x.ndim == 3 and not isinstance(x.packed, RaggedTensor)
+        return None
+    if x.place < 2 or x.ndim != rank + 2 or isinstance(x.packed, RaggedTensor):
+        return None
+    if rank > 1 and len(x.partition.by_length()) < 3:
+        return None
+    return x.place - 2
 
 
-def _one(value: Any) -> int:
-    return int(value[0] if isinstance(value, (tuple, list)) else value)
+def _each(value: Any, rank: int) -> tuple[int, ...]:
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple([int(one) for one in (given * rank if len(given) == 1 else given)])
 
 
 class _Lines:
@@ -119,9 +128,11 @@ class _Lines:
         self.picked = Partition.places_from(starts // stride, self.part)
 
 
-def _slide(call: Call, x: RaggedTensor, reach: int, stride: int, left: int, right: int, filling: float) -> Any:
-    """The op on one line of all rows, `filling` between them."""
-    part = x.partition
+def _slide(
+    call: Call, x: RaggedTensor, at: int, reach: int, stride: int, pads: tuple[int, ...], right: int, filling: float
+) -> Any:
+    """The op on one line of all rows along dim `at`, `filling` between them; `pads` in front, and `right` behind each row."""
+    part, left = x.partition, pads[at]
     lines = part.kept(("lines", reach, stride, left, right), lambda: _Lines(part, reach, stride, left, right))
     if lines.short.any():
         row = int(lines.short.argmax())
@@ -132,16 +143,17 @@ def _slide(call: Call, x: RaggedTensor, reach: int, stride: int, left: int, righ
     if not part.count:
         lines = part.kept(("line", reach), lambda: _Lines(Partition(np.array([reach])), reach, stride, 0, 0))
         lines.part, lines.places, lines.picked = part, lines.places[:0], lines.picked[:0]
-    front = run("permute", x.packed, (1, 0))
-    channels = int(front.shape[1])
-    line = run("index_backward", front, [index_of(lines.places, front)], (0,), (lines.length, channels))
+    packed = x.packed
+    template = (*(FULL,) * (at + 1), 0)  # of dim at + 1
+    shape = (*packed.shape[: at + 1], lines.length, *packed.shape[at + 2 :])
+    line = run("index_backward", packed, [index_of(lines.places, packed)], template, tuple(shape))
     if filling and lines.length > part.total:
-        holes = np.ones((lines.length, 1), bool)
+        holes = np.ones((lines.length, *(1,) * (packed.ndim - at - 2)), bool)
         holes[lines.places] = False
-        line = registry["masked_fill"].function(line, index_of(holes, front), filling)
-    line = registry["unsqueeze"].function(run("permute", line, (1, 0)), 0)
-    changed: dict[str, Any] = {"input": line, "padding": 0}
-    found = call.with_(**changed)
-    rows = run("permute", registry["squeeze"].function(found, 0), (1, 0))
-    picked = run("index", rows, [index_of(lines.picked, rows)], (0,))
-    return make(run("permute", picked, (1, 0)), lines.part, 2)
+        line = registry["masked_fill"].function(line, index_of(holes, packed), filling)
+    changed: dict[str, Any] = {
+        "input": registry["unsqueeze"].function(line, 0),
+        "padding": tuple([0 if dim == at else pad for dim, pad in enumerate(pads)]),
+    }
+    found = registry["squeeze"].function(call.with_(**changed), 0)
+    return make(run("index", found, [index_of(lines.picked, found)], template), lines.part, at + 2)
