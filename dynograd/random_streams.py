@@ -6,6 +6,7 @@ that place (`kernels/random_cpu.py` defines them), so a value depends on (seed, 
 
 from __future__ import annotations
 
+import functools
 import operator
 import secrets
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 from dynograd import devices
 
-__all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
+__all__ = ["Generator", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
 
 DEFAULT_SEED = 67280421310721
 _SPAN = 1 << 64
@@ -130,3 +131,18 @@ def _as_seed(who: str, seed: Any) -> int:
         return int(seed) % _SPAN
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{who}: expected an integer seed, got {seed!r}. Pass an int, e.g. {who}(0).") from None
+
+
+takers: list[Any] = []  # what runs random functions in place of themselves: `vmap` while it is at work
+
+
+def drawn(function: Any) -> Any:
+    """A random function, run by the last of `takers` if there is one."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if takers:
+            return takers[-1](function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -14,7 +13,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.inplace import copy_, refuse_repeats
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.random_streams import Generator, default_generator, initial_seed, manual_seed, seed
+from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
 from dynograd.shapes import as_shape, check_number, check_sizes
 from dynograd.tensor import Tensor, wrap
 
@@ -37,21 +36,6 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
-
-
-takers: list[Any] = []  # what runs random functions in place of themselves: `vmap` while it is at work
-
-
-def drawn(function: Any) -> Any:
-    """A random function, run by the last of `takers` if there is one."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if takers:
-            return takers[-1](function, args, kwargs)
-        return function(*args, **kwargs)
-
-    return run
 
 
 def draw(kind: str, count: int, generator: Generator | None, dtype: dtypes.dtype | None = None) -> tuple[int, int]:

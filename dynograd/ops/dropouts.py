@@ -15,7 +15,7 @@ from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
-from dynograd.random_streams import default_generator
+from dynograd.random_streams import default_generator, drawn, takers
 
 __all__ = [
     "alpha_dropout",
@@ -209,13 +209,25 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
     if p == 0 or not training or 0 in mask_shape:
         return input
+    drop = _drop_inplace if inplace else _drop
+    if takers and not _is_batch(input):  # inside `vmap` each example may have a mask of its own
+        drop = drawn(drop)
+    return drop(input, mask_shape, p)
+
+
+def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+    return masked(input, mask_shape, p, _key("dropout_mask", mask_shape))
+
+
+def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
     key = _key("dropout_mask", mask_shape)
-    if inplace and _is_batch(input):
+    if _is_batch(input):
         return input.copy_(masked(input, mask_shape, p, key))
-    if inplace:
-        array = getattr(input, "array", input)
-        return input.mul_(kernel("random", "dropout_mask", arrays.device_of(array))(*key, mask_shape, p, array.dtype))
-    return masked(input, mask_shape, p, key)
+    array = getattr(input, "array", input)
+    return input.mul_(kernel("random", "dropout_mask", arrays.device_of(array))(*key, mask_shape, p, array.dtype))
+
+
+_drop.__name__, _drop_inplace.__name__ = "dropout", "dropout_"
 
 
 def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
@@ -223,6 +235,27 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
         return input
     if p == 1:
         return input.mul_(0) if inplace else input * 0
+    drop = _alpha_drop_inplace if inplace else _alpha_drop
+    if takers and not _is_batch(input):
+        drop = drawn(drop)
+    return drop(input, mask_shape, p)
+
+
+def _alpha_drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+    factor, summand = _alpha_parts(input, mask_shape, p)
+    return input * factor + summand
+
+
+def _alpha_drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+    factor, summand = _alpha_parts(input, mask_shape, p)
+    return input.mul_(factor).add_(summand)
+
+
+_alpha_drop.__name__, _alpha_drop_inplace.__name__ = "alpha_dropout", "alpha_dropout_"
+
+
+def _alpha_parts(input: Any, mask_shape: tuple[int, ...], p: float) -> tuple[Any, Any]:
+    """What to multiply with, and what to add then."""
     array = getattr(input, "array", input)
     if _is_batch(input):
         dropped = 1 - masked(input.detach() * 0 + 1, mask_shape, p, _key("dropout_mask", mask_shape)) * (1 - p)
@@ -235,7 +268,7 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     if not _is_batch(input):
         kind = dtypes.of_array(array)
         factor, summand = arrays.cast(factor, kind), arrays.cast(summand, kind)
-    return input.mul_(factor).add_(summand) if inplace else input * factor + summand
+    return factor, summand
 
 
 def _is_batch(input: Any) -> bool:

@@ -328,6 +328,21 @@ def test_jacobians_of_functions_that_read_values():
     assert hessian(lambda x: (branching(x) ** 2).sum())(-x).tolist() == (18 * dynograd.eye(4)).tolist()
 
 
+@pytest.mark.parametrize("dropout", ["dropout", "alpha_dropout"])
+def test_dropout_of_what_all_examples_share(dropout):
+    function, shared, each = getattr(dynograd.nn.functional, dropout), dynograd.ones(16), dynograd.zeros(4, 16)
+
+    def drawn(randomness):
+        return vmap(lambda x: function(shared, 0.5, True) + x, randomness=randomness)(each).tolist()
+
+    assert len({str(row) for row in drawn("different")}) == 4
+    assert len({str(row) for row in drawn("same")}) == 1
+    with pytest.raises(RuntimeError, match=f"called random operation {dropout} while in randomness error mode"):
+        drawn("error")
+    with pytest.raises(RuntimeError, match=f"{dropout}_ would write a different draw"):
+        vmap(lambda x: function(shared, 0.5, True, True) + x, randomness="different")(each)
+
+
 def test_dropout_in_a_jacobian_has_one_mask():
     x = dynograd.ones(8)
     output, pull = vjp(lambda x: dynograd.nn.functional.dropout(x, 0.5), x)

@@ -168,6 +168,10 @@ class Group:
         if size == 1:
             return self._one_by_one("")
         operands = [operand(self.recorder, column, size) for column in self.columns]
+        if self.by_row is not None and not any([stacked for _, stacked in operands]):
+            if not operands:
+                return self._one_by_one("its operands are shared, but each call draws for itself")
+            operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
         numbers = None
         if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
             like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array

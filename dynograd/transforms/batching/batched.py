@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, randomness
+from dynograd import arrays, random_streams
 from dynograd.arrays import CudaArray
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -41,14 +41,14 @@ class Level:
         self.size, self.randomness, self.number = size, draws, 0
 
     def __enter__(self) -> Level:
-        randomness.takers.append(Level.draw)
+        random_streams.takers.append(Level.draw)
         _active.levels.append(self)
         self.number = len(_active.levels)
         return self
 
     def __exit__(self, *error: Any) -> None:
         _active.levels.remove(self)
-        randomness.takers.pop()
+        random_streams.takers.pop()
         self.number = 0
 
 

@@ -761,3 +761,29 @@ def test_large_weights_of_each_examples_own_stay_apart():
     with dynograd.autobatch(always=True) as report:
         found = [w @ x for w in weights]
     assert report.launches == 3 and found[2][0].item() == pytest.approx(4.0)
+
+
+@dynograd.cell
+def dropping(a, b):
+    return nn.functional.dropout(a, 0.5) * b
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, xs: [nn.functional.dropout(x, 0.5) for _ in xs],
+    lambda x, xs: [dropping(x, one) for one in xs],
+    lambda x, xs: [dropping(x, x) for _ in xs],
+    lambda x, xs: [nn.functional.alpha_dropout(x, 0.5, True) + one for one in xs],
+    lambda x, xs: [nn.functional.dropout(x, 0.5) + dynograd.rand(8) for _ in xs] + [x.multinomial(3) for _ in xs],
+], ids=["op", "cell", "cell of one", "alpha", "others"])  # fmt: skip
+@pytest.mark.parametrize("leaf", [False, True])
+def test_one_operand_in_all_calls_is_dropped_anew_each_time(program, leaf):
+    x, xs = dynograd.ones(8), inputs(5, 8)
+    x.requires_grad = leaf
+    found = []
+    for scope in (contextlib.nullcontext(), dynograd.autobatch(always=True)):
+        dynograd.manual_seed(2)
+        with scope:
+            rows = program(x, xs)
+        found.append([one.tolist() for one in rows])
+    assert found[0] == found[1]
+    assert len({str(one) for one in found[1]}) > 1
