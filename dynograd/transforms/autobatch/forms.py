@@ -135,6 +135,10 @@ def cast_as(wanted: Any) -> Iterator[None]:
 
 def kind_of(tensor: Any) -> Kind:
     array = tensor.array
+    if type(array) is numpy.ndarray:
+        found = Kind._known.get((array.shape, array.dtype.num, tensor._requires_grad))
+        if found is not None:
+            return found
     return Kind.of(tuple(array.shape), array.dtype, bool(tensor._requires_grad), arrays.device_of(array))
 
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.modes import MODES
+from dynograd.interpreter import TENSORS
 from dynograd.ops import embeddings
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor
-from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form
+from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, frozen
 from dynograd.transforms.autobatch.pending import Lazy
+from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.rows import gathered, slab_of
 from dynograd.transforms.batching.batched import Batched, make_batched
 
@@ -78,6 +80,35 @@ def recorded(weight: Any, indices: Any, padding_idx: int | None, by_frequency: b
     )
 
 
+def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> Any:
+    """A call that is in the table already; None for any other."""
+    shared = recorder.shared.get(id(weight))
+    if shared is None:
+        return None
+    if type(indices) is Lazy:
+        part, row = indices.pending, indices.row
+    elif type(indices) in TENSORS:
+        entry = recorder.entry_of(indices)
+        if type(entry) is not tuple:
+            return None
+        part, row = entry
+    else:
+        return None
+    found = recorder.table.get((_OP, MODES.grad, shared, part, padding_idx, _NO))
+    if found is None:
+        return None
+    _, _, add, base, next_row, out = found
+    add(base + row)
+    made = object.__new__(Lazy)
+    made.pending = out
+    made.row = row = next_row()
+    if row & OFTEN == OFTEN:
+        recorder.check_size()
+    return made
+
+
+Recorder.look_up = look_up  # type: ignore[attr-defined]
+_OP, _NO = registry["embedding"], frozen(False)
 _INT64 = numpy.dtype(numpy.int64).num
 FORM_CLASSES["embedding"] = LookupForm
 CHECKS["embedding"] = lambda given: _check("embedding", given["indices"], given["weight"])

@@ -172,13 +172,14 @@ class Recorder:
         known = self.entered.get(id(tensor))
         if known is not None and known[0] is tensor:
             return known[1]
-        kind = kind_of(tensor)
-        owner = arrays.base_of(tensor.array)
-        if id(owner) not in self.captured:
+        array, kind = tensor.array, kind_of(tensor)
+        owner = array if array.base is None else arrays.base_of(array)
+        captured = self.captured
+        if id(owner) not in captured:
             now = next_seq()
-            if not self.captured:
+            if not captured:
                 self.first_captured = now
-            self.captured[id(owner)] = owner, now
+            captured[id(owner)] = owner, now
         entry: Any
         if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
             entry = self.shared[id(tensor)] = Shared(tensor, kind)
