@@ -11,6 +11,7 @@ import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy, operations
 from dynograd.kernels import kernel
+from dynograd.kernels.copies_cuda import zeros
 from dynograd.kernels.segment_scans_cuda import running_places
 from dynograd.kernels.segments_cuda import reduce_segments, spread_segments
 
@@ -85,7 +86,8 @@ def _whole(column: CudaArray, shape: tuple[int, ...]) -> CudaArray:
 
 def _firsts(starts: CudaArray, ends: CudaArray, rows: int) -> CudaArray:
     """(rows, 1): the first row of each row's segment; a row of no segment is its own."""
-    ones = spread_segments(_column(starts * 0 + 1).astype(_DOUBLE), starts, ends, rows)
+    ones = zeros((starts.shape[0], 1), _DOUBLE, starts.device_index)
+    ones = spread_segments(operations.elementwise("add", ones, 1), starts, ends, rows)
     found = spread_segments(_column(starts).astype(_DOUBLE), starts, ends, rows).astype(_INT64)
     own = from_numpy(numpy.arange(rows).reshape(rows, 1), starts.device_index)
     return operations.elementwise("where", ones > 0, found, own)

@@ -80,7 +80,8 @@ def combine(values: CudaArray, g: CudaArray, starts: CudaArray, ends: CudaArray,
     """(M, D): each row of segment k with row k of `g` (K, D) or (K, 1); `how`: "add", "mul" or "div". 0 in rows of no segment."""
     rows = values.shape[0]
     found = operations.elementwise(how, values, spread_segments(g, starts, ends, rows))
-    inside = spread_segments(zeros((starts.shape[0], 1), values.dtype, values.device_index) + 1, starts, ends, rows)
+    ones = operations.elementwise("add", zeros((starts.shape[0], 1), values.dtype, values.device_index), 1)
+    inside = spread_segments(ones, starts, ends, rows)
     return operations.elementwise("where", inside > 0, found, 0.0)
 
 
