@@ -19,7 +19,7 @@ from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, invoke, own_function
 from dynograd.ragged.levels import DIMS, SHARED, is_deep, lifted
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
-from dynograd.ragged.probing import probed
+from dynograd.ragged.probing import dims_that_follow, probed
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
@@ -135,16 +135,20 @@ class Groups:
                 parts.append(one.partition)
         self.count = parts[0].count
         if len(parts) == 1:
-            self.rows = [rows for _, rows in parts[0].by_length()]
+            self.__dict__ |= parts[0].kept("groups", lambda: self._of_shapes(parts[0]))
         else:
             sizes = np.concatenate(
                 [part.sizes if isinstance(part, Shapes) else part.lengths[:, None] for part in parts], 1
             )
-            self.rows = [rows for _, rows in Shapes(sizes, (None,) * sizes.shape[1]).by_length()]
+            self._of_shapes(Shapes(sizes, (None,) * sizes.shape[1]))
+
+    def _of_shapes(self, part: Partition) -> dict[str, Any]:
+        self.rows = [rows for _, rows in part.by_length()]
         self.order = np.concatenate(self.rows) if self.rows else np.zeros(0, np.int64)
         self.inverse = np.argsort(self.order, kind="stable")
         self.sorted = bool((self.order == np.arange(self.count)).all())
         self.whole = len(self.rows) == 1  # all rows in one group, in order
+        return {name: getattr(self, name) for name in ("rows", "order", "inverse", "sorted", "whole")}
 
 
 class Source:
@@ -153,8 +157,11 @@ class Source:
     def __init__(self, x: RaggedTensor, groups: Groups) -> None:
         self.x, self.groups = x, groups
         front = x.packed if x.place < 2 else run("permute", x.packed, _to_front(x.packed.ndim, x.place - 1))
-        self.part, places = x.partition.of_rows(groups.order)
+        self.part = x.partition
         if not groups.sorted:
+            self.part, places = x.partition.kept(
+                ("in_order", groups.order.tobytes()), lambda: x.partition.of_rows(groups.order)
+            )
             front = run("index", front, [index_of(places, front)], (0,))
         self.front = front
         self.firsts = np.cumsum([0] + [len(rows) for rows in groups.rows])
@@ -187,20 +194,25 @@ def joined(
     owns: Callable[[str, int], bool] | None = None,
 ) -> Any:  # fmt: skip
     """The results of groups as one, in the order of the rows. `probe(call, arguments)` runs the op on a batch of one."""
-    others = [] if _tells(ragged, found) else probed(call, ragged, probe or _run, owns)
+    others: list[Any] = [] if found else probed(call, ragged, probe or _run, owns)
     if not found and not others:
         raise call.refuse(
             f"what shape its result has cannot be told from no rows (shape {tuple(ragged[0].shape)}). Leave empty batches out."
         )
+    follow: Any = ()
+    if found and not _tells(ragged, found):
+        follow = dims_that_follow(call, ragged, probe or _run, owns)
     first = found[0] if found else others[0]
     if isinstance(first, (tuple, list)):
-        count = len(first)
         made = [
-            _join_one(call, ragged, groups, [one[place] for one in found], [one[place] for one in others])
-            for place in range(count)
-        ]
+            _join_one(
+                call, ragged, groups, [one[place] for one in found], [one[place] for one in others],
+                follow[place] if follow else follow,
+            )
+            for place in range(len(first))
+        ]  # fmt: skip
         return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
-    return _join_one(call, ragged, groups, found, others)
+    return _join_one(call, ragged, groups, found, others, follow[0] if follow else follow)
 
 
 def _tells(ragged: list[RaggedTensor], found: list[Any]) -> bool:
@@ -223,7 +235,9 @@ def _tells(ragged: list[RaggedTensor], found: list[Any]) -> bool:
     return True
 
 
-def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], others: list[Any]) -> Any:
+def _join_one(
+    call: Call, ragged: list[RaggedTensor], groups: Groups, found: list[Any], others: list[Any], follow: Any
+) -> Any:
     if found and not isinstance(found[0], Tensor):
         if all(one == found[0] for one in found):
             return found[0]
@@ -237,8 +251,8 @@ def _join_one(call: Call, ragged: list[RaggedTensor], groups: Groups, found: lis
             )
     shapes = [tuple(one.shape[1:]) for one in (*found, *others)]
     rank = len(shapes[0])
-    dims = [dim for dim in range(rank) if len({shape[dim] for shape in shapes}) > 1]
-    if not others and not dims and len(found) < 2:
+    dims = [dim for dim in range(rank) if len({shape[dim] for shape in shapes}) > 1 or (follow and dim in follow)]
+    if follow is None and not dims and len(found) < 2:
         like = ragged[0]
         dims = [like.place - 1] if like.ndim - 1 == rank and like.place else []
     if not found:

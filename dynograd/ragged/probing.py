@@ -19,10 +19,65 @@ from dynograd.ragged.partitions import RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor import Tensor
 
-__all__ = ["probed"]
+__all__ = ["dims_that_follow", "probed"]
 
-_LONGER = ((1, 2), (12, 24))  # even and divisible by three
+_LONGER = ((1, 13), (12, 24))  # far enough apart for strides; even, and divisible by three
 _BASE = 8  # of no rows
+_known: dict[Any, list[frozenset[int]] | None] = {}
+_MOST = 1000  # calls that are remembered
+
+
+def dims_that_follow(
+    call: Call, ragged: list[RaggedTensor], probe: Callable[..., Any], owns: Callable[[str, int], bool] | None
+) -> list[frozenset[int]] | None:
+    """Of each result the dims (0 is the first of a row) that follow the lengths of rows; None when that cannot be told.
+
+    Tried once for calls that differ in lengths only.
+    """
+    key = _key(call.given)
+    key = None if key is None else (call.key, key)
+    if key is None or key not in _known:
+        found = [one if isinstance(one, (tuple, list)) else (one,) for one in probed(call, ragged, probe, owns)]
+        dims = [_differing(pair) for pair in zip(*found, strict=True)] if found else None
+        if key is None:
+            return dims
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[key] = dims
+    return _known[key]
+
+
+def _differing(results: tuple[Any, ...]) -> frozenset[int]:
+    shapes = [tuple(one.shape[1:]) for one in results if isinstance(one, Tensor)]
+    return frozenset([dim for dim, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1])
+
+
+def _key(value: Any) -> Any:
+    """What stands for an argument apart from the lengths of rows; None where its numbers may decide on shapes."""
+    if isinstance(value, RaggedTensor):
+        part = value.partition
+        if isinstance(part, Shapes):
+            return "images", part.fixed, value.dtype
+        return (
+            "rows",
+            value.place,
+            (*value.packed.shape[: value.place - 1], *value.packed.shape[value.place :]),
+            value.dtype,
+        )
+    if isinstance(value, Tensor):
+        return ("dense", tuple(value.shape), value.dtype) if value.dtype.is_floating_point else None
+    if isinstance(value, RaggedSize):
+        return "size"
+    if isinstance(value, slice):
+        return _key(("slice", value.start, value.stop, value.step))
+    if isinstance(value, dict):
+        return _key(tuple(value.items()))
+    if isinstance(value, (tuple, list)):
+        parts = [_key(one) for one in value]
+        return None if None in parts else (type(value).__name__, *parts)
+    if value is None or value is Ellipsis or isinstance(value, (bool, int, float, complex, str)):
+        return type(value).__name__, value
+    return None
 
 
 def probed(
