@@ -17,6 +17,7 @@ from dynograd.ragged import RaggedTensor, ragged_tensor
 from dynograd.ragged.attending import attend
 from dynograd.ragged.levels import is_deep
 from dynograd.ragged.partitions import Partition
+from dynograd.ragged.selecting import row_of
 from dynograd.ragged.tensor import make
 
 __all__ = ["multi_head_attention"]
@@ -158,7 +159,7 @@ def _row_by_row(forward: Callable[..., Any], given: dict[str, Any], hidden: Any)
 
 def _own_mask(mask: Any, number: int, rows: int, keys: int, heads: int, causal: bool, like: Any) -> Any:
     if isinstance(mask, RaggedTensor):
-        mask = mask[number]
+        mask = row_of(mask, number)
         if tuple(mask.shape)[-2:] != (rows, keys):
             raise ShapeError(
                 f"{_WHO}: row {number} has {rows} queries and {keys} keys, but its attn_mask has shape {tuple(mask.shape)}. Make it (B, j, j)."

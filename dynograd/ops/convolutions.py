@@ -278,6 +278,8 @@ def _check_channels(who: str, input: Any, weight: Any, groups: int) -> None:
 
 
 def _check_kernel(who: str, input: Any, weight: Any, padding: tuple, dilation: tuple) -> None:
+    if any([not isinstance(size, int) for size in input.shape[2:]]):
+        return  # in a vmap over rows of different lengths, which are checked where they are known
     room = [size + 2 * p for size, p in zip(input.shape[2:], padding, strict=True)]
     reach = [d * (taps - 1) + 1 for taps, d in zip(weight.shape[2:], dilation, strict=True)]
     if any([wanted > size for wanted, size in zip(reach, room, strict=True)]):

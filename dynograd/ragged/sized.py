@@ -128,7 +128,7 @@ def stretched(given: dict[str, Any], expands: bool) -> Any:
     count = _count("expand", sizes)
     if count is None or not isinstance(x, Tensor) or len(sizes) < x.ndim or isinstance(sizes[0], RaggedSize):
         return NotImplemented
-    x = x[(None,) * (len(sizes) - x.ndim)]
+    x = registry["getitem"].function(x, (None,) * (len(sizes) - x.ndim))
     ragged = [dim for dim, size in enumerate(sizes) if isinstance(size, RaggedSize)]
     rows_asked = (1, -1, count) if x.shape[0] == 1 else (1, -1, count)[: 2 + expands]
     if len(ragged) != 1 or x.shape[ragged[0]] != 1 or x.shape[0] not in (1, count) or sizes[0] not in rows_asked:

@@ -35,6 +35,8 @@ CASES = {
     "gru.final": (lambda: nn.GRU(8, 4), lambda f, x: f(x)[1]),
     "lstm.batch": (lambda: nn.LSTM(8, 4, batch_first=True), lambda f, x: f(x[None])[0]),
     "rnn.several": (lambda: nn.RNN(8, 4), lambda f, x: f(dynograd.stack([x, x * 2, -x], 1))[0]),
+    "conv": (lambda: nn.Conv1d(8, 4, 3, padding=1), lambda f, x: f(x.T)),
+    "conv.strided": (lambda: nn.Conv1d(8, 4, 1, stride=2, bias=False), lambda f, x: f(x.T[None])[0]),
     "attention": (lambda: nn.MultiheadAttention(8, 2), lambda f, x: f(x, x, x)[0]),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0), lambda f, x: f(x)),
     "sequential": (lambda: nn.Sequential(nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 2)), lambda f, x: f(x).softmax(-1)),

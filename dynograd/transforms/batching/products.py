@@ -10,7 +10,8 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.custom_function import Function
-from dynograd.transforms.batching.batched import Batched, run, stretched
+from dynograd.ragged import ragged_tensor
+from dynograd.transforms.batching.batched import Batched, BatchError, run, stretched
 from dynograd.transforms.batching.calls import Call, rule
 
 __all__: list[str] = []
@@ -257,6 +258,8 @@ def convolution(call: Call) -> Any:
     groups, bias, rank = call["groups"], call["bias"], call.rank("weight")
     if not call.size:
         return NotImplemented
+    if hasattr(type(call["input"]), "__dynograd_rows__"):
+        return _convolution_of_rows(call)
     if "weight" not in call.batched:
         own = None if "bias" in call.batched else bias
         found = parted(run("convolution", merged(call.front("input")), call["weight"], own, *window, groups), call.size)
@@ -265,6 +268,27 @@ def convolution(call: Call) -> Any:
     x = call.front("input")
     found = convolution_of_each(x, weight, *window, groups)
     return found if bias is None else run("add", found, _bias(call, rank))
+
+
+def _convolution_of_rows(call: Call) -> Any:
+    """A vmap over the rows (V, 1, C, j) of a ragged tensor: one call for all rows, or with weights of each row's own one for each."""
+    x, window = call["input"], (call["stride"], call["padding"], call["dilation"], call["groups"])
+    if x.shape[1] != 1:
+        raise BatchError(
+            f"vmap: a convolution over rows of different lengths takes examples (C, j), not batches of them (shape {tuple(x.shape)}). Call it on "
+            f"the ragged tensor itself."
+        )
+    name = f"conv{call.rank('weight') - 2}d"
+    own = {key: call[key] for key in ("weight", "bias")}
+    if not call.batched & own.keys():
+        return run("unsqueeze", run(name, run("squeeze", x, (1,)), *own.values(), *window), 1)
+    rows = []
+    for number, row in enumerate(run("unbind", x, 0)):
+        given = [
+            run("basic_index", one, (number, Ellipsis)) if key in call.batched else one for key, one in own.items()
+        ]
+        rows.append(run(name, row, *given, *window))
+    return ragged_tensor(rows, ragged_dims=[dim for dim, size in enumerate(x.shape) if not isinstance(size, int)])
 
 
 @rule("convolution_input_gradient")
