@@ -180,8 +180,8 @@ class RowKernel:
             roots = [one for one, _, _ in items if one is not None]
             varying = [each for each in table.below(roots) if table.varies[each]]
             inner += [f"t{each} = {self._text(each, width)}" for each in varying]
-            for one, how, target in items:
-                value = self._value(one)
+            for root, how, target in items:
+                value = self._value(root)
                 if how == "sum":
                     inner.append(f"{target} += {value}")
                 elif how == "max":

@@ -126,11 +126,11 @@ def tensors_in(found: list[Any]) -> dict[int, Any]:
 
 def origin_of(tensor: Any, known: dict[int, Any]) -> tuple[Any, bool]:
     """(the known tensor that this is, whether this is its transposed view); (None, False) where it is none."""
-    if known.get(id(tensor)) is tensor:
+    if id(tensor) in known:
         return tensor, False
     meta = tensor._meta
     base: Any = None if meta is None else meta.base
-    if base is not None and known.get(id(base)) is base and tensor.array.ndim == 2:
+    if base is not None and id(base) in known and tensor.array.ndim == 2:
         turned, array = base.array.T, tensor.array
         if (
             array.shape == turned.shape
