@@ -358,7 +358,9 @@ def test_padded_and_back():
     assert ragged_from_padded(x.to_padded(), x.lengths()).equal(x)
     assert levels().to_padded().tolist() == [[[1, 2], [3, 0]], [[4, 0], [0, 0]], [[0, 0], [0, 0]]]
     assert images().to_padded(-1.0).shape == (2, 1, 2, 4) and images().to_padded(-1.0)[1, 0, 1].tolist() == [-1] * 4
-    assert nested.to_padded_tensor(x, 0.0, (3, 5)).shape == (3, 5)
+    assert nested.to_padded_tensor(x, 0.0, (3, 5)).shape == x.to_padded_tensor(0.0, (3, 5)).shape == (3, 5)
+    rows = numpy.array(words(), dtype=object)
+    assert rows.shape == (3,) and rows[0].tolist() == [1, 2, 3]
     assert rnn.pad_sequence(x, batch_first=True).tolist() == x.to_padded().tolist()
     y = x.requires_grad_().to_padded()
     y.sum().backward()
