@@ -16,9 +16,11 @@ __all__ = [
     "along_segments",
     "combine",
     "halved",
+    "log_sum_gradients",
     "log_sums",
     "reduce_segments",
     "segment_gradients",
+    "softmax_gradients",
     "softmax_segments",
     "spread_segments",
     "squares",
@@ -111,6 +113,22 @@ def softmax_segments(values, starts, ends):
         return result
     run = kernels["segments.softmax_segments"]
     return along_segments(run, values.shape, values.dtype, starts, ends, 4 * values.size, np.ascontiguousarray(values))
+
+
+def softmax_gradients(g, output, starts, ends):
+    """(M, D): gradient of the values of which `output` is `softmax_segments`."""
+    from dynograd.kernels.segments_numba import softmax_gradients
+
+    given = np.ascontiguousarray(g), np.ascontiguousarray(output)
+    return along_segments(softmax_gradients, output.shape, output.dtype, starts, ends, 3 * output.size, *given)
+
+
+def log_sum_gradients(g, values, output, starts, ends):
+    """(M, D): gradient of the values of which `output` (K, D) are `log_sums`; 0 in segments that are -inf as a whole."""
+    from dynograd.kernels.segments_numba import log_sum_gradients
+
+    given = [np.ascontiguousarray(one) for one in (g, values, output)]
+    return along_segments(log_sum_gradients, values.shape, values.dtype, starts, ends, 4 * values.size, *given)
 
 
 def along_segments(run, shape, dtype, starts, ends, work, *given, options=()):

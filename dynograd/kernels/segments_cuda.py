@@ -18,9 +18,11 @@ from dynograd.kernels.copies_cuda import contiguous, zeros
 __all__ = [
     "combine",
     "halved",
+    "log_sum_gradients",
     "log_sums",
     "reduce_segments",
     "segment_gradients",
+    "softmax_gradients",
     "softmax_segments",
     "spread_segments",
     "squares",
@@ -74,6 +76,22 @@ def softmax_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> C
     powers = kernel("elementwise", "exp", values)(kernel("elementwise", "sub", values)(values, top))
     sums = spread_segments(reduce_segments(powers, starts, ends, "sum"), starts, ends, rows)
     return kernel("elementwise", "div", values)(powers, sums)
+
+
+def softmax_gradients(g: CudaArray, output: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
+    """(M, D): gradient of the values of which `output` is `softmax_segments`."""
+    mean = spread_segments(reduce_segments(g * output, starts, ends, "sum"), starts, ends, output.shape[0])
+    return output * (g - mean)
+
+
+def log_sum_gradients(
+    g: CudaArray, values: CudaArray, output: CudaArray, starts: CudaArray, ends: CudaArray
+) -> CudaArray:
+    """(M, D): gradient of the values of which `output` (K, D) are `log_sums`; 0 in segments that are -inf as a whole."""
+    rows = values.shape[0]
+    level = operations.elementwise("where", operations.elementwise("isinf", output) & (output < 0), 0.0, output)
+    shares = operations.elementwise("exp", values - spread_segments(level, starts, ends, rows))
+    return shares * spread_segments(g, starts, ends, rows)
 
 
 def combine(values: CudaArray, g: CudaArray, starts: CudaArray, ends: CudaArray, how: str) -> CudaArray:

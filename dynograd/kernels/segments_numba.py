@@ -17,9 +17,11 @@ __all__ = [
     "combine",
     "extreme_gradients",
     "groups_of",
+    "log_sum_gradients",
     "log_sums",
     "product_gradients",
     "reduce_segments",
+    "softmax_gradients",
     "softmax_segments",
     "spread_segments",
     "squares",
@@ -336,3 +338,39 @@ def combine(values, g, starts, ends, groups, how, result, start, stop):
                 else:
                     for c in range(columns):
                         to[c] = given[c] / (one if single else own[c])
+
+
+@chunked(noalias=True)
+def softmax_gradients(g, output, starts, ends, groups, gx, start, stop):
+    """Gradient of the values of which `output` is the softmax: what each row's gradient is above their weighed mean, weighed."""
+    columns = output.shape[1]
+    mean = np.empty(columns, output.dtype)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(output))
+            mean[:] = 0
+            for row in range(first, last):
+                given, weight = g[row], output[row]
+                for c in range(columns):
+                    mean[c] += given[c] * weight[c]
+            for row in range(first, last):
+                given, weight, to = g[row], output[row], gx[row]
+                for c in range(columns):
+                    to[c] = weight[c] * (given[c] - mean[c])
+
+
+@chunked(noalias=True)
+def log_sum_gradients(g, values, output, starts, ends, groups, gx, start, stop):
+    """Gradient of the values of which `output` (K, D) are the `log_sums`: their softmax times `g` (K, D); 0 where all are -inf."""
+    columns = values.shape[1]
+    level = np.empty(columns, values.dtype)
+    for group in range(start, stop):
+        for k in range(groups[group], groups[group + 1]):
+            first, last = max(starts[k], 0), min(ends[k], len(values))
+            share, top = g[k], output[k]
+            for c in range(columns):
+                level[c] = 0 if top[c] == -np.inf else top[c]
+            for row in range(first, last):
+                given, to = values[row], gx[row]
+                for c in range(columns):
+                    to[c] = exp(given[c] - level[c]) * share[c]

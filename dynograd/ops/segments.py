@@ -116,6 +116,12 @@ def segment_softmax_backward(g: Any, saved: Any) -> Any:
     return (_without_mean(g, saved), None, None)
 
 
+@segment_softmax.fast_backward
+def segment_softmax_fast_backward(g: Any, saved: Any) -> Any:
+    run = kernel("segments", "softmax_gradients", saved.output)
+    return (run(g, saved.output, saved.starts, saved.ends), None, None)
+
+
 @segment_softmax.jvp
 def segment_softmax_jvp(tangents: Any, saved: Any) -> Any:
     return _without_mean(tangents[0], saved)
@@ -187,6 +193,12 @@ def segment_logsumexp(values: Array, starts: Array, ends: Array) -> Array:
 @segment_logsumexp.backward
 def segment_logsumexp_backward(g: Any, saved: Any) -> Any:
     return (_shares(saved) * segment_spread(g, saved.starts, saved.ends, saved.values.shape[0]), None, None)
+
+
+@segment_logsumexp.fast_backward
+def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Any:
+    run = kernel("segments", "log_sum_gradients", saved.values)
+    return (run(g, saved.values, saved.output, saved.starts, saved.ends), None, None)
 
 
 @segment_logsumexp.jvp

@@ -142,7 +142,7 @@ def logcumsumexp(x: Any, part: Partition) -> Any:
 
 @widened
 def log_softmax(x: Any, part: Partition) -> Any:
-    return x - spread_flat(logsumexp(x, part), part)
+    return run("segment_combine", x, run("neg", logsumexp(x, part)), *bounds(part, x), "add")
 
 
 def lengths_column(part: Partition, like: Any) -> Any:
