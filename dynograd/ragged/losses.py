@@ -15,7 +15,7 @@ from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.elementwise import run
 from dynograd.ragged.groups import grouped, index_of
 from dynograd.ragged.normalizing import channels_last
-from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.segmented import sum_rows
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.views import merged_levels
@@ -72,7 +72,7 @@ def _of_tokens_of_shapes(call: Call) -> Any:
 @ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
 def of_classes(call: Call) -> Any:
     """Scores (B, j, C), (B, C, j) or of images (B, C, j, j); class numbers (B, j) or (B, j, j), or probabilities like the scores. Scores (B, j)
-    of the places of each row: the classes are its places, the numbers (B,)."""
+    of the places of each row: the classes are its places, the numbers (B,); for each token (B, j, j), the places in dim 1."""
     x, target = call["input"], call["target"]
     if isinstance(x, RaggedTensor) and x.ndim == 2 and not isinstance(target, RaggedTensor):
         return _of_places(call, x, target)
@@ -93,7 +93,9 @@ def of_classes(call: Call) -> Any:
     rest = tuple(scores.shape)[:-1]
     flat = registry["reshape"].function(scores, (-1, scores.shape[-1]))
     labels = registry["reshape"].function(labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
-    if batch_invariant() and x.place == 2 and x.ndim == 3 and target.ndim == 2:  # classes stand where those of a row alone do
+    if (
+        batch_invariant() and x.place == 2 and x.ndim == 3 and target.ndim == 2
+    ):  # classes stand where those of a row alone do
         flat, labels = x.packed.unsqueeze(0), target.packed.unsqueeze(0)
     shape = (x.partition.total,) if x.ndim == 3 else rest
     like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
@@ -179,11 +181,37 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
     return losses.sum() if how == "sum" else losses.mean()
 
 
+def _of_places_of_tokens(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
+    """Scores (B, k, j) of the k places of each row for each of its j tokens, as of heads in a sentence; also (B, j, k) where that is no square."""
+    part = x.partition
+    assert isinstance(part, Shapes)
+    if not part.sizes_of(2).same(target.partition) and part.sizes_of(1).same(target.partition):
+        by_token = x
+    else:
+        part.sizes_of(2).check_same(call.name, target.partition, ("the input", "the target"))
+        by_token = registry["transpose"].function(x, 1, 2)
+    sizes = by_token.partition.sizes  # type: ignore[attr-defined]
+    tokens = make(by_token.packed, Partition(np.repeat(sizes[:, 1], sizes[:, 0])))
+    how = call["reduction"]
+    if how not in ("none", SEQUENCES):
+        return _of_places(call, tokens, target.packed)
+    alone = Call(call.key, call.op, {**call.given, "reduction": "none"})
+    losses = target.with_packed(_of_places(alone, tokens, target.packed))
+    if how == "none":
+        return losses
+    counted = target.with_packed((target.packed != call["ignore_index"]).to(losses.dtype))
+    there = target.partition.tensor("lengths", losses.device) > 0
+    means = losses.sum(1) / run("where", there, counted.sum(1), 1.0)
+    return means.sum() / there.sum()
+
+
 def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     """Scores of images of different sizes (B, C, j, j): those of each pixel side by side."""
     part = x.partition
     assert isinstance(part, Shapes)
     classes = part.fixed[0]
+    if part.fixed == (None, None) and target.ndim == 2:
+        return _of_places_of_tokens(call, x, target)
     if classes is None:
         raise call.refuse(
             f"dim 1 counts the classes, but of shape {tuple(x.shape)} it is ragged. Use x.permute(0, 3, 1, 2)."

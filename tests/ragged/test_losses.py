@@ -141,6 +141,37 @@ def test_scores_of_the_places_of_each_row(reduction, options):
         assert numpy.allclose(F.nll_loss(scores, target, reduction=reduction, **options).detach(), found.detach())
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none", "sequence_mean"])
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.2}, {"ignore_index": -1}])
+@pytest.mark.parametrize("extra", [0, 2])
+def test_each_token_chooses_a_place_of_its_row(reduction, options, extra):
+    """Heads of words: scores (places, tokens) of each sentence, as `cross_entropy` of dense scores (B, C, T) has them."""
+    lengths = [4, 1, 6, 3]
+    rows = [dynograd.randn(length + extra, length, dtype=dynograd.float64).requires_grad_() for length in lengths]
+    heads = [dynograd.randint(0, length + extra, (length,)) for length in lengths]
+    if options.get("ignore_index"):
+        heads[2][1] = -1
+    target = dynograd.ragged_tensor(heads)
+    found = F.cross_entropy(dynograd.ragged_tensor(rows, ragged_dims=(1, 2)), target, reduction=reduction, **options)
+    each = [F.cross_entropy(row.T, head, reduction="none", **options) for row, head in zip(rows, heads)]
+    counted = [(head != -1).sum() for head in heads]
+    total = sum(one.sum() for one in each)
+    expected = {
+        "none": dynograd.cat(each),
+        "sum": total,
+        "mean": total / sum(counted),
+        "sequence_mean": sum(one.sum() / count for one, count in zip(each, counted)) / 4,
+    }[reduction]
+    found = found.values() if reduction == "none" else found
+    assert numpy.allclose(found.detach(), expected.detach())
+    for one, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (found, expected)]):
+        assert numpy.allclose(one, two)
+    if extra:
+        turned = dynograd.ragged_tensor([row.T for row in rows], ragged_dims=(1, 2))
+        y = F.cross_entropy(turned, target, reduction=reduction, **options)
+        assert numpy.allclose((y.values() if reduction == "none" else y).detach(), found.detach())
+
+
 x = dynograd.ragged_tensor([dynograd.zeros(2, 3), dynograd.zeros(1, 3)])
 ERRORS = [
     (lambda: F.cross_entropy(x, dynograd.ragged_tensor([dynograd.zeros(1).long(), dynograd.zeros(1).long()])), RuntimeError, "row 0", "2", "1"),
