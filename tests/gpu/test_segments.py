@@ -82,3 +82,54 @@ def test_lengths_that_do_not_fit_are_reported_and_read_nothing():
     assert found.tolist() == [1, 3]
     with pytest.raises(IndexError, match="segment_reduce: the sum of lengths: index 3"):
         dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([1, 2], device="cuda")).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_statistics_and_combinations(lengths, dtype):
+    rng = numpy.random.default_rng(1)
+    starts, ends = bounds(lengths)
+    values, g = rng.normal(size=(ends[-1], 3)).astype(dtype), rng.uniform(1, 2, (len(lengths), 3)).astype(dtype)
+    for centered in (False, True):
+        compared("segments", "squares", values, starts, ends, centered)
+    _, sums = compared("segments", "log_sums", values, starts, ends)
+    compared("segments", "log_sum_gradients", g, values, sums, starts, ends)
+    _, weights = compared("segments", "softmax_segments", values, starts, ends)
+    compared("segments", "softmax_gradients", values, weights, starts, ends)
+    for how in ("add", "mul", "div"):
+        compared("segments", "combine", values, g, starts, ends, how)
+        compared("segments", "combine", values, g[:, :1], starts, ends, how)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_scans(lengths):
+    rng = numpy.random.default_rng(2)
+    starts, ends = bounds(lengths)
+    values, decay = rng.uniform(-1.2, 1.2, (2, ends[-1], 3))
+    for join in ("sum", "prod"):
+        compared("segment_scans", "scan_segments", values, starts, ends, join)
+    compared("segment_scans", "scan_segments", values, starts, ends, "sum", True)
+    compared("segment_scans", "log_scan_segments", values * 30, starts, ends)
+    for backwards in (False, True):
+        compared("segment_scans", "recur_segments", values, decay, starts, ends, backwards)
+    for step in (1, -2):
+        compared("segment_scans", "move_segments", values, starts, ends, step, 1)
+
+
+@pytest.mark.parametrize("lengths", [[3, 2, 40, 5], [37], [0, 4, 0, 3]], ids=str)
+def test_orders(lengths):
+    """With ties and NaN; what needs rows of a segment is asked of those that have some."""
+    rng = numpy.random.default_rng(3)
+    starts, ends = bounds(lengths)
+    values = rng.integers(-4, 5, (ends[-1], 3)).astype("float32")
+    values[1, 1] = numpy.nan
+    for how in ("ascending", "descending", "cummax", "cummin", "max", "min"):
+        compared("segment_orders", "places_of_segments", values, starts, ends, how, 0)
+    filled = numpy.array(lengths) > 1
+    starts, ends = starts[filled], ends[filled]
+    for how, k in {"largest": 2, "smallest": 2, "kth": 1, "median": 0, "nanmedian": 0}.items():
+        compared("segment_orders", "places_of_segments", values, starts, ends, how, k)
+    places = rng.integers(-1, 4, (2 * len(starts), 3))
+    compared("segment_orders", "gather_segments", values, places, starts, ends, 2)
+    g = rng.normal(size=places.shape).astype("float32")
+    compared("segment_orders", "scatter_segments", g, places, starts, ends, 2, len(values))
