@@ -21,6 +21,7 @@ except ImportError:  # the threads do the same
 __all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "states_of_thread"]
 
 _KEPT = 256  # idle threads
+_LOOK = 0.5  # seconds after which the caller looks whether a signal has come just before it began to wait
 _PATIENCE = 2.0  # seconds that an interrupted call waits for the running example to reach its next decision
 
 
@@ -158,7 +159,8 @@ class Threads:
         self.waiting = tasks[::-1]
         self.hand_on()
         try:
-            self.caller.acquire()
+            while not self.caller.acquire(timeout=_LOOK):
+                pass
         except BaseException:  # Ctrl-C: the example that runs gets some time to come to a decision or to its end
             self.run.stopping = True
             if not self.caller.acquire(timeout=_PATIENCE):
@@ -172,7 +174,7 @@ class Threads:
         run = self.run
         if (run.fatal is not None or run.stopping) and not run.unwinding:
             self.waiting.clear()
-        task = self.waiting.pop() if self.waiting else None
+        task = self.running = self.waiting.pop() if self.waiting else None
         if task is not None and task.carried is None and free is not None:
             return task
         if free is not None and len(_idle) < _KEPT:
@@ -219,6 +221,9 @@ class Threads:
         self.run.recorder.check_casting()
 
     def stop(self, tasks: list[Any]) -> None:
-        """Unwinds those that are parked."""
-        if not self.run.abandoned:
-            self.turn([task for task in tasks if task.carried is not None])
+        """Unwinds those that are parked; when an example has been left behind, it does so when it comes to its next decision."""
+        begun = [task for task in tasks if task.carried is not None]
+        if self.run.abandoned:
+            self.waiting = [task for task in begun if task is not self.running]
+        else:
+            self.turn(begun)

@@ -36,7 +36,7 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
         if not sources:
             ready.setdefault(kind, []).append(bucket)
     while ready:
-        chosen = None
+        chosen: Any = None
         if len(ready) > 1:
             best: Any = None
             for kind, buckets in ready.items():

@@ -153,6 +153,8 @@ class Run:
 
     def begin(self, task: Task) -> None:
         """From now on `task` is the one that runs."""
+        if self.abandoned:
+            return
         default_generator._seed, default_generator._offset = task.stream
         self.recorder.task = task
 

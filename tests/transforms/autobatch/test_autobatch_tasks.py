@@ -3,6 +3,7 @@
 import bdb
 import contextvars
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -347,3 +348,55 @@ def test_examples_that_write(route):
     counter = dynograd.ones(())
     assert dynograd.batched(shared)([dynograd.tensor(2.0)] * 3) == [2, 4, 6]
     assert counter.item() == 4
+
+
+def test_an_example_that_does_not_come_to_a_decision_is_left_behind(monkeypatch):
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals come to the main thread")
+    monkeypatch.setattr(carriers, "greenlet", None)
+    monkeypatch.setattr(carriers, "_PATIENCE", 0.01)
+    go_on, ended, left = threading.Event(), threading.Semaphore(0), []
+
+    def one(k):
+        try:
+            float(dynograd.tensor(k) * 2.0)
+            if k == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+                go_on.wait(60)
+            float(dynograd.tensor(k) * 3.0)
+        finally:
+            left.append(k)
+            ended.release()
+
+    state = dynograd.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        dynograd.batched(one)([0, 1, 2])
+    assert left == []
+    assert dynograd.batched(lambda x: float(x * 2))([dynograd.ones(()), dynograd.ones(())]) == [2, 2]
+    after = dynograd.rand(2).tolist()
+    go_on.set()
+    for _ in range(3):
+        assert ended.acquire(timeout=5)
+    assert sorted(left) == [0, 1, 2]
+    dynograd.set_rng_state(state)
+    assert len(after) == 2
+
+
+def test_every_state_of_threads_is_carried_or_known():
+    """A new `threading.local` of the package is either an example's own or named here with its reason."""
+    not_carried = {
+        "kernels/launching_cuda.py": "memory for launches, used within one",
+        "kernels/faults_cuda.py": "what a thread has been warned of",
+        "profiler/recording.py": "events of the thread that runs them",
+        "cuda/copies.py": "memory for copies, used within one",
+        "cuda/bindings.py": "the driver's own state of a thread",
+        "cuda/thread_state.py": "the current device, which launches set",
+    }
+    package = pathlib.Path(dynograd.__file__).parent
+    carried = {module.partition("dynograd.")[2].replace(".", "/") + ".py" for module, _ in carriers._STATES}
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "threading.local" in path.read_text() and path.name != "carriers.py"
+    }
+    assert found == carried | set(not_carried)
