@@ -193,7 +193,14 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 def empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of whatever was in memory, with the given strides (in elements).
 
@@ -216,6 +223,7 @@ def empty_permuted(
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of whatever was in memory, dense, with the dims in memory in the order of `physical_layout` (the last one closest).
 
@@ -235,7 +243,15 @@ def empty_permuted(
     return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """A 0-d tensor of the default dtype."""
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -380,6 +396,7 @@ def zeros_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
     kind, place = _like(input, dtype), _beside(input, device)
@@ -395,6 +412,7 @@ def ones_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
     kind, place = _like(input, dtype), _beside(input, device)
@@ -410,6 +428,7 @@ def empty_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
     kind, place = _like(input, dtype), _beside(input, device)
@@ -426,6 +445,7 @@ def full_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value

@@ -12,4 +12,4 @@ split stft tensordot unique unique_consecutive unravel_index""".split()
 _functions = public_functions()
 globals().update(out_forms({name: _functions[name] for name in _NAMES}))
 __all__ = [*_NAMES, "broadcast_shapes", "pca_lowrank", "svd_lowrank"]
-assert broadcast_shapes and pca_lowrank and svd_lowrank
+assert None not in (broadcast_shapes, pca_lowrank, svd_lowrank)

@@ -159,6 +159,7 @@ def rand_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
@@ -176,6 +177,7 @@ def randn_like(
     requires_grad: bool = False,
     layout: Any = None,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
@@ -237,6 +239,9 @@ def randint_like(
     generator: Generator | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """`randint` in the shape and dtype of `input`."""
     if high is None:

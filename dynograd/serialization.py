@@ -20,13 +20,22 @@ from dynograd.tensor import wrap
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 
-def save(obj: Any, f: Any, *, max_shard_size: int | str | None = None) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool = True,
+    *,
+    max_shard_size: int | str | None = None,
+) -> None:
     """Writes `obj` to a path or an open binary file.
 
     Args:
         obj: tensors, numbers, strings, None, NumPy arrays, and lists, tuples and dicts of these: `state_dict()`s of models,
             optimizers and schedulers, or a dict of several.
         f: path (written completely or not at all) or file object.
+        pickle_module, pickle_protocol: of no effect, as nothing is pickled.
         max_shard_size: `f` is a folder, in which the tensors of a dict are spread over files of at most so many bytes ("5GB"), with
             the index that Hugging Face's libraries read too.
     Raises:

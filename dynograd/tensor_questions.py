@@ -118,7 +118,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             f"as_subclass: expected a subclass of Tensor, got {cls!r}. Derive it: class Mine(dynograd.Tensor)."
         )
     made = object.__new__(cls)
-    seen = self.view_as(self) if self._requires_grad else wrap(self.array)  # type: ignore[attr-defined]
+    seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)  # type: ignore[attr-defined]
     made.array, made.node, made._requires_grad, made._meta = seen.array, seen.node, seen._requires_grad, seen._meta
     made._grad = None
     return made
@@ -126,7 +126,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element)."""
-    numbers = [one.reshape(-1).tolist() for one in (self, x.expand_as(self), y.expand_as(self))]  # type: ignore[attr-defined]
+    same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]  # type: ignore[attr-defined]
+    numbers = [one.reshape(-1).tolist() for one in same]
     made = [callable(a, b, c) for a, b, c in zip(*numbers)]
     values = wrap(arrays.to_device(arrays.from_python(made, self.dtype), arrays.place_of(self.array)))
     return self.copy_(values.reshape(self.shape))  # type: ignore[attr-defined]

@@ -103,7 +103,7 @@ class BlockMask:
         batch, heads, queries, keys = self.shape
         rows, columns = (-(-size // block) for size, block in zip((queries, keys), self.BLOCK_SIZE, strict=True))
         room = zeros(batch, heads, rows * self.BLOCK_SIZE[0], columns * self.BLOCK_SIZE[1], device=self._device)
-        room[..., :queries, :keys] = self.mask().to(room.dtype)  # type: ignore[attr-defined]
+        room[..., :queries, :keys] = self.mask().to(room.dtype)  # type: ignore[index,attr-defined]
         blocks = room.reshape(batch, heads, rows, self.BLOCK_SIZE[0], columns, self.BLOCK_SIZE[1])  # type: ignore[attr-defined]
         return blocks.amax((3, 5)).int()
 

@@ -1,0 +1,121 @@
+"""Every public name of torch is here, and functions take its parameters by name; `names_known.txt` and `parameters_known.txt` only shrink.
+
+Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. With `PYTHONPATH=.:tests`:
+
+    python -m parity.test_names_and_parameters       writes the two files anew
+"""
+
+import ast
+import importlib
+import inspect
+import types
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+import dynograd
+
+HERE = Path(__file__).parent
+PLACES = """. Tensor nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special func autograd autograd.functional autograd.forward_ad
+optim optim.lr_scheduler distributions sparse utils.data signal.windows amp jit testing random types futures functional nn.grad""".split()
+
+
+def place_of(library, path):
+    if path == ".":
+        return library
+    if path == "Tensor":
+        return library.Tensor
+    return importlib.import_module(f"{library.__name__}.{path}")
+
+
+def missing_names(path):
+    theirs, ours = place_of(torch, path), place_of(dynograd, path)
+    found = []
+    for name in dir(theirs):
+        value = getattr(theirs, name, None)
+        foreign = getattr(value, "__module__", None) or "torch"
+        if name.startswith("_") or isinstance(value, types.ModuleType) or not str(foreign).startswith("torch"):
+            continue
+        if not hasattr(ours, name):
+            found.append(name)
+    return sorted(found)
+
+
+@cache
+def parameters_of_torch():
+    """(dotted name of the place, name) -> the names of parameters, of all overloads together."""
+    root = Path(torch.__file__).parent / "_C"
+    found = {}
+    for node in ast.parse((root / "_VariableFunctions.pyi").read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault((".", node.name), set()).update(
+                one.arg for one in (*node.args.args, *node.args.kwonlyargs)
+            )
+    for part in ast.parse((root / "__init__.pyi").read_text()).body:
+        if isinstance(part, ast.ClassDef) and part.name == "TensorBase":
+            for node in part.body:
+                if isinstance(node, ast.FunctionDef):
+                    names = [one.arg for one in (*node.args.args[1:], *node.args.kwonlyargs)]
+                    found.setdefault(("Tensor", node.name), set()).update(names)
+    for path in ("nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "func", "autograd", "."):
+        for name, function in vars(place_of(torch, path)).items():
+            if inspect.isfunction(function) and (path, name) not in found:
+                found[path, name] = set(inspect.signature(function).parameters)
+    return {key: names for key, names in found.items() if not key[1].startswith("_")}
+
+
+def lacking_parameters():
+    found = {}
+    for (path, name), wanted in parameters_of_torch().items():
+        function = getattr(place_of(dynograd, path), name, None)
+        if not callable(function) or inspect.isclass(function):
+            continue
+        try:
+            given = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            continue
+        if any(one.kind is one.VAR_KEYWORD for one in given.values()):
+            continue
+        lacking = wanted - set(given) - {"self", "input"} - (set() if path != "Tensor" else {"out"})
+        if lacking:
+            found[f"{path} {name}"] = sorted(lacking)
+    return found
+
+
+def known(file):
+    rows = {}
+    for line in (HERE / file).read_text().splitlines():
+        key, _, names = line.partition(": ")
+        rows[key] = set(names.split())
+    return rows
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_names(path):
+    lacking = set(missing_names(path))
+    listed = known("names_known.txt").get(path, set())
+    assert not lacking - listed, "missing in dynograd"
+    assert not listed - lacking, "there now: take them off names_known.txt"
+
+
+def test_parameters():
+    listed = known("parameters_known.txt")
+    found = {key: set(names) for key, names in lacking_parameters().items()}
+    more = {key: names - listed.get(key, set()) for key, names in found.items() if names - listed.get(key, set())}
+    assert not more, "parameters that torch takes by name"
+    gone = {key: names - found.get(key, set()) for key, names in listed.items() if names - found.get(key, set())}
+    assert not gone, "taken now: take them off parameters_known.txt"
+
+
+def main():
+    names = {path: missing_names(path) for path in PLACES}
+    (HERE / "names_known.txt").write_text("".join(f"{path}: {' '.join(one)}\n" for path, one in names.items() if one))
+    (HERE / "parameters_known.txt").write_text(
+        "".join(f"{key}: {' '.join(one)}\n" for key, one in sorted(lacking_parameters().items()))
+    )
+
+
+if __name__ == "__main__":
+    main()
