@@ -279,9 +279,9 @@ def goes_by_groups(op: Op) -> bool:
 
 def _knows_levels(call: Call) -> bool:
     """Whether a composed op without a rule is run as it is on several levels: its dims have fixed numbers, or it is about the upper level."""
-    from dynograd.ragged.levels import names_upper_level
+    from dynograd.ragged.levels import names_upper_dims
 
-    return call.op.kind == "composed" and (call.op.name in BY_NUMBER or names_upper_level(call))
+    return call.op.kind == "composed" and (call.op.name in BY_NUMBER or names_upper_dims(call))
 
 
 def kind_of(name: str) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def stack(call: Call) -> Any:
     for one in tensors[1:]:
         tensors[0].partition.check_same("stack", one.partition, ("the first", "a later"))
     if isinstance(like.packed, RaggedTensor) and dim == 1:
-        raise call.refuse("stacking between the rows and their upper level; use dim=0, or a dim behind the levels.")
+        return registry["cat"].function([registry["unsqueeze"].function(one, 1) for one in tensors], 1)
     packed = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
     return like.with_packed(packed, like.place + (dim <= like.place))
 

@@ -15,7 +15,7 @@ from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor import Tensor
 
-__all__ = ["DIMS", "SHARED", "is_deep", "lifted", "lower", "names_upper_level", "raised"]
+__all__ = ["DIMS", "SHARED", "is_deep", "lifted", "lower", "names_upper_dims", "raised"]
 
 # Arguments that count dims.
 DIMS = frozenset("dim dims dim0 dim1 dim2 axis axis0 axis1 dimension start_dim end_dim source destination".split())
@@ -104,12 +104,12 @@ def _lower_dense(call: Call, value: Any, upper: Partition, rank: int) -> Any:
     return value
 
 
-def names_upper_level(call: Call) -> bool:
-    """Whether the call names dim 1, which counts the rows of the level below."""
+def names_upper_dims(call: Call) -> bool:
+    """Whether the call names dim 0 or 1, which count the rows and those of the level below."""
     rank = max([one.ndim for one in call.ragged()])
     for name in DIMS & call.given.keys():
         value = call[name]
         for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, int) and not isinstance(one, bool) and one in (1, 1 - rank):
+            if isinstance(one, int) and not isinstance(one, bool) and one in (0, 1, -rank, 1 - rank):
                 return True
     return False

@@ -215,13 +215,13 @@ def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
         return grouped(Call(call.key, call.op, {"input": x, "shifts": (shift,), "dims": (dim,)}))
     if dim != x.place:
         return x.with_packed(run("roll", x.packed, (shift,), (dim - 1,)))
-    if isinstance(x.packed, RaggedTensor):
-        raise across_rows(call, x, dim)
 
     def places() -> np.ndarray:
         lengths = np.repeat(part.lengths, part.lengths)
         return np.repeat(part.offsets[:-1], part.lengths) + (part.array("places") - shift) % np.maximum(lengths, 1)
 
+    if isinstance(x.packed, RaggedTensor):
+        return x.with_packed(rows_at(x.packed, places()))
     return reordered(x, ("roll", shift), places)
 
 

@@ -131,16 +131,16 @@ def _no_view(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> ShapeError:
 
 
 def _view_of_levels(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
+    """The upper level stays where it is named, by its size or by -1 in front of that of the lower one; else -1 is all words of a row."""
     part = x.partition
-    if (
-        len(sizes) > 1
-        and sizes[0] in (part.count, -1)
-        and isinstance(sizes[1], RaggedSize)
-        and part.same(sizes[1].partition)
-    ):
-        inner = viewed(call, x.packed, (x.packed.partition.count, *sizes[2:]))
-        if isinstance(inner, RaggedTensor):
-            return x.with_packed(inner)
+    if len(sizes) > 1 and sizes[0] in (part.count, -1):
+        upper, lower = sizes[1], any([isinstance(size, RaggedSize) for size in sizes[2:]])
+        if part.same(upper.partition) if isinstance(upper, RaggedSize) else upper == -1 and lower:
+            inner = viewed(call, x.packed, (x.packed.partition.count, *sizes[2:]))
+            if isinstance(inner, RaggedTensor):
+                return x.with_packed(inner)
+        elif isinstance(upper, int) and upper == -1:
+            return viewed(call, merged_levels(x), sizes)
     if sizes and sizes[0] == -1:
         return viewed(call, x.packed, sizes)
     raise _no_view(call, x, sizes)
