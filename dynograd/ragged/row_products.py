@@ -21,6 +21,9 @@ from dynograd.tensor import Tensor
 __all__ = ["multiplied"]
 
 
+_KEPT = 16  # plans of rows with others
+
+
 def run(name: str, *args: Any) -> Any:
     return registry[name].function(*args)
 
@@ -116,7 +119,14 @@ def _flat(x: Any) -> Any:
 def _product(left: _Matrices, right: _Matrices, count: int) -> Any:
     keeper = left.part or right.part
     assert keeper is not None
-    plan, shape, part, place, _ = keeper.kept(("products", left.key, right.key), lambda: _planned(left, right, count))
+    plans: dict[Any, Any] = keeper.kept("products", dict)
+    key = (left.key, right.key)
+    planned = plans.get(key)
+    if planned is None:
+        if len(plans) >= _KEPT:
+            plans.clear()
+        planned = plans[key] = _planned(left, right, count)
+    plan, shape, part, place, _ = planned
     found = run("grouped_products", left.flat, right.flat, plan, left.turned, right.turned)
     if part is None or place:
         found = run("view", found, shape)
