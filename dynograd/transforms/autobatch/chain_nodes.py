@@ -20,7 +20,7 @@ from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.operands import Rows
 from dynograd.transforms.autobatch.plans import GRADIENT, OUTPUT, ROWS_OF, Stage
 from dynograd.transforms.autobatch.rows import BUFFERED, RowParts, new_node
-from dynograd.transforms.autobatch.spans import Span, ready
+from dynograd.transforms.autobatch.spans import Chain, Span, ready
 from dynograd.transforms.autobatch.tracing import Product
 
 __all__ = ["ChainNode", "GroupNode", "Pass", "edges_of", "node_of"]
@@ -29,22 +29,22 @@ __all__ = ["ChainNode", "GroupNode", "Pass", "edges_of", "node_of"]
 class Pass:
     """What one backward pass has gathered in a chain's rows."""
 
-    def __init__(self, chain: Any) -> None:
-        self.chain, self.task = chain, MODES.task
+    def __init__(self, plan: Any, rows: int) -> None:
+        self.plan, self.rows, self.task = plan, rows, MODES.task
         self.arrays: dict[Any, Any] = {}
         self.done: list[tuple[int, int]] = []
 
     def lasting(self, target: Any) -> Any:
         found = self.arrays.get(target)
         if found is None:
-            plan = self.chain.plan
-            found = self.arrays[target] = buffers.empty((self.chain.rows, plan.widths[target]), plan.recipe.dtype)
+            plan = self.plan
+            found = self.arrays[target] = buffers.empty((self.rows, plan.widths[target]), plan.recipe.dtype)
         return found
 
     def close(self) -> None:
         """Rows of groups that no gradient came to are zeros."""
         at = 0
-        for start, stop in [*sorted(self.done), (self.chain.rows, self.chain.rows)]:
+        for start, stop in [*sorted(self.done), (self.rows, self.rows)]:
             if start > at:
                 for array in self.arrays.values():
                     array[at:start] = 0
@@ -129,7 +129,7 @@ class GroupNode(Node):
         chain = span.chain
         state = chain.last_pass
         if state is None or state.task is not MODES.task:
-            state = chain.last_pass = Pass(chain)
+            state = chain.last_pass = Pass(chain.plan, chain.rows)
         state.done.append((span.start, span.stop))
         back = Backward(span, state, g.parts)
         back.run(chain.plan.second.backward)
@@ -239,7 +239,7 @@ def _given(operands: dict[int, Rows], parts: dict[int, Any]) -> list[Any]:
     return found
 
 
-def _weight_gradient(chain: Any, product: Product, g: Any) -> Any:
+def _weight_gradient(chain: Chain, product: Product, g: Any) -> Any:
     """By one product of all rows."""
     weight = chain.shared[product.weight]
     given = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)]
@@ -253,7 +253,7 @@ def _column_sums(array: Any) -> Any:
     return kernel("reductions", "sum", array)(array, (0,), False)
 
 
-def node_of(chain: Any) -> Any:
+def node_of(chain: Chain) -> Any:
     shared = [one.tensor for one in chain.recipe.shared if one.kind[2]]
     edges = [one.node or one for one in shared]
     edges += edges_of(chain.early)

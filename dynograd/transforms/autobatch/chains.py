@@ -9,53 +9,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import buffers
 from dynograd.autograd.nodes import OutputNode
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.chain_nodes import GroupNode, edges_of, node_of
-from dynograd.transforms.autobatch.operands import Rows, rows_of
-from dynograd.transforms.autobatch.plans import LEAF, ROWS_OF, Plan
+from dynograd.transforms.autobatch.operands import rows_of
+from dynograd.transforms.autobatch.plans import Plan
 from dynograd.transforms.autobatch.rows import new_node, slab_of
-from dynograd.transforms.autobatch.spans import Span, ready
+from dynograd.transforms.autobatch.spans import Chain, Span
 
-__all__ = ["Chain"]
+__all__ = ["Running"]
 
 
-class Chain:
-    """The calls of one form with the same shared operands that wait in one flush."""
+class Running:
+    """A chain while its groups run. The tape keeps the chain, and nothing of this, so that graphs have no cycles."""
 
     def __init__(self, recorder: Any, form: Any, plan: Plan, buckets: list[Any]) -> None:
-        self.recorder, self.form, self.plan, self.recipe = recorder, form, plan, plan.recipe
+        self.recorder = recorder
         self.starts: dict[Any, int] = {}
-        self.rows = 0
+        rows = 0
         for bucket in buckets:
-            self.starts[bucket] = self.rows
-            self.rows += bucket.count()
-        self.shared = [ready(one.tensor.array) for one in self.recipe.shared]
-        self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
-        self.results: dict[int, Any] = {}  # products of the first half
-        self.early: dict[int, Rows] = {}
-        self.last_pass: Any = None
-        self.node: Any = None
-        for target in plan.lasting:
-            if target[0] in (ROWS_OF, LEAF):
-                self.arrays[target] = buffers.empty((self.rows, plan.widths[target]), self.recipe.dtype)
+            self.starts[bucket] = rows
+            rows += bucket.count()
+        early = rows_of(recorder, form, buckets, sorted(plan.early)) if plan.early else {}
+        self.chain = Chain(form, plan, rows, early)
         self.own = [number for number in range(len(form.inputs)) if number not in plan.early]
-        if plan.early:
-            self.early = rows_of(recorder, form, buckets, sorted(plan.early))
-        if form.grad:
-            self.node = node_of(self)
-        everything = Span(self, 0, self.rows, {}, self.results)
+        self.node = node_of(self.chain) if form.grad else None
+        everything = Span(self.chain, 0, rows, {}, self.chain.results)
         for stage in plan.first.forward:
             everything.run_forward(stage, [])
 
     def run(self, buckets: list[Any]) -> None:
         """Runs neighbours of the chain as one group and fills their ports."""
-        form, recorder = self.form, self.recorder
+        chain, recorder = self.chain, self.recorder
+        form, plan = chain.form, chain.plan
         start = self.starts[buckets[0]]
         stop = self.starts[buckets[-1]] + buckets[-1].count()
         operands = rows_of(recorder, form, buckets, self.own)
-        span = Span(self, start, stop, operands, {})
+        span = Span(chain, start, stop, operands, {})
         count, outputs, bases = stop - start, [], []
         arenas = recorder.arenas[form]
         for arena in arenas:
@@ -64,12 +54,12 @@ class Chain:
             bases.append(base)
             outputs.append(arena.array[base : base + count])
         flat = [one.reshape(count, -1) if one.size else one.reshape(count, 1) for one in outputs]
-        for stage in self.plan.second.forward:
+        for stage in plan.second.forward:
             span.run_forward(stage, flat)
         node = None
         if form.grad and any([kind.grad for kind in form.kinds]):
             node = new_node(GroupNode, (self.node, *edges_of(operands)), None)
-            node.span, node.weights = span, [one.tensor.array for one in self.recipe.shared]
+            node.span, node.weights = span, [one.tensor.array for one in chain.recipe.shared]
         slabs = []
         for number, (array, kind, arena, base) in enumerate(zip(outputs, form.kinds, arenas, bases, strict=True)):
             made = wrap(array)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.transforms.autobatch import lowering
-from dynograd.transforms.autobatch.chains import Chain
+from dynograd.transforms.autobatch.chains import Running
 from dynograd.transforms.autobatch.plans import Plan
 from dynograd.transforms.autobatch.tracing import NotFused, Recipe, trace
 from dynograd.transforms.autobatch.watching import same, tensors_in, watched
@@ -92,7 +92,7 @@ class Fusing:
         return found
 
 
-def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Chain | None:
+def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running | None:
     """The chain of all waiting calls like these, which come first in it; None where their ops run one by one."""
     form, shared = buckets[0].form, buckets[0].shared
     fusing = form.fusing
@@ -107,7 +107,7 @@ def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Chain | 
     except NotFused as error:
         fusing.refused = str(error)
         return None
-    return Chain(recorder, form, plan, whole)
+    return Running(recorder, form, plan, whole)
 
 
 def _early(recorder: Any, form: Any, buckets: list[Any]) -> frozenset[int]:

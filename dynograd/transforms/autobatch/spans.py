@@ -6,12 +6,27 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import buffers
 from dynograd.kernels import kernel
 from dynograd.transforms.autobatch.operands import Rows
-from dynograd.transforms.autobatch.plans import LEAF, OUTPUT, ROWS_OF, Stage
+from dynograd.transforms.autobatch.plans import LEAF, OUTPUT, ROWS_OF, Plan, Stage
 from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SHARED, STORED
 
-__all__ = ["Span", "ready"]
+__all__ = ["Chain", "Span", "ready"]
+
+
+class Chain:
+    """What the calls of one form in one flush have in common: memory for all their rows, and the plan that they follow."""
+
+    def __init__(self, form: Any, plan: Plan, rows: int, early: dict[int, Rows]) -> None:
+        self.form, self.plan, self.recipe, self.rows, self.early = form, plan, plan.recipe, rows, early
+        self.shared = [ready(one.tensor.array) for one in self.recipe.shared]
+        self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
+        self.results: dict[int, Any] = {}  # products of the first half
+        self.last_pass: Any = None
+        for target in plan.lasting:
+            if target[0] in (ROWS_OF, LEAF):
+                self.arrays[target] = buffers.empty((rows, plan.widths[target]), self.recipe.dtype)
 
 
 class Span:
@@ -19,7 +34,7 @@ class Span:
 
     __slots__ = ("chain", "operands", "results", "start", "stop")
 
-    def __init__(self, chain: Any, start: int, stop: int, operands: dict[int, Rows], results: dict[int, Any]) -> None:
+    def __init__(self, chain: Chain, start: int, stop: int, operands: dict[int, Rows], results: dict[int, Any]) -> None:
         self.chain, self.start, self.stop, self.operands, self.results = chain, start, stop, operands, results
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 
 import numpy
 import pytest
@@ -163,13 +165,13 @@ def hot(monkeypatch):
     """Every form is fused at once, and the number of chained groups is counted."""
     monkeypatch.setattr(fusing, "HOT", 0)
     runs = []
-    whole = chains.Chain.run
+    whole = chains.Running.run
 
     def run(self, buckets):
-        runs.append(self.form.label)
+        runs.append(self.chain.form.label)
         return whole(self, buckets)
 
-    monkeypatch.setattr(chains.Chain, "run", run)
+    monkeypatch.setattr(chains.Running, "run", run)
     return runs
 
 
@@ -290,6 +292,30 @@ def test_two_passes_over_one_chain():
     first = gradients(loss * 1.0, wanted)
     for one, other in zip(gradients(loss * 2.0, wanted), first, strict=True):
         close(one, 2 * other, dynograd.float64)
+
+
+@pytest.mark.parametrize("name", ["lstm", "deep"])
+def test_no_cycles(name, monkeypatch):
+    """Everything goes with the last tensor, without the garbage collector."""
+    made_chains = []
+    whole = chains.Chain.__init__
+
+    def init(self, *args):
+        whole(self, *args)
+        made_chains.append(weakref.ref(self))
+
+    monkeypatch.setattr(chains.Chain, "__init__", init)
+    module, leaves, wanted = made(name, dynograd.float64)
+    gc.collect()
+    gc.disable()
+    try:
+        with dynograd.autobatch(always=True):
+            loss = program(module, leaves, 8, 1)
+        loss.backward()
+        del loss
+        assert made_chains and not [one for one in made_chains if one() is not None]
+    finally:
+        gc.enable()
 
 
 def test_without_gradients(hot):
