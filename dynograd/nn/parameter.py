@@ -27,6 +27,11 @@ class Parameter(Tensor):
             raise TypeError(
                 f"Parameter: expected a Tensor, got {type(data).__name__}. Make one with dynograd.tensor(...)."
             )
+        if getattr(type(data), "__dynograd_rows__", False):
+            raise TypeError(
+                f"Parameter: a parameter has one size, but this is a ragged tensor of shape {tuple(data.shape)}. Make one of its elements, "
+                f"self.values = Parameter(x.values()), and RaggedTensor(self.values, lengths) in forward."
+            )
         made = Tensor.__new__(cls, data)
         if requires_grad:
             made.requires_grad = True

@@ -266,7 +266,8 @@ class Optimizer(HookMethods):
             raise ValueError(
                 f"all optimizer params should be with/without names. Some param names are missing: {len(names)} of {len(listed)} have one."
             )
-        tensors = param_group["params"] = [one[1] if isinstance(one, tuple) else one for one in listed]
+        tensors = [_elements(one[1] if isinstance(one, tuple) else one) for one in listed]
+        param_group["params"] = tensors
         if names:
             param_group["param_names"] = names
         for position, one in enumerate(tensors):
@@ -364,6 +365,13 @@ class Optimizer(HookMethods):
             lines.append(f"Parameter Group {number}")
             lines += [f"    {option}: {group[option]}" for option in sorted(group) if option != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _elements(one: Any) -> Any:
+    """Of a ragged tensor its elements, which are what is optimized; else the tensor itself."""
+    while getattr(type(one), "__dynograd_rows__", False):
+        one = getattr(one.values, "whole", one.values)
+    return one
 
 
 def _listed(params: Any, who: str) -> list[Any]:

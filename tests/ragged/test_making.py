@@ -224,6 +224,7 @@ BAD = {
     "more dims": (lambda: words() + dynograd.zeros(3, 1, 1), ShapeError, "more dims"),
     "a size": (lambda: range(words().shape[1]), RaggedSizeError, "dim 1", "[3, 0, 1]"),
     "sizes times": (lambda: words().shape[1] * 2, RaggedSizeError, "2 * j1"),
+    "parameter": (lambda: dynograd.nn.Parameter(words()), TypeError, "(3, j1)", "RaggedTensor(self.values, lengths)"),
     "numpy": (lambda: numpy.asarray(words()), TypeError, "to_padded"),
     "bool": (lambda: bool(words()), RuntimeError, "4 elements"),
     "item": (lambda: words().item(), RuntimeError, "4 elements"),
@@ -430,3 +431,19 @@ def test_autocast_and_ragged_tensors_in_any_order():
             assert dynograd.nn.functional.linear(x, dynograd.ones(3, 4)).dtype is dynograd.bfloat16
             assert x.softmax(1).shape == x.shape
         assert x.softmax(1).dtype is dynograd.float32
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "LBFGS"])
+def test_optimizers_step_the_elements(name):
+    x = ragged_tensor([[[1.0, 2.0], []], [[3.0]]], requires_grad=True)
+    optimizer = getattr(dynograd.optim, name)([x], lr=0.1)
+
+    def loss():
+        optimizer.zero_grad()
+        found = (x**2).sum()
+        found.backward()
+        return found
+
+    before = loss()
+    optimizer.step(loss)
+    assert loss() < before and x.shape == (2, x.shape[1], x.shape[2])
