@@ -78,6 +78,6 @@ class Running:
                 recorder.arenas.note_port(recorder, port)
             at += bucket.count()
             bucket.done = True
-            bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
+            bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], set(), None, None, ()
         recorder.report.note_group(form, count, sources)
         recorder.report.fused[form] += 1

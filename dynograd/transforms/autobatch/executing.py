@@ -63,7 +63,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
                 row - start: error for row, error in group.errors.items() if start <= row < start + count
             } or None
         bucket.done = True
-        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers = [], set(), None, None
+        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], set(), None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import weakref
 from threading import get_ident
 from typing import Any
 
@@ -46,7 +47,9 @@ class Port:
     """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
 
     __slots__ = (
+        "__weakref__",
         "_detached",
+        "_whole",
         "arena",
         "base",
         "base_row",
@@ -58,7 +61,6 @@ class Port:
         "slab",
         "slab_node",
         "values",
-        "whole",
     )
 
     def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
@@ -70,18 +72,23 @@ class Port:
         self.base_row = 0
         self.offset = 0  # where its rows begin in `slab`
         self.one = False  # `slab` is the only row itself
-        self.whole: Port = self  # the port that is filled: another one for a detached view of it
-        self._detached: Port | None = None
+        self._whole: Port | None = None  # of a detached view: the port that is filled
+        self._detached: Any = None  # a weak reference: ports are in no cycle, so that memory goes with the last tensor
         self.values: Any = None  # of all its rows as Python numbers, once one of them was read
 
     def detached(self) -> Port:
         if not self.kind.grad:
             return self
-        found = self._detached
+        found: Port | None = None if self._detached is None else self._detached()
         if found is None:
-            found = self._detached = Port(self.bucket, self.number, self.kind.without_grad())
-            found.whole = self
+            found = Port(self.bucket, self.number, self.kind.without_grad())
+            found._whole, self._detached = self, weakref.ref(found)
         return found
+
+    @property
+    def whole(self) -> Port:
+        """The port that is filled: another one for a detached view of it."""
+        return self if self._whole is None else self._whole
 
     def row(self, row: int) -> tuple[Any, Any]:
         """(array, node) of one row."""
@@ -362,6 +369,8 @@ class Recorder:
     def forget(self) -> None:
         for port in self.ports:
             port.base = -1
+        for bucket in self.inputs.values():
+            bucket.ports = ()
         self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
         self.inputs, self.entered, self.captured = {}, {}, {}
 

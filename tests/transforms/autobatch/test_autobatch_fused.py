@@ -305,7 +305,7 @@ def test_no_cycles(name, monkeypatch):
         made_chains.append(weakref.ref(self))
 
     monkeypatch.setattr(chains.Chain, "__init__", init)
-    module, leaves, wanted = made(name, dynograd.float64)
+    module, leaves, _ = made(name, dynograd.float64)
     gc.collect()
     gc.disable()
     try:
