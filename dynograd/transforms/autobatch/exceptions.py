@@ -14,7 +14,4 @@ PARTLY: dict[str, str] = {
     "segment_places": "lengths of segments are checked",
     "linalg_ldl_solve": "pivots are checked by value",
     "varlen_attention": "reads the lengths of its sequences",
-    "dropout": "every call has a mask of its own",
-    "dropout_again": "every call has a mask of its own",
-    "dropout_add": "every call has a mask of its own",
 }

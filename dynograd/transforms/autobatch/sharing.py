@@ -19,7 +19,7 @@ _LARGEST = 1 << 14  # elements of a leaf that is copied into a row
 def few(kind: tuple[Form, tuple], calls: int) -> bool:
     """Whether a group of so many calls of this form with these shared operands may give its leaves up as rows."""
     form, shared = kind
-    if calls > _FEW or type(form) is not Form:
+    if calls > _FEW or type(form) is not Form or form.op.view:  # a view costs nothing
         return False
     return any([one is not None and one.kind.size <= _LARGEST for one in shared])
 
