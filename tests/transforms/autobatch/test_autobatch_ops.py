@@ -69,6 +69,9 @@ def test_row(row, request):
             found = run(subject, arguments, wide, differentiable, True)
     tolerance = 1e-5 if name == "float32" else 1e-9
     for one, other in zip(found, expected, strict=True):
+        if other is None and one is not None:  # rows of a group that nobody used: zeros, see docs/autobatch.md
+            assert not one.any()
+            continue
         assert (one is None) == (other is None)
         if one is not None:
             assert one.dtype == other.dtype and one.shape == other.shape
