@@ -274,6 +274,7 @@ def wrong_in(name: str, seconds: int = 120) -> list[str]:
     if not child:
         os.close(reader)
         signal.alarm(seconds)
+        warnings.simplefilter("ignore")
         text = "\n".join(_lines(name))
         with os.fdopen(writer, "w") as file:
             file.write(text)
