@@ -176,7 +176,7 @@ def deviations(call: Call) -> Any:
     return (found, registry["mean"].function(x, dims, keepdim)) if call.name.endswith("_mean") else found
 
 
-@ragged_rule("mode", kind="groups", note="over the ragged dim, rows of equal length together")
+@ragged_rule("mode", "hash_tensor", kind="groups", note="over the ragged dim, rows of equal length together")
 def reduce_in_groups(call: Call) -> Any:
     """Reductions that need all elements of a row at hand."""
     return reduced(call, lambda call, x, part: NotImplemented)
