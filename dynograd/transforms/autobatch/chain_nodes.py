@@ -35,6 +35,7 @@ class Pass:
         self.done: list[tuple[int, int]] = []
 
     def lasting(self, target: Any) -> Any:
+        target = self.plan.aliases.get(target, target)
         found = self.arrays.get(target)
         if found is None:
             plan = self.plan
@@ -173,7 +174,8 @@ class ChainNode(Node):
         wanted = {place for place, shared in enumerate(self.shared()) if self.needs(place) and shared is not None}
         where = {shared: place for place, shared in enumerate(self.shared())}
         for product in recipe.products:
-            key = GRADIENT, product.result.leaf
+            key: Any = (GRADIENT, product.result.leaf)
+            key = plan.aliases.get(key, key)
             if key not in state.arrays:
                 continue
             weight, bias = where.get(product.weight), where.get(product.bias)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd.kernels import row_spreads as rows
 from dynograd.kernels.row_spreads import Spread
-from dynograd.transforms.autobatch.tracing import OPERAND, SEED, SHARED, NotFused, Quantity, Recipe
+from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SEED, SHARED, NotFused, Quantity, Recipe
 
 __all__ = ["Copy", "Half", "Plan", "Stage"]
 
@@ -65,6 +65,7 @@ class Plan:
         ] = {}  # of shared vectors: (target, begin) whose columns are summed
         self.written: set[Any] = set()
         self.summed: set[Any] = set()
+        self.aliases: dict[Any, Any] = {}  # gradients of products that are those of other products: `x @ v + h @ w`
         self.first, self.second = Half(), Half()
         self.half_of_product = [self._is_early(one.input) for one in recipe.products]
         last = max([one.level for one in recipe.quantities], default=0)
@@ -203,6 +204,13 @@ class Plan:
         else:
             target = (GRADIENT, leaf.leaf)
             self.lasting.add(target)
+            for other, (known, adds) in zip(stage.targets, stage.outputs, strict=True):
+                alike = other[0] == GRADIENT and known == list(pieces) and not adds
+                if alike and kind == PRODUCT and target not in self.written:
+                    self.aliases[target] = other
+                    self.written.add(target)
+                    self.summed |= {target, other}
+                    return
         self.widths[target] = size
         adds = target in self.written
         if adds and target in self.summed:
