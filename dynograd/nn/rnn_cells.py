@@ -58,8 +58,8 @@ class RNNCellBase(Module):
         ragged = is_ragged(input)
         if input.dim() not in (1, 2) and not (ragged and input.place == 1):
             raise ShapeError(
-                f"{who}: Expected input to be 1D or 2D, or ragged (B, j, {self.input_size}), got {input.dim()}D instead (shape "
-                f"{tuple(input.shape)})."
+                f"{who}: Expected input to be 1D or 2D, got {input.dim()}D instead (shape {tuple(input.shape)}). Of ragged tensors it takes "
+                f"(B, j, {self.input_size})."
             )
         if input.shape[-1] != self.input_size:
             raise ShapeError(
