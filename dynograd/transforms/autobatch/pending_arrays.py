@@ -1,0 +1,98 @@
+"""What stands for the array of a tensor whose value is still to come: shape and dtype at once, anything else by computing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.kernels import kernel
+
+__all__ = ["PendingArray"]
+
+
+class PendingArray:
+    """What a Lazy shows as its array."""
+
+    __slots__ = ("owner",)
+    __array_priority__ = 2000
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    shape = property(lambda self: self.owner.pending.kind.shape)
+    dtype = property(lambda self: self.owner.pending.kind.dtype)
+    ndim = property(lambda self: len(self.owner.pending.kind.shape))
+    size = property(lambda self: self.owner.pending.kind.size)
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.size * self.dtype.itemsize)
+    device = property(lambda self: self.owner.pending.kind.device)
+
+    def value(self) -> Any:
+        """The array itself: computed now."""
+        settle = getattr(type(self.owner), "__dynograd_settle__", None)
+        return (self.owner if settle is None else settle(self.owner)).array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        found = arrays.to_numpy(self.value())
+        return found if dtype is None or found.dtype == dtype else found.astype(dtype)
+
+    @property
+    def __array_interface__(self) -> Any:
+        """What asks for it wants the place in memory."""
+        return self.value().__array_interface__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*[one.value() if type(one) is PendingArray else one for one in inputs], **kwargs)
+
+    @staticmethod
+    def __dynograd_kernel__(family: str, name: str) -> Any:
+        def computed(*args: Any, **kwargs: Any) -> Any:
+            if name in _ABOUT_SHAPES and all(
+                [type(one) is not PendingArray or one.device.type == "cpu" for one in args]
+            ):
+                shown = [_shown(one) if type(one) is PendingArray else one for one in args]
+                return kernel(family, name, 0)(*shown, **kwargs)
+            ready = [one.value() if type(one) is PendingArray else one for one in args]
+            like = next((one for one in ready if arrays.is_array(one)), 0)
+            return kernel(family, name, like)(*ready, **kwargs)
+
+        return computed
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "everything" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        return getattr(self.value(), name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.value()[index]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+# Questions of kernels that shapes and dtypes answer.
+_ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "pays"}
+
+
+def _shown(array: PendingArray) -> Any:
+    return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
+
+
+def _forwarded(name: str) -> Any:
+    def method(self: PendingArray, *args: Any) -> Any:
+        ready = [one.value() if type(one) is PendingArray else one for one in args]
+        return getattr(self.value(), name)(*ready)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift "
+    "radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul lt le gt ge eq ne neg pos abs invert bool int float index"
+).split():
+    setattr(PendingArray, f"__{_name}__", _forwarded(f"__{_name}__"))
+PendingArray.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
+arrays._backends[PendingArray] = "cpu"
