@@ -9,6 +9,7 @@ from dynograd.autograd import modes
 from dynograd.inplace import write_result
 from dynograd.kernels import determinism
 from dynograd.methods import public_functions
+from dynograd.out_forms import write_out
 from dynograd.tensor import Tensor
 
 __all__ = [
@@ -78,22 +79,24 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
-def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The root of the sum of squares over `dim` (all unless given); `linalg.norm` is the newer name.
 
     >>> dynograd.frobenius_norm(tensor([[3.0, 4.0]]))
     tensor(5.)
     """
-    return public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
+    made = public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
+    return made if out is None else write_out("frobenius_norm", out, made)
 
 
-def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The sum of the singular values of the matrices in two dims.
 
     >>> dynograd.nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
-    return public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
+    made = public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
+    return made if out is None else write_out("nuclear_norm", out, made)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

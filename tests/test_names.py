@@ -215,6 +215,9 @@ def test_older_norms():
     assert torch.frobenius_norm(x).item() == pytest.approx(math.sqrt(29))
     assert torch.frobenius_norm(x, 1, True).tolist() == [[5.0], [2.0]]
     assert torch.nuclear_norm(x).item() == pytest.approx(numpy.linalg.norm(x.numpy(), "nuc"), rel=1e-6)
+    out = torch.empty(0)
+    assert torch.frobenius_norm(x, out=out) is out and out.item() == pytest.approx(math.sqrt(29))
+    assert torch.nuclear_norm(x, out=out).item() == torch.nuclear_norm(x).item()
     assert torch.norm_except_dim(x, 2, 0).tolist() == [[5.0], [2.0]]
     assert torch.norm_except_dim(x, 2, -1).item() == pytest.approx(math.sqrt(29))
 
