@@ -34,7 +34,9 @@ USUAL = {
 # Dims of these are counted by name, so that of several levels they are others: tested by name in test_levels.py.
 BY_NUMBER = frozenset("hstack column_stack dstack hsplit dsplit fliplr".split())
 # Of these the sizes are cut: at what rows have, or at the shorter of two dims.
-CUT = frozenset("diag diagonal diagonal_copy linalg_diagonal hsplit tensor_split pad constant_pad_nd slice_copy".split())
+CUT = frozenset(
+    "diag diagonal diagonal_copy linalg_diagonal hsplit tensor_split pad constant_pad_nd slice_copy".split()
+)
 GARBAGE = frozenset(["median_of_all"])  # of nothing; `median` knows
 
 EXAMPLES = int(os.environ.get("DYNOGRAD_EXAMPLES", "2"))
