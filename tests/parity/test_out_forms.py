@@ -30,7 +30,7 @@ BY_HAND |= {
     "lstsq",
     "native_batch_norm",
 }  # of `special`, `nn.functional`, and one that does not document it
-NOT_PLAIN = re.compile(r"cudnn|mkldnn|batch_norm|hspmm|saddmm|sspaddmm|hash_tensor|_elemt$|avg_pool")
+NOT_PLAIN = re.compile(r"cudnn|mkldnn|batch_norm|hspmm|saddmm|sspaddmm|_elemt$|avg_pool")
 
 
 def pytorch_names(module):
