@@ -258,7 +258,10 @@ def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs
 
 def _text(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"Tensor of shape {tuple(value.shape)}"
+        try:
+            return f"Tensor of shape {tuple(value.shape)}"
+        except (RuntimeError, ValueError):  # a lazy parameter has none yet
+            return type(value).__name__
     if isinstance(value, (list, tuple)) and any([not isinstance(one, (int, float)) for one in value]):
         return f"{type(value).__name__} of {len(value)} {type(value[0]).__name__}s"
     text = repr(value) if isinstance(value, (bool, int, float, complex, str, list, tuple)) else type(value).__name__

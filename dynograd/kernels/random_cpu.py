@@ -186,7 +186,9 @@ def dropout_masks(places: Any, shape: tuple[int, ...], p: float, dtype: Any) -> 
     out = buffers.empty((len(seeds), width), dtype)
     loops = _compiled(1 << 62)
     work = _WORK * out.size
-    loops.fill_choice_rows(seeds, offsets, threshold_of(p), below, above, out.view(pattern), count=len(seeds), work=work)
+    loops.fill_choice_rows(
+        seeds, offsets, threshold_of(p), below, above, out.view(pattern), count=len(seeds), work=work
+    )
     return out[:, :count].reshape((len(seeds), *shape))
 
 

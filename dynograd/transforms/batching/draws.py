@@ -40,9 +40,7 @@ def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
         if name.endswith("_"):
             raise BatchError(f"vmap: {name} fills memory in place.")
         with without_last_level():
-            rows = [
-                _of_example(level, again, args, kwargs, k) for k in level.randomness.in_turn(level.size)
-            ]
+            rows = [_of_example(level, again, args, kwargs, k) for k in level.randomness.in_turn(level.size)]
             return make_batched(level, run("stack", rows, 0))
     with without_last_level():
         if name.endswith("_"):
