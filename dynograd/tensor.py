@@ -64,6 +64,7 @@ class Tensor:
     __array_priority__ = 1000
     seq = 0
     edges = ()
+    takes_deferred_sums = True
 
     array: Any
     node: Node | None

@@ -16,6 +16,7 @@ from dynograd.autograd.nodes import FREED, Node, Partial, asked, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import GradientError, InplaceError
 from dynograd.kernels import kernel
+from dynograd.ops.deferred_sums import DeferredSum
 
 __all__ = ["run_backward"]
 
@@ -65,6 +66,10 @@ def run_backward(
             _visit(order, grads, retain_graph, create_graph)
             task.edges = frozenset(leaves)
             del seen, order, roots
+            for leaf in leaves:  # before hooks of leaves run, which may write what the sums are made of
+                g = grads.get(leaf)
+                if type(g) is DeferredSum:
+                    grads[leaf] = g.dense()
             for leaf in leaves:
                 g = grads.pop(leaf, None)
                 if g is not None:
@@ -77,7 +82,8 @@ def run_backward(
         _visit(order, grads, retain_graph, create_graph, set(targets), wanted, results)
         for leaf in dict.fromkeys(targets):
             if not leaf.seq and leaf in grads:
-                results[leaf] = leaf.run_hooks(grads.pop(leaf))
+                g = grads.pop(leaf)
+                results[leaf] = leaf.run_hooks(g.dense() if type(g) is DeferredSum else g)
         return [results.get(target) for target in targets]
     finally:
         MODES.grad, MODES.task, MODES.recorder = mode, outer, recorder
@@ -255,7 +261,7 @@ def _check_finite(node: Node, found: Any) -> None:
     for position, part in enumerate(found):
         if part is None or isinstance(part, Partial):
             continue
-        part = getattr(part, "entries", part)  # of a sparse gradient
+        part = part.so_far() if type(part) is DeferredSum else getattr(part, "entries", part)  # of a sparse gradient
         array = getattr(part, "array", part)
         if arrays.is_array(array) and arrays.has_nan(array):
             raise GradientError(

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
+from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.indexing import get_advanced
 from dynograd.ops.op import composed, op, read_values
 from dynograd.ops.views import reshaped
@@ -37,6 +38,19 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
     if by_frequency:
         array = getattr(indices, "array", indices)
         g = g * kernel("bags", "inverse_frequencies", array)(array, rows, getattr(g, "array", g).dtype)
+    if type(g) is ndarray and type(indices) is ndarray and g.dtype.itemsize >= 4:
+        key = "embedding", rows, padding_idx
+        found = deferred(
+            saved,
+            0,
+            g.reshape(-1, g.shape[-1]),
+            indices.reshape(-1),
+            rows * g.shape[-1],
+            key,
+            lambda some, where: collect(some, where, rows, padding_idx),
+        )
+        if found is not None:
+            return (found, None)
     return (collect(g, indices, rows, padding_idx), None)
 
 

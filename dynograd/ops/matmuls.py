@@ -11,6 +11,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import sum_to
+from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import broadcast_shapes
@@ -198,6 +199,13 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     return kernel("matmuls", "linear_forward", input)(input, weight, bias)
 
 
+_OF_LINEAR = "linear"
+
+
+def _outer(g: Any, x: Any) -> Any:
+    return matmul(permuted(g, (1, 0)), conjugated(x))
+
+
 @linear.backward
 def linear_backward(g: Any, saved: Any) -> Any:
     x, w = saved.input, saved.weight
@@ -211,7 +219,9 @@ def linear_backward(g: Any, saved: Any) -> Any:
         rows = reshaped(g, (count, g.shape[-1])) if len(g.shape) != 2 else g
         if saved.needs(1):
             flat = x if len(x.shape) == 2 else reshaped(x, (count, x.shape[-1]))
-            g_w = matmul(permuted(rows, (1, 0)), conjugated(flat))
+            g_w = deferred(saved, 1, rows, flat, prod(saved.weight.shape), _OF_LINEAR, _outer) if count else None
+            if g_w is None:
+                g_w = matmul(permuted(rows, (1, 0)), conjugated(flat))
             if len(saved.weight.shape) == 1:
                 g_w = reshaped(g_w, tuple(saved.weight.shape))
         if saved.needs(2):
