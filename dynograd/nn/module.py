@@ -76,7 +76,7 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
                 or held["_backward_hooks"]
                 or held["_backward_pre_hooks"]
                 or hooks.any_global
-                or self._compiled_call_impl is not None
+                or "_compiled_call_impl" in held
             ):
                 return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
             return self.forward(*args, **kwargs)

@@ -250,7 +250,7 @@ def quick_of(cell: Cell, outline: Any, form: CellForm) -> Any:
             "        raise TypeError",
         ]
     ports = [f"out{number}" for number in range(len(form.kinds))]
-    training = "None" if cell.owner is None else "owner.training"
+    training = "None" if cell.owner is None else 'held["training"]'
     entry = [one for leaf in leaves for one in (f"add_{leaf}", f"base_{leaf}")]
     key = f"(me, MODES.grad, {training}, {', '.join(f'p_{leaf}' for leaf in leaves)})"
     lines += [
@@ -274,10 +274,15 @@ def quick_of(cell: Cell, outline: Any, form: CellForm) -> Any:
     def extend(recorder: Recorder, key: tuple) -> tuple:
         """The table's entry for operands of other ports, where their kinds have a form already."""
         entries = [(port, 0) for port in key[3:]]
-        kinds = tuple([kind_for(one) for one in entries])
-        form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
-        if form is None or form.quick is not space["me"]:
-            raise KeyError
+        kinds = tuple([port.kind for port in key[3:]])
+        alike = (*key[:3], kinds)
+        form = recorder.table.get(alike)
+        if form is None:
+            seen = tuple([kind_for(one) for one in entries])
+            form = cell.forms.get((seen, outline, key[1], cell.training(), casting()))
+            if form is None or form.quick is not space["me"]:
+                raise KeyError
+            recorder.table[alike] = form
         bucket = recorder.bucket_for(form, entries)
         adds = [
             one
@@ -288,7 +293,13 @@ def quick_of(cell: Cell, outline: Any, form: CellForm) -> Any:
         return made
 
     space: dict[str, Any] = dict(
-        extend=extend, Lazy=Lazy, TENSORS=TENSORS, MODES=MODES, new=_new, owner=cell.owner, pack=form.pack
+        extend=extend,
+        Lazy=Lazy,
+        TENSORS=TENSORS,
+        MODES=MODES,
+        new=_new,
+        held=getattr(cell.owner, "__dict__", None),
+        pack=form.pack,
     )
     exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch cell {cell.name}>", "exec"), space)
     space["me"] = space["quick"]

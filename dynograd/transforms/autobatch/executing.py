@@ -13,6 +13,7 @@ from dynograd.ops.op import registry
 from dynograd.random_streams import default_generator
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
+from dynograd.transforms.autobatch.indices import Indices
 from dynograd.transforms.autobatch.rows import Arena, from_arena, gathered, row_of, slab_of
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
@@ -339,6 +340,8 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
     numbers, rows = listed >> 32, listed & _MASK
     tensors = recorder.ports[first >> 32].bucket.tensors
     if tensors is not None and not recorder.ports[first >> 32].kind.grad and bool((numbers == numbers[0]).all()):
+        if type(tensors) is Indices:
+            return wrap(tensors.rows(rows)), True
         values = [tensors[row].array for row in rows.tolist()]
         if type(values[0]) is numpy.ndarray:
             return wrap(numpy.array(values)), True

@@ -15,9 +15,10 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops import embeddings
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor
-from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, frozen
+from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, casting, frozen, kind_of
+from dynograd.transforms.autobatch.indices import INT64, Indices
 from dynograd.transforms.autobatch.pending import Lazy
-from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
+from dynograd.transforms.autobatch.recorder import OFTEN, Recorder, Shared
 from dynograd.transforms.autobatch.rows import gathered, slab_of
 from dynograd.transforms.batching.batched import Batched, make_batched
 
@@ -76,28 +77,33 @@ def recorded(weight: Any, indices: Any, padding_idx: int | None, by_frequency: b
         return None
     kind = indices.pending.kind.dtype if type(indices) is Lazy else indices.array.dtype
     return (
-        None if kind.num != _INT64 or len(weight.shape) != 2 else embeddings.lookup(weight, indices, padding_idx, False)
+        None
+        if kind.num != INT64.num or len(weight.shape) != 2
+        else embeddings.lookup(weight, indices, padding_idx, False)
     )
 
 
 def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> Any:
     """A call that is in the table already; None for any other."""
-    shared = recorder.shared.get(id(weight))
-    if shared is None:
-        return None
     if type(indices) is Lazy:
-        part, row = indices.pending, indices.row
-    elif type(indices) in TENSORS:
-        entry = recorder.entry_of(indices)
-        if type(entry) is not tuple:
+        key = _OP, MODES.grad, recorder.shared.get(id(weight)), indices.pending, padding_idx, _NO
+        found = recorder.table.get(key)
+        if found is None:
             return None
-        part, row = entry
+        _, _, add, base, next_row, out = found
+        row = indices.row
     else:
-        return None
-    found = recorder.table.get((_OP, MODES.grad, shared, part, padding_idx, _NO))
-    if found is None:
-        return None
-    _, _, add, base, next_row, out = found
+        array = indices.array if type(indices) in TENSORS else None
+        if type(array) is not numpy.ndarray or array.ndim or array.dtype is not INT64:
+            return None
+        found = recorder.table.get((_AT, id(weight), padding_idx, MODES.grad))
+        if found is None:
+            found = _enter(recorder, weight, indices, padding_idx)
+            if found is None:
+                return None
+        numbers, add, base, next_row, out = found
+        row = len(numbers)
+        numbers.append(array.item())
     add(base + row)
     made = object.__new__(Lazy)
     made.pending = out
@@ -107,9 +113,39 @@ def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | No
     return made
 
 
+_AT = object()
+_forms: dict[Any, Any] = {}  # of lookups by a number
+
+
+def _enter(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> Any:
+    """What the table has from now on for lookups by a number each; None where no such lookup has been recorded before."""
+    shared = recorder.entry_of(weight) if type(weight) in TENSORS else None
+    if type(shared) is not Shared:
+        return None
+    kind = kind_of(indices)
+    plan = shared.kind, kind, padding_idx, MODES.grad, casting()
+    form = _forms.get(plan)
+    if form is None:
+        port = recorder.inputs[kind].ports[0] if kind in recorder.inputs else None
+        known = recorder.table.get((_OP, MODES.grad, shared, port, padding_idx, _NO))
+        if known is None:
+            return None
+        if len(_forms) > 1000:
+            _forms.clear()
+        form = _forms[plan] = known[-1].bucket.form
+    source = recorder.inputs.get(_AT)
+    if source is None:
+        source = recorder.inputs[_AT] = recorder.source_of(kind, Indices())
+    (port,) = source.ports
+    bucket = recorder.bucket_for(form, [shared, (port, 0)])
+    (column,) = bucket.columns
+    found = source.tensors, column.append, recorder.base_of(port), bucket.next_row, bucket.ports[0]
+    recorder.table[_AT, id(weight), padding_idx, MODES.grad] = found
+    return found
+
+
 Recorder.look_up = look_up  # type: ignore[attr-defined]
 _OP, _NO = registry["embedding"], frozen(False)
-_INT64 = numpy.dtype(numpy.int64).num
 FORM_CLASSES["embedding"] = LookupForm
 CHECKS["embedding"] = lambda given: _check("embedding", given["indices"], given["weight"])
 embeddings.recorded_lookup.append(recorded)

@@ -147,7 +147,7 @@ class Recorder:
         self.ports: list[Port] = []
         self.buckets: dict[Any, Bucket] = {}
         self.waiting: list[Bucket] = []
-        self.inputs: dict[Kind, Bucket] = {}
+        self.inputs: dict[Any, Bucket] = {}
         self.entered: dict[int, tuple[Any, Any]] = {}  # tensors from outside, as operands
         self.captured: dict[int, tuple[Any, int]] = {}  # the memory that they lie in, and since when it is needed
         self.first_captured = 0  # the earliest of their places in time
@@ -199,12 +199,17 @@ class Recorder:
         """(port, row) of a tensor among those that came from outside."""
         bucket = self.inputs.get(kind)
         if bucket is None:
-            bucket = self.inputs[kind] = Bucket(self, None, 0, ())
-            bucket.tensors, bucket.done = [], True
-            bucket.ports = (Port(bucket, 0, kind),)
+            bucket = self.inputs[kind] = self.source_of(kind, [])
         assert bucket.tensors is not None
         bucket.tensors.append(tensor)
         return bucket.ports[0], len(bucket.tensors) - 1
+
+    def source_of(self, kind: Kind, tensors: list[Any]) -> Bucket:
+        """A bucket of operands that came from outside."""
+        bucket = Bucket(self, None, 0, ())
+        bucket.tensors, bucket.done = tensors, True
+        bucket.ports = (Port(bucket, 0, kind),)
+        return bucket
 
     def before_write(self, tensor: Any) -> None:
         """A plain tensor is about to be written: what has been recorded with it is run first."""
