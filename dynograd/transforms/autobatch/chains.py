@@ -23,14 +23,16 @@ __all__ = ["Running"]
 class Running:
     """A chain while its groups run. The tape keeps the chain, and nothing of this, so that graphs have no cycles."""
 
-    def __init__(self, recorder: Any, form: Any, plan: Plan, buckets: list[Any]) -> None:
-        self.recorder = recorder
+    def __init__(self, recorder: Any, form: Any, plan: Plan, buckets: list[Any], codes: Any) -> None:
+        self.recorder, self.codes = recorder, codes
         self.starts: dict[Any, int] = {}
         rows = 0
         for bucket in buckets:
             self.starts[bucket] = rows
             rows += bucket.count()
-        early = rows_of(recorder, form, buckets, sorted(plan.early)) if plan.early else {}
+        early = {}
+        if plan.early:
+            early = rows_of(recorder, form, buckets[0].shared, codes, rows, sorted(plan.early))
         self.chain = Chain(form, plan, rows, early)
         self.own = [number for number in range(len(form.inputs)) if number not in plan.early]
         self.node = node_of(self.chain) if form.grad else None
@@ -44,7 +46,7 @@ class Running:
         form, plan = chain.form, chain.plan
         start = self.starts[buckets[0]]
         stop = self.starts[buckets[-1]] + buckets[-1].count()
-        operands = rows_of(recorder, form, buckets, self.own)
+        operands = rows_of(recorder, form, buckets[0].shared, self.codes[:, start:stop], stop - start, self.own)
         span = Span(chain, start, stop, operands, {})
         count, outputs, bases = stop - start, [], []
         arenas = recorder.arenas[form]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy
+
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.transforms.autobatch import lowering
 from dynograd.transforms.autobatch.chains import Running
+from dynograd.transforms.autobatch.operands import codes_of
 from dynograd.transforms.autobatch.plans import Plan
 from dynograd.transforms.autobatch.tracing import NotFused, Recipe, trace
 from dynograd.transforms.autobatch.watching import same, tensors_in, watched
@@ -101,26 +104,24 @@ def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running 
     own = set(buckets)
     others = [one for one in waiting if one.form is form and one.shared == shared and not one.done and one not in own]
     whole = [*buckets, *others]
-    early = _early(recorder, form, whole) if len(whole) > len(buckets) else frozenset()
+    codes = codes_of(whole)
+    early = _early(recorder, whole[0].shared, codes) if len(whole) > len(buckets) else frozenset()
     try:
         plan = fusing.plan(early)
     except NotFused as error:
         fusing.refused = str(error)
         return None
-    return Running(recorder, form, plan, whole)
+    return Running(recorder, form, plan, whole, codes)
 
 
-def _early(recorder: Any, form: Any, buckets: list[Any]) -> frozenset[int]:
+def _early(recorder: Any, shared: tuple, codes: Any) -> frozenset[int]:
     """The operands that are there for all calls already; none, where that is all of them."""
-    found, column = set(), 0
-    for number, shared in enumerate(buckets[0].shared):
-        if shared is not None:
-            continue
-        ports = {code >> 32 for bucket in buckets for code in bucket.columns[column]}
-        column += 1
-        if all([recorder.ports[one].whole.bucket.done for one in ports]):
-            found.add(number)
-    return frozenset(found) if len(found) < column else frozenset()
+    done = numpy.array([port.whole.bucket.done for port in recorder.ports], bool)
+    there = done[codes >> 32].all(1).tolist()
+    if all(there):
+        return frozenset()
+    own = [number for number, one in enumerate(shared) if one is None]
+    return frozenset([number for number, known in zip(own, there, strict=True) if known])
 
 
 def run_chained(recorder: Any, buckets: list[Any]) -> bool:

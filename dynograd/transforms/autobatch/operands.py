@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -10,7 +11,7 @@ from dynograd.ops.op import registry
 from dynograd.transforms.autobatch.executing import looked_up, operand
 from dynograd.transforms.autobatch.rows import from_arena
 
-__all__ = ["Rows", "places", "rows_of"]
+__all__ = ["Rows", "codes_of", "places", "rows_of"]
 
 _MASK = (1 << 32) - 1
 
@@ -77,11 +78,19 @@ class Rows:
         return [(edge, registry["basic_fill"].function(g, (len(self.index), *self.shape), (slice(start, stop),)))]
 
 
-def rows_of(recorder: Any, form: Any, buckets: list[Any], wanted: list[int]) -> dict[int, Rows]:
-    """Operands of the calls of `buckets`, by number."""
+def codes_of(buckets: list[Any]) -> Any:
+    """All operands of the calls of `buckets` that are rows of ports, one column of calls after the other: (columns, calls)."""
+    columns = range(len(buckets[0].columns))
+    parts = [
+        numpy.fromiter(chain.from_iterable([bucket.columns[one] for bucket in buckets]), numpy.int64) for one in columns
+    ]
+    return numpy.array(parts) if parts else numpy.empty((0, 0), numpy.int64)
+
+
+def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, wanted: list[int]) -> dict[int, Rows]:
+    """Operands of `size` calls, by number; `codes` are their columns of `codes_of`."""
     found: dict[int, Rows] = {}
-    size = sum([bucket.count() for bucket in buckets])
-    shared, stacked, column = buckets[0].shared, [], 0
+    stacked, column = [], 0
     for number, kind in enumerate(form.inputs):
         entry = shared[number]
         if entry is None:
@@ -93,11 +102,8 @@ def rows_of(recorder: Any, form: Any, buckets: list[Any], wanted: list[int]) -> 
             found[number] = _of_tensor(tensor, kind.shape, size, False)
     if not stacked:
         return found
-    if len(buckets) == 1:
-        codes = numpy.array([buckets[0].columns[one] for _, one in stacked], numpy.int64)
-    else:
-        parts = [numpy.array([bucket.columns[one] for _, one in stacked], numpy.int64) for bucket in buckets]
-        codes = numpy.concatenate(parts, 1)
+    if len(stacked) < column:
+        codes = codes[[one for _, one in stacked]]
     ports = codes >> 32
     flush = recorder.arenas
     left = stacked

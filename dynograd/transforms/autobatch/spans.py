@@ -24,9 +24,22 @@ class Chain:
         self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
         self.results: dict[int, Any] = {}  # products of the first half
         self.last_pass: Any = None
+        self.turned: dict[int, Any] = {}  # weights as groups multiply with them, in one piece of memory
         for target in plan.lasting:
             if target[0] in (ROWS_OF, LEAF):
                 self.arrays[target] = buffers.empty((rows, plan.widths[target]), self.recipe.dtype)
+
+    def weight_of(self, number: int, count: int) -> Any:
+        """A weight for `x @ weight.T` of `count` rows; one that many groups use is laid out so that its transposed is contiguous."""
+        found = self.turned.get(number)
+        if found is None:
+            found = self.shared[number]
+            if self.rows >= _TURNED * count:
+                found = self.turned[number] = numpy.ascontiguousarray(found.T).T
+        return found
+
+
+_TURNED = 16  # so many groups of one size pay for the copy
 
 
 class Span:
@@ -101,7 +114,8 @@ class Span:
             weight = chain.shared[product.weight]
             bias = None if product.bias is None else chain.shared[product.bias]
             given = rows.reshape(-1, weight.shape[0 if product.plain else 1])
-            made = kernel("matmuls", "linear_forward", given)(given, weight.T if product.plain else weight, bias)
+            turned = weight.T if product.plain else chain.weight_of(product.weight, self.count)
+            made = kernel("matmuls", "linear_forward", given)(given, turned, bias)
             self.results[number] = made.reshape(self.count, -1)
 
     def run_kernel(self, stage: Stage, outputs: list[Any], backward: Any) -> None:
