@@ -79,7 +79,7 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
                 or "_compiled_call_impl" in held
             ):
                 return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
-            return self.forward(*args, **kwargs)
+            return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
         except Exception as error:
             if "_forward_hooks" not in held:
                 raise AttributeError(_not_begun(self)) from None

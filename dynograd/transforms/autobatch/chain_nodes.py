@@ -167,6 +167,7 @@ class ChainNode(Node):
         back = Backward(whole, state, {})
         back.run(plan.first.backward)
         sums: dict[int, Any] = {}
+        columns: dict[Any, Any] = {}
 
         def add(place: int, part: Any) -> None:
             sums[place] = part if place not in sums else sums[place] + part
@@ -183,8 +184,13 @@ class ChainNode(Node):
             if weight in wanted:
                 add(weight, _weight_gradient(chain, product, made))  # type: ignore[arg-type]
             if bias in wanted:
-                lanes = made.reshape(-1, chain.shared[product.bias].shape[0])  # type: ignore[index]
-                add(bias, _column_sums(lanes))  # type: ignore[arg-type]
+                width = chain.shared[product.bias].shape[0]  # type: ignore[index]
+                known = columns.get((key, width))
+                if known is None:
+                    known = columns[key, width] = _column_sums(made.reshape(-1, width))
+                else:
+                    known = known.copy()  # it becomes a gradient of another parameter
+                add(bias, known)  # type: ignore[arg-type]
         for leaf, parts in plan.shared_sums.items():
             number = recipe.shared.index(recipe.leaves[leaf][1])
             place = where.get(number)

@@ -108,10 +108,16 @@ def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, want
     flush = recorder.arenas
     left = stacked
     if flush.first_rows is not None:
-        arenas = flush.arena_numbers[ports]
-        firsts = arenas[:, 0].tolist()
-        alike = (arenas == arenas[:, :1]).all(1).tolist()
-        rows = (codes & _MASK) + flush.first_rows[ports]
+        met = ports[:, 0].tolist()
+        if bool((ports == ports[:, :1]).all()):  # each column has rows of one port only
+            firsts = [int(flush.arena_numbers[one]) for one in met]
+            alike = [True] * len(met)
+            rows = [(codes[place] & _MASK) + flush.first_rows[one] for place, one in enumerate(met)]
+        else:
+            arenas = flush.arena_numbers[ports]
+            firsts, met = arenas[:, 0].tolist(), None
+            alike = (arenas == arenas[:, :1]).all(1).tolist()
+            rows = (codes & _MASK) + flush.first_rows[ports]
         left, members = [], {}
         for place, (number, one) in enumerate(stacked):
             if alike[place] and firsts[place] >= 0:
@@ -119,10 +125,10 @@ def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, want
             else:
                 left.append((number, one))
         for which, ones in members.items():
-            met = numpy.zeros(len(flush.first_rows), bool)
-            met[ports[[place for place, number in ones if form.inputs[number].grad]]] = True
-            slabs = [recorder.ports[one].slab_node for one in met.nonzero()[0].tolist()]
-            slabs = list(dict.fromkeys([one for one in slabs if one is not None]))
+            wanting = [place for place, number in ones if form.inputs[number].grad]
+            of = [met[place] for place in wanting] if met is not None else numpy.unique(ports[wanting]).tolist()
+            nodes = dict.fromkeys([recorder.ports[one].slab_node for one in of])
+            slabs = [one for one in nodes if one is not None]
             for place, number in ones:
                 kind = form.inputs[number]
                 found[number] = _of_arena(flush.arenas[which], rows[place], kind, slabs if kind.grad else [])
