@@ -279,3 +279,16 @@ def test_in_place_writes_of_every_kind_to_a_waiting_value():
     for one, other in zip(found, expected):
         close([part.detach().numpy() for part in one], [part.detach().numpy() for part in other])
     close(gradients(net), grads)
+
+
+def test_an_index_is_taken_when_its_lookup_is_recorded():
+    table, token = nn.Embedding(5, 3), dynograd.tensor(1)
+    for _ in range(2):
+        token.fill_(1)
+        with dynograd.autobatch(always=True):
+            table(dynograd.tensor(0))
+            before = table(token)
+            token.fill_(3)
+            after = table(token)
+        assert dynograd.equal(before, table.weight[1])
+        assert dynograd.equal(after, table.weight[3])
