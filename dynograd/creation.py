@@ -532,7 +532,7 @@ def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
             check_number(who, name, one)
         if isinstance(one, Tensor) and one.ndim:
             raise ShapeError(f"{who}: {name} must be a number or a 0-d tensor, got shape {tuple(one.shape)}.")
-        if isinstance(one, Tensor) and one.dtype.category > kind.category:
+        if isinstance(one, Tensor) and one.is_complex() and not kind.is_complex:
             raise DtypeError(f"{who}: {name} of {one.dtype} can't be safely cast to {kind}. Pass dtype={one.dtype}.")
     start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
     return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
