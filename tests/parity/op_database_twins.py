@@ -167,8 +167,11 @@ def _tensor(value: torch.Tensor, met: dict[int, Any]) -> Any:
         made = dynograd.from_numpy(numpy.array(plain.numpy()))
     else:
         whole = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0)
-        place = hash((plain.untyped_storage().data_ptr(), plain.dtype))  # tensors in one memory stay in one
-        held = met.setdefault(place, dynograd.from_numpy(numpy.array(whole.numpy())))
+        held = dynograd.from_numpy(numpy.array(whole.numpy()))
+        if (
+            not value.is_conj() and not value.is_neg()
+        ):  # tensors in one memory stay in one; a resolved one is a copy that goes
+            held = met.setdefault(hash((plain.untyped_storage().data_ptr(), plain.dtype)), held)
         made = (held.clone() if value.requires_grad else held).as_strided(
             tuple(plain.shape), plain.stride(), plain.storage_offset()
         )
