@@ -193,7 +193,7 @@ def neg(input: Array) -> Array:
     formula="input ** other",
     derivative=(
         "where(other == 0, 0.0, g * other * pow(input, other - 1))",
-        "where((input == 0) & (other >= 0), 0.0, g * output * log(input))",
+        "where((input == 0) & (abs(other) == other), 0.0, g * output * log(input))",
     ),
     inplace=True,
 )

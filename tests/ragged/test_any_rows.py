@@ -107,7 +107,7 @@ def check(item: Item, kind: str, made: Sample) -> None:
     compare(found, expected(item, made), item, made)
     for one in several(found):
         assert not isinstance(one, Tensor) or len(one) == len(made)
-    if made.lengths and item.name not in CUT:
+    if made.lengths and item.name not in CUT and made.whole()["x"].numel():  # without elements a 0 may stay a number
         assert forms(found) == forms(item.run(USUAL[kind].whole()))
     check_gradients(item, made)
 
