@@ -120,6 +120,8 @@ class FunctionNode(Node):
             elif not isinstance(part, Tensor):
                 part = wrap(arrays.as_result(part))
             arguments.append(part)
+        if MODES.task is not None:
+            MODES.task.settle()
         before = MODES.grad
         MODES.grad = before if recording else 0
         try:

@@ -8,6 +8,7 @@ gave before, stay on the old memory.
 from __future__ import annotations
 
 import weakref
+from copy import copy
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -131,7 +132,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 def _unlink(tensor: Tensor) -> None:
     """It is no view of its base any more."""
     if tensor._meta is not None:
-        meta = tensor.meta()
+        meta = tensor._meta = copy(tensor.meta())  # views of it keep the old one: it says how they came from the base
         meta.base, meta.steps = None, ()
 
 

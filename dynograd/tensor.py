@@ -21,17 +21,7 @@ from dynograd.errors import DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
-from dynograd.tensor_parts import (
-    InnerViewMeta,
-    Meta,
-    OutputMeta,
-    RemovableHandle,
-    ViewMeta,
-    full_meta,
-    link_view,
-    link_views,
-    node_hooks,
-)
+from dynograd.tensor_parts import Meta, RemovableHandle, full_meta, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -689,10 +679,5 @@ def _tensor_hook(hook: Any) -> Any:
 interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
 Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
-Tensor.link_view = staticmethod(link_view)  # type: ignore[attr-defined]
-Tensor.ViewMeta = ViewMeta  # type: ignore[attr-defined]
-Tensor.link_views = staticmethod(link_views)  # type: ignore[attr-defined]
-Tensor.InnerViewMeta = InnerViewMeta  # type: ignore[attr-defined]
-Tensor.OutputMeta = OutputMeta  # type: ignore[attr-defined]
 install(interpreter.write_function, interpreter.write_shortcut)
 assert MODES is not None and DtypeError is not None

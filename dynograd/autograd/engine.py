@@ -60,20 +60,17 @@ def run_backward(
     asked.edges = None
     MODES.grad = recording() if create_graph else 0
     recorder, MODES.recorder = MODES.recorder, None
-    task = MODES.task = Task(seen, targets is not None)
+    task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
             _visit(order, grads, retain_graph, create_graph)
             task.edges = frozenset(leaves)
             del seen, order, roots
-            for leaf in leaves:  # before hooks of leaves run, which may write what the sums are made of
-                g = grads.get(leaf)
-                if type(g) is DeferredSum:
-                    grads[leaf] = g.dense()
+            task.settle()  # leaves have hooks, too
             for leaf in leaves:
                 g = grads.pop(leaf, None)
                 if g is not None:
-                    leaf.accumulate_grad(g)
+                    leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
                     g = None
             return None
         results: dict[Any, Any] = {}
@@ -91,12 +88,20 @@ def run_backward(
 
 
 class Task:
-    """One running backward pass: the edges that it comes to, and whether it gives gradients back instead of accumulating them."""
+    """One running backward pass: the edges that it comes to, whether it gives gradients back instead of accumulating them, and
+    the gradients that are under way.
+    """
 
-    __slots__ = ("edges", "gives")
+    __slots__ = ("edges", "gives", "grads")
 
-    def __init__(self, edges: Any, gives: bool) -> None:
-        self.edges, self.gives = edges, gives
+    def __init__(self, edges: Any, gives: bool, grads: dict[Any, Any]) -> None:
+        self.edges, self.gives, self.grads = edges, gives, grads
+
+    def settle(self) -> None:
+        """Makes the sums that wait, before code of the user runs: it may write into what they are made of."""
+        for g in self.grads.values():
+            if type(g) is DeferredSum:
+                g.so_far()
 
 
 def _visit(
@@ -117,6 +122,7 @@ def _visit(
             continue
         hooks = node.hooks
         if hooks is not None:
+            MODES.task.settle()
             for hook in [*hooks.before.values(), *hooks.last.values()]:
                 g = hook(g, create_graph)
         if wanted is not None:

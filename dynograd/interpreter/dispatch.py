@@ -14,6 +14,7 @@ from dynograd.autograd.nodes import next_seq
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.ops.op import Op
+from dynograd.tensor_parts import InnerViewMeta, ViewMeta, link_view
 
 _NUMERIC = (bool, int, float, complex, numpy.generic)
 
@@ -107,9 +108,9 @@ def names_for_all() -> dict[str, Any]:
         next_seq=next_seq,
         show=show,
         other_types=other_types,
-        link_view=from_tensor.link_view,
-        InnerViewMeta=from_tensor.InnerViewMeta,
-        ViewMeta=from_tensor.ViewMeta,
+        link_view=link_view,
+        InnerViewMeta=InnerViewMeta,
+        ViewMeta=ViewMeta,
         ref=ref,
         new_tensor=object.__new__,
         Tensor=from_tensor,

@@ -27,6 +27,7 @@ from dynograd.interpreter.shared import (
     wrap_lines,
 )
 from dynograd.ops.op import Op
+from dynograd.tensor_parts import InnerViewMeta, OutputMeta, link_views
 
 
 def write_op(op: Op) -> tuple[str, dict[str, Any]]:
@@ -298,20 +299,19 @@ def outputs_of(op: Op) -> Any:
         else:
             owner, silent = base._meta, False
             if owner is not None and (views := owner.views) and len(views) < owner.views_limit:
-                common = cls.InnerViewMeta()  # `link_views`, written out for the usual case
+                common = InnerViewMeta()  # `link_views`, written out for the usual case
                 common.base = base
                 common.op = view_op
                 common.statics = statics
                 common.before = None
             else:
-                common, views, silent = cls.link_views(base, view_op, statics)
-            new_meta = cls.OutputMeta
+                common, views, silent = link_views(base, view_op, statics)
             for number, array in enumerate(out):
                 one = new(cls)
                 one.array = array
                 one.node = one._grad = None
                 one._requires_grad = False
-                meta = one._meta = new_meta()
+                meta = one._meta = OutputMeta()
                 meta.common = common
                 meta.number = number
                 made.append(one)

@@ -48,7 +48,7 @@ class DeferredSum:
         return held
 
     def so_far(self) -> Any:
-        """The sum as it is now, to look at."""
+        """The sum as it is now; what it was made of may change from here on."""
         self._settle()
         return self.total
 

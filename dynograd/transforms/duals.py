@@ -15,7 +15,8 @@ from dynograd import arrays, interpreter
 from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
-from dynograd.tensor import Tensor, link_view, wrap
+from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import link_view
 from dynograd.transforms import rules
 from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 

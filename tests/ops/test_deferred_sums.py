@@ -163,3 +163,35 @@ def test_anomaly_mode_looks_at_the_parts():
     w = weight()
     with detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values in its 1th output"):
         (F.linear(made(1, IN) * float("inf"), w) * 0.0).sum().backward()  # 0 * inf
+
+
+class Overwriting(dynograd.autograd.Function):
+    """The identity, whose backward writes zeros into the activation that the layer after it has read."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.made = x.clone()
+        return ctx.made
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.made.data.zero_()
+        return g
+
+
+def by_function(x):
+    return Overwriting.apply(x)
+
+
+def by_hook(x):
+    made = x * 1.0
+    made.register_hook(lambda g: (made.data.zero_(), None)[1])
+    return made
+
+
+@pytest.mark.parametrize("between", [by_function, by_hook], ids=lambda one: one.__name__)
+def test_code_that_runs_within_the_pass_may_write_what_a_sum_is_made_of(between):
+    x, w = made(1, 2, IN).requires_grad_(), weight()
+    expected = numpy.repeat(x.detach().numpy().sum(0, keepdims=True), OUT, 0)
+    F.linear(between(x), w).sum().backward()
+    numpy.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-11)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
@@ -241,6 +241,3 @@ def _values(kind: Kind, low: bool) -> Any:
     if len(shape) > 1 and shape[-1] == shape[-2]:
         made = made + (2.0 * numpy.eye(shape[-1])).astype(dtype) * shape[-1]
     return made.astype(dtype)
-
-
-assert dtypes is not None

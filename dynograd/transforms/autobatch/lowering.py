@@ -14,7 +14,7 @@ from dynograd.interpreter.fusion import expression
 from dynograd.kernels import formulas
 from dynograd.kernels import row_spreads as rows
 from dynograd.kernels.row_spreads import Spread
-from dynograd.ops.op import Op
+from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.tracing import LOWERED, PRODUCT, NotFused, Product, Quantity, Recipe, Traced
 
 __all__: list[str] = []
@@ -40,8 +40,6 @@ def operands(recipe: Recipe, *values: Any) -> tuple[Quantity, ...]:
 
 @cache
 def _trees(name: str) -> tuple[Any, tuple]:
-    from dynograd.ops.op import registry
-
     op = registry[name]
     texts = op.derivative or ()
     assert op.formula is not None
@@ -387,8 +385,6 @@ def _blocks(recipe: Recipe, one: Quantity, count: int) -> list[Quantity]:
 
 
 def _apply(recipe: Recipe, name: str, *inputs: Any) -> Quantity:
-    from dynograd.ops.op import registry
-
     op = registry[name]
     return elementwise(recipe, op, dict(zip(op.array_names, [_Given(one) for one in inputs], strict=True)))
 

@@ -8,13 +8,16 @@ from typing import Any
 from dynograd import inplace
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.transforms.autobatch import lookups, pending, reading, writing
+from dynograd.transforms.autobatch import (
+    lookups,  # noqa: F401 - gives embeddings a form of their own
+    pending,
+    reading,
+    writing,
+)
 from dynograd.transforms.autobatch.recorder import Recorder
 from dynograd.transforms.autobatch.reports import Report
 
 __all__ = ["autobatch"]
-
-assert lookups is not None  # gives embeddings a form of their own
 
 pending.install_methods()
 reading.install()

@@ -17,7 +17,7 @@ from dynograd.interpreter.shared import F32, F64
 from dynograd.kernels.row_expressions import Expressions
 from dynograd.kernels.row_spreads import Spread, filled, of_leaf
 from dynograd.ops.op import Op
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.watching import origin_of
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.calls import run_op
@@ -260,6 +260,3 @@ def trace(form: Any, known: dict[int, Any]) -> Recipe:
                 raise NotFused("a result is a truth")
             recipe.outputs.append(one.quantity)
     return recipe
-
-
-assert Tensor is not None
