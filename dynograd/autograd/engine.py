@@ -203,6 +203,8 @@ def _sum(held: Any, part: Any) -> Any:
 
 def _sum_of_others(held: Any, part: Any) -> Any:
     """held + part where one is no array: parts of a multi-output op, numbers, sparse gradients."""
+    if type(part) is DeferredSum:  # knows sparse gradients, which do not know it
+        held, part = part, held
     for one, other in ((held, part), (part, held)):
         add = getattr(one, "plus_gradient", None)
         if add is not None:
