@@ -9,7 +9,7 @@ from weakref import ref
 from dynograd import arrays, dtypes
 from dynograd.arrays import as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
-from dynograd.autograd.nodes import Node, OutputNode
+from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.history import GraphSaved, through_decomposition
 from dynograd.interpreter.shared import (
@@ -149,7 +149,9 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
     positions = {name: number for number, name in enumerate(op.array_names)}
     ordered = [edge for _, edge in sorted(zip([positions[n] for n in required + optional], edges, strict=True))]
     if op.list_name:
-        listed = f"*[{'None' if op.list_of_indices else edge_text('one')} for one in {op.list_name}]"
+        listed = f"*[{edge_text('one')} for one in {op.list_name}]"
+        if op.list_of_indices:
+            listed = f"*[None] * len({op.list_name}_array)"
         ordered.insert(positions[op.list_name], listed)
     lines = [
         "node = new_node(NodeClass)",
@@ -309,7 +311,8 @@ def outputs_of(op: Op) -> Any:
             for number, array in enumerate(out):
                 one = new(cls)
                 one.array = array
-                one.node = one._grad = None
+                one.node = None
+                one._grad = None
                 one._requires_grad = False
                 meta = one._meta = OutputMeta()
                 meta.common = common
@@ -320,9 +323,15 @@ def outputs_of(op: Op) -> Any:
                 for one in made:
                     one.meta().silent = True
         if node is not None:
+            edges, seq = (node,), next_seq()
             for number, one in enumerate(made):
                 if one.array.dtype.kind in "fcV":
-                    one.node = OutputNode(node, number)
+                    part = new(OutputNode)
+                    part.edges = edges
+                    part.attrs = number
+                    part.seq = seq
+                    part.hooks = None
+                    one.node = part
                     one._requires_grad = True
         return pack(made) if op.outputs == "list" else pack(*made)
 

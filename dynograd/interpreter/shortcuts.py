@@ -1,4 +1,4 @@
-"""Shortcuts: the public face of a view op makes the view itself in the usual case, and calls what it stands for otherwise."""
+"""Shortcuts: the public face of an op computes in the usual case what the op would give, and calls what it stands for otherwise."""
 
 from __future__ import annotations
 
@@ -7,56 +7,75 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.arrays import ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
 from dynograd.interpreter.shared import wrap_lines
+from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
 __all__ = ["write_shortcut"]
 
 
-def write_shortcut(face: Callable[..., Any], op: Op, text: str, when: str) -> tuple[str, dict[str, Any]]:
-    """Source of `face` with the statements `text`: they make the view `out` and `statics`, the arguments of `op` that describe it.
+def write_shortcut(
+    face: Callable[..., Any], op: Op, text: str, when: str, beside: str, compute: str | None
+) -> tuple[str, dict[str, Any]]:
+    """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
 
-    The view counts where nothing was raised and `out` shares the memory of the input; else `face` itself is called.
+    It counts where nothing was raised and, if `op` makes views, `out` shares the memory of the input; else `face` itself is called.
     """
     parameters, call = _parameters(face)
-    (name,) = op.array_names
-    raw = f"{name}_array"
-    statements = re.sub(rf"\b{name}\b", raw, text).strip().split("\n")
-    condition = re.sub(rf"\b{name}\b", raw, when)
+    given = [name for name in op.array_names if name in inspect.signature(face).parameters]
+    tensors = [*given, *beside.split()]
+    raw = {name: f"{name}_array" for name in (*op.array_names, *tensors)}
+    statements = _with_arrays(text, raw).strip().split("\n")
     indent = " " * 20
     several = op.outputs is not None  # views by construction, in a list
+    viewed = op.view and not several
+    (name, *_) = given
+    plain = " and ".join([f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors])
     lines = [
         f"def {face.__name__}({parameters}):",
-        f"    if type({name}) is Tensor or type({name}) in TENSORS:",
-        f"        {raw} = {name}.array",
-        f"        if type({raw}) is ndarray:",
-        "            base = None",
+        f"    if {plain}:",
+        *[f"        {raw[one]} = {one}.array" for one in tensors],
+        f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}:",
+        "            made = None",
         "            try:",
-        f"                if {condition}:",
+        f"                if {_with_arrays(when, raw)}:",
         *[indent + line.strip() for line in statements],
-        f"{indent}base = {'out' if several else 'out.base'}",
-        "            except (TypeError, ValueError, LookupError, BufferError):",
+        f"{indent}made = {'out.base' if viewed else 'out'}",
+        "            except (TypeError, ValueError, LookupError, BufferError, AttributeError):",
         "                pass",
-        f"            if base is not None{'' if several else f' and (base is {raw} or base is {raw}.base)'}:",
+        f"            if made is not None{f' and (made is {raw[name]} or made is {raw[name]}.base)' if viewed else ''}:",
     ]
     record = []
     if op.differentiable:
         kind = "" if several else " and out.dtype.kind in 'fcV'"
-        record += [f"    if {name}._requires_grad and (mode := MODES.grad){kind}:"]
-        record += ["        " + line for line in record_lines(op, [name], [], "statics")]
+        wants = " or ".join([f"{one}._requires_grad" for one in given])
+        record += [f"    if {wants if len(given) == 1 else f'({wants})'} and (mode := MODES.grad){kind}:"]
+        record += ["        " + line for line in record_lines(op, given, [], "statics")]
     if several:
         inner = ["    node = None", *record, f"    return outputs(out, node, {name}, op, statics)"]
     else:
-        inner = [*wrap_lines("out", "result"), *view_lines(op, name, "statics"), *record]
+        inner = wrap_lines("out", "result")
+        inner += view_lines(op, name, "statics") if viewed else []
+        inner += record
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
         inner += ["    return result"]
     lines += ["            " + line for line in inner]
     lines.append(f"    return general({call})")
-    names = dict(face.__globals__)
+    names = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
+    if compute is not None:
+        family, _, function = compute.partition(".")
+        names["compute"] = kernel(family, function, ndarray(0))
     names |= dict(op=op, NodeClass=node_class_of(op), general=face, outputs=outputs_of(op), **names_for_all())
     return "\n".join(lines) + "\n", names
+
+
+def _with_arrays(text: str, raw: dict[str, str]) -> str:
+    for name, array in raw.items():
+        text = re.sub(rf"(?<![.\w]){name}\b", array, text)
+    return text
 
 
 def _parameters(face: Callable[..., Any]) -> tuple[str, str]:

@@ -55,6 +55,8 @@ def key_of(indices, template):
     """The NumPy index that `indices` and `template` stand for."""
     if len(template) == 1:
         return indices[0]
+    if len(template) == len(indices):
+        return tuple(indices)
     return tuple([indices[entry] if type(entry) is int else entry for entry in template])
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "add_slices",
     "gather",
     "gather_backward",
+    "gather_few",
     "joined_places",
     "limits",
     "picked",
@@ -43,28 +44,34 @@ _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 _NUMBERS = {"prod": 0, "amax": 1, "amin": 2}
-_min, _max = np.minimum.reduce, np.maximum.reduce
+_min, _max, _empty = np.minimum.reduce, np.maximum.reduce, np.empty
 
 
 # --- whole slices --------------------------------------------------------------------------------------------------------
 
 
-def take(x, index, dim):
-    """The slices of `x` along `dim` at `index` (any shape; negative numbers count from the end), a new array.
+def take(x, index, dim, negative=True):
+    """The slices of `x` along `dim` at `index` (any shape; negative numbers count from the end if allowed), a new array.
 
     Raises IndexError for an index outside `dim`.
     """
+    if x.size < COMPILED_SIZE and 0 < index.size <= 16:
+        if not negative and min(index.tolist() if index.ndim == 1 else index.reshape(-1).tolist()) < 0:
+            raise IndexError("an index is negative")
+        return x.take(index, dim)
     size = x.shape[dim]
     inner = prod(x.shape[dim + 1 :])
     outer = prod(x.shape[:dim])
     elements = outer * inner * index.size
     if elements < (COMPILED_SIZE if inner == 1 else _LARGE_ROWS) or not size or x.itemsize > 8:
+        if not negative and index.size and int(_min(index, None)) < 0:
+            raise IndexError("an index is negative")
         return x.take(index, dim)
     if index.size < _LARGE_INDEX and index.dtype is _INT64 and _max(index.view(_UINT64), None) < size:
         return picked(x, index, dim)  # a negative number is huge without its sign
     low, high = limits(index)
-    if low < -size or high >= size:
-        raise IndexError(f"index {low if low < -size else high} is out of bounds for axis {dim} with size {size}")
+    if low < (-size if negative else 0) or high >= size:
+        raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
     return picked(x, index, dim)
 
 
@@ -161,13 +168,9 @@ def gather(x, dim, index):
     Raises IndexError for an index outside a matrix; others have been checked.
     """
     if x.ndim == 2 and index.size:
-        if index.size < COMPILED_SIZE and index.dtype is _INT64 and x.dtype.char in _PICKED:
-            kernels = compiled_for(index.size) if x.flags.c_contiguous and index.flags.c_contiguous else None
-            if kernels is not None:
-                result = np.empty(index.shape, x.dtype)
-                if kernels["scatters.pick_few"](x, index, result, dim):
-                    return result
-                raise IndexError
+        found = gather_few(x, dim, index)
+        if found is not None:
+            return found
         smallest, largest = limits(index)
         if smallest < 0 or largest >= x.shape[dim]:
             raise IndexError
@@ -187,6 +190,17 @@ def gather(x, dim, index):
         grid[dim] = index
         return x[tuple(grid)]
     return x.reshape(-1).take(_places(x.shape, dim, index))
+
+
+def gather_few(x, dim, index):
+    """`gather` from a matrix at few int64 indices; None where they are not, or one is outside."""
+    if index.dtype is _INT64 and index.size < COMPILED_SIZE and x.dtype.char in _PICKED:
+        kernels = compiled_for(index.size) if x.flags.c_contiguous and index.flags.c_contiguous else None
+        if kernels is not None:
+            result = _empty(index.shape, x.dtype)
+            if kernels["scatters.pick_few"](x, index, result, dim):
+                return result
+    return None
 
 
 def gather_backward(g, dim, index, shape):

@@ -107,9 +107,11 @@ def pick_along(x, index, out, start, stop):
 
 @compiled
 def pick_few(x, index, out, dim):
-    """`out = x.gather(dim, index)` for matrices; False where an index lies outside."""
+    """`out = x.gather(dim, index)` for matrices; False where the two do not fit together or an index lies outside."""
     rows, columns = index.shape
     if dim == 0:
+        if columns > x.shape[1]:
+            return False
         for i in range(rows):
             for j in range(columns):
                 place = index[i, j]
@@ -117,6 +119,8 @@ def pick_few(x, index, out, dim):
                     return False
                 out[i, j] = x[place, j]
     else:
+        if dim != 1 or rows > x.shape[0]:
+            return False
         for i in range(rows):
             for j in range(columns):
                 place = index[i, j]

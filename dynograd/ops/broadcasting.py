@@ -66,16 +66,17 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 _STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
-"""(shape, strides, sizes) -> arguments of `stretch`, strides of the view."""
+"""(shape, sizes, bytes of an element) -> arguments of `stretch`, strides of the view of a row-major array."""
 
 
 @composed(covers="expand", method=True)
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, input.strides, sizes]
+    statics, strides = _STRETCHED[input.shape, sizes, input.itemsize]
     out = ndarray(statics[0], input.dtype, input, 0, strides)
     """,
+    when="input.flags.c_contiguous",
 )
 def expand(input: Any, *sizes: Any) -> Any:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
@@ -97,7 +98,8 @@ def expand(input: Any, *sizes: Any) -> Any:
             made = stretch(input, wanted)
             array, stretched = getattr(input, "array", input), getattr(made, "array", made)
             if type(stretched) is ndarray is type(array) and {*map(type, wanted)} <= {int} and stretched is not array:
-                keep(_STRETCHED, (shape, array.strides, sizes), ((wanted,), stretched.strides))
+                if array.flags.c_contiguous:
+                    keep(_STRETCHED, (shape, sizes, array.itemsize), ((wanted,), stretched.strides))
             return made
     lead = len(wanted) - len(shape)
     if lead < 0:
@@ -138,12 +140,28 @@ def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
 
 
 @composed(method=True)
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, (other.array.shape,), input.itemsize]
+    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    """,
+    when="input.flags.c_contiguous",
+)
 def expand_as(input: Any, other: Any) -> Any:
     """`input` expanded to the shape of `other`."""
     return expand(input, tuple(other.shape))
 
 
 @composed(method=True)
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, (size,), input.itemsize]
+    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    """,
+    when="input.flags.c_contiguous",
+)
 def broadcast_to(input: Any, size: Any) -> Any:
     """A view of `input` stretched to `size`.
 

@@ -17,7 +17,7 @@ from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import where
 from dynograd.ops.indexing import get_basic
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.trigonometrics import cos, sin
 from dynograd.shapes import broadcast_shapes
 
@@ -113,7 +113,19 @@ def numbers_of_backward(g: Any, saved: Any) -> Any:
     return (pairs_of(g),)
 
 
+_PAIRS = ((dtypes.float32.numpy, dtypes.complex64.numpy), (dtypes.float64.numpy, dtypes.complex128.numpy))
+_NUMBERS = {part.char: number for part, number in _PAIRS}
+_PARTS = {number.char: part for part, number in _PAIRS}
+
+
 @composed(covers="view_as_real", method=False)
+@shortcut(
+    pairs_of,
+    """
+    out = input[..., None].view(_PARTS[input.dtype.char])
+    statics = ()
+    """,
+)
 def view_as_real(input: Any) -> Any:
     """A view of a complex tensor as pairs (real, imaginary) along a new last dim.
 
@@ -129,6 +141,14 @@ def view_as_real(input: Any) -> Any:
 
 
 @composed(covers="view_as_complex", method=False)
+@shortcut(
+    numbers_of,
+    """
+    out = input.view(_NUMBERS[input.dtype.char]).squeeze(-1)
+    statics = ()
+    """,
+    when="input.flags.c_contiguous",
+)
 def view_as_complex(input: Any) -> Any:
     """A view of pairs (real, imaginary) along the last dim as complex numbers.
 
@@ -170,7 +190,7 @@ def real(input: Any) -> Any:
     >>> dynograd.real(tensor([1 + 2j]))
     tensor([1.])
     """
-    return get_basic(pairs_of(input), _REAL) if is_complex_array(input) else input
+    return get_basic(view_as_real(input), _REAL) if is_complex_array(input) else input
 
 
 @composed()
@@ -185,7 +205,7 @@ def imag(input: Any) -> Any:
     """
     if not is_complex_array(input):
         raise DtypeError(f"imag: imag is not implemented for tensors with non-complex dtypes, got {input.dtype}.")
-    return get_basic(pairs_of(input), _IMAG)
+    return get_basic(view_as_real(input), _IMAG)
 
 
 # --- angles --------------------------------------------------------------------------------------------------------------

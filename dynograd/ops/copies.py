@@ -16,7 +16,7 @@ from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.op import composed
 from dynograd.ops.splits import narrow, select, split, split_with_sizes, unbind
-from dynograd.ops.strides import as_strided, diagonal, windows
+from dynograd.ops.strides import as_strided, diagonal, unfold
 from dynograd.ops.transposes import t
 from dynograd.ops.views import permute, squeeze, transpose, unsqueeze, view
 from dynograd.shapes import normalize_dim
@@ -55,7 +55,7 @@ VIEWS: dict[str, Any] = {
     "t": t,
     "transpose": transpose,
     "unbind": unbind,
-    "unfold": windows,
+    "unfold": unfold,
     "unsqueeze": unsqueeze,
     "view": view,
     "view_as_complex": view_as_complex,

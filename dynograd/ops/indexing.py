@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array, IndexArrays
+from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
@@ -70,7 +70,7 @@ def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
 @op(name="index", linear=True, saves="input.shape indices")
 def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
     """The elements of `input` at index arrays."""
-    if type(input) is not arrays.ndarray:
+    if type(input) is not ndarray:
         indices = _beside(input, indices)
     return kernel("indexing", "index_forward", input)(input, indices, template)
 
@@ -121,9 +121,9 @@ def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) ->
 
 def _beside(like: Any, indices: list) -> list:
     """Index arrays on the device of `like`: as in PyTorch, those of the CPU index anything."""
-    if type(like) is arrays.ndarray:
+    if type(like) is ndarray:
         return indices
-    return [arrays.to_device(one, like.device) if type(one) is arrays.ndarray else one for one in indices]
+    return [arrays.to_device(one, like.device) if type(one) is ndarray else one for one in indices]
 
 
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
@@ -133,11 +133,23 @@ def _beside(like: Any, indices: list) -> list:
 @shortcut(
     get_basic,
     """
-    statics = ((index, Ellipsis),) if type(index) is int else ((index,),)
+    statics = ((index, Ellipsis),) if type(index) is int else (ready,) if type(index) is tuple else ((index,),)
     out = input[statics[0]]
     """,
-    when="type(index) is int or index is None or (type(index) is slice and index.step is None"
+    when="type(index) is int or index is None or index is Ellipsis"
+    " or type(index) is tuple and (ready := _plain_tuple(index)) or (type(index) is slice and index.step is None"
     " and type(index.start) in _PLAIN and type(index.stop) in _PLAIN)",
+)
+@shortcut(
+    get_advanced,
+    """
+    indices, template = ([index.array], (0,)) if type(index) is Tensor else found
+    statics = (template,)
+    out = compute(input, indices, template)
+    """,
+    when="type(index) is Tensor and index.array.dtype.num == _INT64 and index.array.ndim and input.ndim"
+    " and type(index.array) is ndarray or (found := _index_arrays(index, input.ndim, TENSORS))",
+    compute="indexing.index_forward",
 )
 def getitem(input: Any, index: Any) -> Any:
     """`input[index]`.
@@ -178,17 +190,7 @@ def getitem(input: Any, index: Any) -> Any:
             parse("getitem", tuple(input.shape), index)
             raise
     shape = getattr(input, "array", input).shape
-    array = getattr(index, "array", None)
-    if (
-        type(array) is arrays.ndarray
-        and array.dtype.num == _INT64
-        and array.ndim
-        and shape
-        and index.ndim == array.ndim
-    ):
-        basic, indices, template = None, [index], (0,)  # the usual case
-    else:
-        basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
+    basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
     picked = input if basic is None else get_basic(input, basic)
     if template is None:
         return picked
@@ -199,29 +201,70 @@ def getitem(input: Any, index: Any) -> Any:
         raise
 
 
-def _quick(shape: tuple[int, ...], index: Any) -> Any:
-    """What `parse` gives for the commonest advanced indices: int64 tensors, full slices before them, or one mask; else None."""
-    entries = index if type(index) is tuple else (index,)
-    if len(entries) > len(shape):
+def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:
+    """(index arrays, template) of a list of ints, or of full slices and int64 tensors of the types `plain`; None for others."""
+    if type(index) is list:
+        return ([arrays.from_python(index, dtypes.int64)], (0,)) if {*map(type, index)} == {int} and rank else None
+    if type(index) is not tuple:
         return None
     indices: list[Any] = []
     template: list[Any] = []
-    for one in entries:
-        array = getattr(one, "array", None)
-        if array is None:
-            if type(one) is not slice or one.start is not None or one.stop is not None or one.step is not None:
+    for one in index:
+        if type(one) in plain:
+            array = one.array
+            if type(array) is not ndarray or array.dtype.num != _INT64 or not array.ndim:
                 return None
-            template.append(FULL)
-        elif array.ndim and array.dtype.num == _INT64 and one.ndim == array.ndim:
             template.append(len(indices))
-            indices.append(one)
-        elif array.dtype.kind == "b" and one is index and 0 < one.ndim == array.ndim <= len(shape):
-            return None, [one], (0,)
+            indices.append(array)
+        elif type(one) is slice and one.start is None and one.stop is None and one.step is None:
+            template.append(FULL)
         else:
             return None
-    if template[-1] is FULL:
+    return (indices, tuple(template)) if len(template) <= rank and template[-1] is not FULL else None
+
+
+def _quick(shape: tuple[int, ...], index: Any) -> Any:
+    """What `parse` gives for the commonest advanced indices: int64 tensors beside ints, None and slices, or one mask; else None."""
+    indices: list[Any] = []
+    template: list[Any] = []
+    basic: list[Any] = []
+    dim, trivial = 0, True
+    for one in index if type(index) is tuple else (index,):
+        if dim == len(shape) and one is not None:
+            return None
+        if type(one) is slice or one is None:
+            if one is None:
+                trivial = False
+            elif type(one.start) is int or type(one.stop) is int or one.step is not None:
+                if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN or one.step is not None:
+                    return None
+                trivial = False
+            elif one.start is not None or one.stop is not None:
+                return None
+            basic.append(one)
+            template.append(FULL)
+        elif type(one) is int:
+            if not -shape[dim] <= one < shape[dim]:
+                return None
+            basic.append(one)
+            trivial = False
+        else:
+            array = getattr(one, "array", None)
+            if array is None:
+                return None
+            if array.dtype.kind == "b" and one is index and 0 < one.ndim == array.ndim <= len(shape):
+                return None, [one], (0,)
+            if array.dtype.num != _INT64 or not array.ndim or one.ndim != array.ndim:
+                return None
+            basic.append(FULL)
+            template.append(len(indices))
+            indices.append(one)
+        dim += one is not None
+    if not indices:
         return None
-    return None, indices, tuple(template)
+    while template[-1] is FULL:
+        template.pop()
+    return None if trivial else (*basic, Ellipsis), indices, tuple(template)
 
 
 def _plain_tuple(index: tuple) -> Any:
@@ -276,7 +319,7 @@ def put_at(input: Any, values: Any, ready: Advanced) -> Any:
 def assign_at(array: Any, ready: Advanced, value: Any) -> None:
     """Writes the array `value` (broadcast) into `array` at an advanced index from `normalize_index`."""
     try:
-        if type(array) is not arrays.ndarray:
+        if type(array) is not ndarray:
             ready = ready._replace(indices=_beside(array, ready.indices))
         kernel("indexing", "index_assign", array)(array, ready, value)
     except (TypeError, ValueError):

@@ -211,11 +211,15 @@ def composed(
     return register
 
 
-def shortcut(op_function: Any, text: str, when: str = "True") -> Callable[[Function], Any]:
-    """Lets a function that ends in the view op `op_function` make the view itself, in the usual case that `when` describes.
+def shortcut(
+    op_function: Any, text: str, when: str = "True", *, beside: str = "", compute: str | None = None
+) -> Callable[[Function], Any]:
+    """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
-    `text` are statements on the array that bears the input's name: they set `out` and `statics`, the op's other arguments. Where
-    they raise, or `out` is no view, or the input is no plain tensor, the function itself is called.
+    `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
+    its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that are
+    tensors too. Where the text raises, or `out` of a view op is no view, or one of them is no plain tensor on the CPU, the function
+    itself is called.
     """
 
     def shorten(general: Function) -> Any:
@@ -227,7 +231,7 @@ def shortcut(op_function: Any, text: str, when: str = "True") -> Callable[[Funct
                 return general(*args, **kwargs)
             with _lock:
                 if public.__code__ is long_way:
-                    source, names = _write_shortcut[0](general, op_function.op, text, when)
+                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute)
                     space.update(names)
                     _exchange(public, source, space, name)
                     public.__defaults__, public.__kwdefaults__ = general.__defaults__, general.__kwdefaults__

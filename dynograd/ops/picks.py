@@ -14,7 +14,7 @@ from dynograd.ops.comparisons import ne
 from dynograd.ops.conversions import clone
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
-from dynograd.ops.op import composed, read_values
+from dynograd.ops.op import composed, read_values, shortcut
 from dynograd.ops.scatters import scatter_reduce
 from dynograd.ops.views import ravel, reshaped
 from dynograd.shapes import broadcast_shapes, normalize_dim
@@ -22,7 +22,22 @@ from dynograd.shapes import broadcast_shapes, normalize_dim
 __all__ = ["index_add", "index_copy", "index_fill", "index_select", "masked_scatter", "masked_select", "put", "take"]
 
 
+_ALONG = [(*(FULL,) * dim, 0) for dim in range(16)]  # the template of one index vector along `dim`
+_INT64 = dtypes.int64.num
+
+
 @composed(method=True)
+@shortcut(
+    get_advanced,
+    """
+    out = compute(input, index, dim, False)
+    indices = [index]
+    statics = (_ALONG[dim],)
+    """,
+    when="index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and 0 <= dim < input.ndim",
+    beside="index",
+    compute="scatters.take",
+)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """A copy of the slices of `input` at `index` along `dim`.
 
@@ -247,6 +262,8 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
         raise DtypeError(
             f"{who}: Expected a long tensor for index, but got {getattr(index, 'dtype', type(index).__name__)}."
         )
+    if arrays.checked_later(array, lambda known: _check_flat(who, input, known)):
+        return
     count = prod(input.shape)
     array = arrays.all_values(array)
     found = kernel("indexing", "out_of_range", array)(array, -count, count, who)

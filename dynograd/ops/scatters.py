@@ -13,7 +13,7 @@ from dynograd.ops.broadcasting import stretch
 from dynograd.ops.conversions import clone
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import check_range
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import ravel, reshaped
 from dynograd.shapes import broadcast_shapes, normalize_dim
 
@@ -46,6 +46,15 @@ def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
 
 
 @composed(covers="gather", method=True)
+@shortcut(
+    gathered,
+    """
+    out = compute(input, dim, index)
+    statics = (dim,)
+    """,
+    when="input.ndim == 2 == index.ndim",
+    compute="scatters.gather_few",
+)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.
 
@@ -59,20 +68,13 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     tensor([[1],
             [4]])
     """
-    array, places = getattr(input, "array", None), getattr(index, "array", None)
-    if type(array) is arrays.ndarray is type(places) and array.ndim == 2 == places.ndim and places.dtype.num == _INT64:
-        if dim in _TWO and places.shape[1 - dim] <= array.shape[1 - dim]:
-            try:
-                return gathered(input, dim, index)  # whose kernel looks at the indices of matrices
-            except IndexError:
-                pass  # the check below says which index
     place = _check_index("gather", input, dim, index)
     if not input.ndim:
         return reshaped(gathered(reshaped(input, (1,)), 0, ravel(index)), tuple(index.shape))
     return gathered(input, place, index)
 
 
-_TWO, _INT64 = (0, 1), dtypes.int64.num
+_INT64 = dtypes.int64.num
 
 
 def _check_index(who: str, input: Any, dim: int, index: Any) -> int:
@@ -114,7 +116,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """
     if dim is None:
         return take_along_dim(ravel(input), ravel(indices), 0)
-    array = getattr(indices, "array", indices)
+    array, source = getattr(indices, "array", indices), getattr(input, "array", input)
+    if type(array) is arrays.ndarray is type(source) and array.ndim == 2 == source.ndim and dim in (0, 1):
+        if array.shape[1 - dim] == source.shape[1 - dim] and array.dtype.num == _INT64:
+            try:
+                return gathered(input, dim, indices)
+            except IndexError:
+                pass  # negative, or outside
     place = normalize_dim("take_along_dim", dim, input.ndim)
     if array.ndim != input.ndim:
         raise ShapeError(

@@ -136,8 +136,13 @@ def _check_has_dims(who: str, shape: tuple[int, ...]) -> None:
 
 
 _CHUNKS: dict[Any, tuple[Any, list[tuple]]] = {}  # (shape, chunks, dim) -> arguments of `split_with_sizes`, indices
+_SECTIONS: dict[Any, tuple[Any, list[tuple]]] = {}  # the same for `tensor_split`
 _EQUAL_CHUNKS = """
     statics, parts = _CHUNKS[input.shape, chunks, dim]
+    out = [input[part] for part in parts]
+"""
+_EQUAL_SECTIONS = """
+    statics, parts = _SECTIONS[input.shape, indices_or_sections, dim]
     out = [input[part] for part in parts]
 """
 
@@ -183,6 +188,7 @@ unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 
 
 @composed(method=True)
+@shortcut(split_with_sizes, _EQUAL_SECTIONS, when="type(indices_or_sections) is int")
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
 ) -> Any:
@@ -204,7 +210,11 @@ def tensor_split(
         if parts <= 0:
             raise ShapeError(f"tensor_split: number of sections must be larger than 0, got {parts}.")
         small, more = divmod(size, parts)
-        return split_with_sizes(input, (small + 1,) * more + (small,) * (parts - more), place)
+        sizes = (small + 1,) * more + (small,) * (parts - more)
+        if parts <= 64 and type(dim) is int is type(indices_or_sections):
+            known = (sizes, place), _parts_of(place, sizes)[1]
+            keep(_SECTIONS, (tuple(input.shape), parts, dim), known, 256)
+        return split_with_sizes(input, sizes, place)
     bounds = [slice(None, cut).indices(size)[1] for cut in cuts]
     lead = (FULL,) * place
     starts, stops = [0, *bounds], [*bounds, size]

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.ops.arithmetic import conj
-from dynograd.ops.op import composed, shortcut
+from dynograd.ops.op import composed, keep, shortcut
 from dynograd.ops.views import permuted, transpose, view
 from dynograd.shapes import normalize_dim
 
@@ -50,7 +50,17 @@ def t(input: Any) -> Any:
     return view(input, tuple(input.shape))
 
 
+_MOVES: dict[Any, tuple] = {}  # (rank, source, destination) -> the arguments of `permuted`
+
+
 @composed(method=True)
+@shortcut(
+    permuted,
+    """
+    statics = _MOVES[input.ndim, source, destination]
+    out = input.transpose(*statics)
+    """,
+)
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
 
@@ -72,6 +82,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     order = [dim for dim in range(rank) if dim not in sources]
     for place, dim in sorted(zip(destinations, sources, strict=True)):
         order.insert(place, dim)
+    if {*map(type, (source, destination))} <= {int, tuple}:
+        keep(_MOVES, (rank, source, destination), (tuple(order),))
     return permuted(input, tuple(order))
 
 
@@ -104,6 +116,7 @@ def _reversed_dims(input: Any) -> Any:
     return permuted(input, tuple(range(rank - 1, -1, -1)))
 
 
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
 def _matrix_transpose(input: Any) -> Any:
     """The tensor with its last two dims exchanged."""
     _check_matrix("mT", input)

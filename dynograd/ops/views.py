@@ -144,6 +144,13 @@ def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(other.array.shape)
+    statics = (out.shape,)
+    """,
+)
 def view_as(input: Any, other: Any) -> Any:
     """`input.view` of the shape of `other`."""
     return view(input, tuple(other.shape))
@@ -194,7 +201,17 @@ def ravel(input: Any) -> Any:
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
 
 
+_UNFLATTENED: dict[Any, tuple] = {}  # (shape, dim, sizes) -> the arguments of `reshaped`
+
+
 @composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    statics = _UNFLATTENED[input.shape, dim, sizes]
+    out = input.reshape(*statics)
+    """,
+)
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Splits one dim into several; one of `sizes` may be -1.
 
@@ -218,7 +235,10 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
             f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[place]}) in the input "
             f"tensor of shape {shape}."
         ) from None
-    return reshaped(input, (*shape[:place], *inner, *shape[place + 1 :]))
+    made = (*shape[:place], *inner, *shape[place + 1 :])
+    if type(dim) is int and type(sizes) is tuple:
+        keep(_UNFLATTENED, (shape, dim, sizes), (made,))
+    return reshaped(input, made)
 
 
 @composed(method=True)
