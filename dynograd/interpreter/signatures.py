@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from typing import Any
 
 __all__ = ["standing_before"]
@@ -13,7 +14,8 @@ def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
     """A function with `function`'s parameters and the body `lines`; None where it has other than plain ones.
 
     Args:
-        lines: source in which ARGS stands for the arguments in order, ARGS_AFTER_FIRST for those after the first. Names of its own begin with `own_`.
+        lines: source in which ARGS stands for the arguments in order, FIRST for the first one, ARGS_AFTER_FIRST for the others. Names of
+            its own begin with `own_`.
         names: what it uses besides.
     """
     try:
@@ -28,7 +30,9 @@ def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
         heads.append(one.name if one.default is one.empty else f"{one.name}=own_default_{one.name}")
         space[f"own_default_{one.name}"] = one.default
     arguments = ", ".join([one.name for one in parameters])
-    lines = lines.replace("ARGS_AFTER_FIRST", arguments.partition(", ")[2]).replace("ARGS", arguments)
+    first, _, others = arguments.partition(", ")
+    texts = {"ARGS": arguments, "FIRST": first, "ARGS_AFTER_FIRST": others}
+    lines = re.sub(r"\b(ARGS|FIRST|ARGS_AFTER_FIRST)\b", lambda found: texts[found[0]], lines)
     source = f"def own_made({', '.join(heads)}):\n{lines}"
     exec(compile(source, f"<dynograd before {getattr(function, '__name__', 'a function')}>", "exec"), space)
     return functools.wraps(function)(space["own_made"])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
 from typing import Any
 
-from dynograd.nn.cells import recorded_whole
+from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor import Tensor

@@ -1,6 +1,6 @@
 """Module: parameters, buffers and submodules by attribute; iteration, train and eval.
 
-`hooks.py` (hooks), `state.py` (state_dict) and `moves.py` (dtypes and devices) hold the rest.
+`attributes.py` (reading them), `hooks.py` (hooks), `state.py` (state_dict) and `moves.py` (dtypes and devices) hold the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynograd.interpreter.recorded_methods import CELLS
 from dynograd.nn import hooks, moves, state
+from dynograd.nn.attributes import AttributeMethods, not_begun
 from dynograd.nn.hooks import *  # noqa: F403
 from dynograd.nn.hooks import (  # noqa: F401
     _global_backward_hooks,
@@ -28,7 +30,7 @@ from dynograd.tensor import Tensor
 __all__ = ["Module"]
 
 
-class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
+class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.MoveMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 
     >>> class Model(dynograd.nn.Module):
@@ -82,7 +84,7 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
             return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
         except Exception as error:
             if "_forward_hooks" not in held:
-                raise AttributeError(_not_begun(self)) from None
+                raise AttributeError(not_begun(self)) from None
             note_place(error, self)
             raise
 
@@ -103,21 +105,6 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
         return bool(self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks)
 
     # --- attributes -----------------------------------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        held = self.__dict__
-        if "_parameters" in held:
-            group = held["_parameters"]
-            if name in group:
-                return group[name]
-            group = held["_modules"]
-            if name in group:
-                return group[name]
-            group = held["_buffers"]
-            if name in group:
-                return group[name]
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}': {_not_begun(self)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         held = self.__dict__
@@ -416,13 +403,10 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
         inner = "\n  ".join(lines + children)
         return f"{self._get_name()}(\n  {inner}\n)"
 
-    def __dir__(self) -> list[str]:
-        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        return sorted(name for name in names if not name[0].isdigit())
-
     def __getstate__(self) -> dict[str, Any]:
         held = dict(self.__dict__)
         held.pop("_compiled_call_impl", None)
+        held.pop(CELLS, None)
         return held
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -435,6 +419,7 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
         """A module that shares everything with this one, and can be given other parameters."""
         made = self.__new__(type(self))
         made.__dict__ = self.__dict__.copy()
+        made.__dict__.pop(CELLS, None)
         for name in ("_parameters", "_buffers", "_modules"):
             made.__dict__[name] = made.__dict__[name].copy()
         return made
@@ -443,11 +428,6 @@ class Module(state.StateMethods, hooks.HookMethods, moves.MoveMethods):
 def _addindent(s_: str, numSpaces: int) -> str:
     """The text with all lines but the first moved to the right."""
     return s_.replace("\n", "\n" + " " * numSpaces)
-
-
-def _not_begun(module: Any) -> str:
-    kind = type(module).__name__
-    return f"Module.__init__() was not called. Call super().__init__() first in {kind}.__init__."
 
 
 compiled_by: Callable[..., Any] = lambda function, *args, **kwargs: function  # noqa: E731

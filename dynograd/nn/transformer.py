@@ -8,10 +8,10 @@ from typing import Any
 
 from dynograd.creation import full
 from dynograd.errors import ShapeError
+from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.attention import MultiheadAttention
-from dynograd.nn.cells import recorded_whole
 from dynograd.nn.containers import ModuleList
 from dynograd.nn.dropout import Dropout, added
 from dynograd.nn.linear import Linear

@@ -12,10 +12,10 @@ from typing import Any
 
 from dynograd import creation
 from dynograd.errors import ShapeError
+from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
 from dynograd.nn import init
-from dynograd.nn.cells import recorded_whole
 from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter

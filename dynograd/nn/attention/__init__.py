@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from dynograd.creation import empty
+from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import init
-from dynograd.nn.cells import recorded_whole
 from dynograd.nn.checks import check_share, check_sizes
 from dynograd.nn.linear import NonDynamicallyQuantizableLinear
 from dynograd.nn.module import Module

@@ -10,6 +10,7 @@ import functools
 import types
 from typing import Any
 
+from dynograd.interpreter.recorded_methods import CELLS
 from dynograd.tensor import Tensor
 
 __all__ = ["origin_of", "same", "tensors_in", "watched"]
@@ -69,7 +70,7 @@ def watched(body: Any, owner: Any) -> list[Any] | None:
     return found
 
 
-_CACHES = ("_cell",)
+_CACHES = (CELLS,)
 
 
 def _ignored(module: Any) -> bool:

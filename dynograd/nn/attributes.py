@@ -1,0 +1,101 @@
+"""Parameters, buffers and children read as attributes.
+
+Python looks for an attribute in the object and in its class, and asks `__getattr__` when it has made an AttributeError of that. So a name
+that has been read once is noted in the class: from then on it is found there, and looked up in the module's own dict as before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["AttributeMethods", "Registered"]
+
+_GROUPS = ("_parameters", "_modules", "_buffers")
+_MOST = 200  # notes in a class; more names are made up by a program, not written in its code
+
+
+class Registered:
+    """The note: such an attribute lies in a module's `_parameters`, `_modules` or `_buffers`."""
+
+    __slots__ = ("group", "name")
+
+    def __init__(self, group: str, name: str) -> None:
+        self.group, self.name = group, name
+
+    def __get__(self, module: Any, kind: Any = None) -> Any:
+        if module is None:
+            raise AttributeError(f"type object '{kind.__name__}' has no attribute '{self.name}'")
+        try:
+            return module.__dict__[self.group][self.name]
+        except KeyError:  # Python asks `__getattr__` next
+            raise AttributeError(self.name) from None
+
+
+class AttributeMethods:
+    """The part of Module that finds what is registered."""
+
+    _notes_reads = True
+
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__
+        kind = type(self)
+        if "_parameters" not in held:
+            raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}': {not_begun(self)}")
+        for group in _GROUPS:
+            if name in held[group]:
+                if kind._notes_reads:
+                    _note(kind, group, name)
+                return held[group][name]
+        raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _withdraw(cls)
+
+    def __dir__(self) -> list[str]:
+        held = self.__dict__
+        names = {*dir(type(self)), *held}
+        names -= {name for base in type(self).__mro__ for name in _notes_of(base)} - held.keys()
+        for group in _GROUPS:
+            names.update(held.get(group, ()))
+        return sorted(name for name in names if not name[0].isdigit())
+
+
+def not_begun(module: Any) -> str:
+    kind = type(module).__name__
+    return f"Module.__init__() was not called. Call super().__init__() first in {kind}.__init__."
+
+
+def _notes_of(kind: type) -> list[str]:
+    return [name for name, one in vars(kind).items() if type(one) is Registered]
+
+
+def _note(kind: Any, group: str, name: str) -> None:
+    if not name.isidentifier() or any([name in vars(base) for base in kind.__mro__]):
+        return
+    if _usual(kind) and len(_notes_of(kind)) < _MOST:
+        type.__setattr__(kind, name, Registered(group, name))
+    else:
+        type.__setattr__(kind, "_notes_reads", False)
+
+
+def _usual(kind: Any) -> bool:
+    """Whether modules of the class, and of all derived from it, find their attributes in the usual way."""
+    return (
+        kind.__getattr__ is AttributeMethods.__getattr__
+        and kind.__getattribute__ is object.__getattribute__
+        and type(kind).__setattr__ is type.__setattr__
+        and all([_usual(derived) for derived in kind.__subclasses__()])
+    )
+
+
+def _withdraw(kind: type) -> None:
+    """In a new class with an answer of its own, notes in its bases would hide that."""
+    usual, after = _usual(kind), list(kind.__mro__)
+    for base in kind.__mro__:
+        del after[0]
+        for name in _notes_of(base):
+            others = [vars(other)[name] for other in after if name in vars(other)]
+            if not usual or [one for one in others if type(one) is not Registered]:
+                type.__delattr__(base, name)
+                type.__setattr__(base, "_notes_reads", False)

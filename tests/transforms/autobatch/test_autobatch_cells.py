@@ -1,0 +1,101 @@
+"""Cells by what is decorated: methods, several of one module, functions of modules, copies."""
+
+import copy
+import pickle
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import nn
+
+
+class Net(nn.Module):
+    """Its methods are cells, whatever they are called and whatever their first parameter is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    @dynograd.cell
+    def forward(self, x):
+        return self.layer(x)
+
+    @dynograd.cell
+    def scaled(this, x, factor=2):
+        return this.layer(x) * factor
+
+    @dynograd.cell
+    def pair(self, *parts):
+        return self.layer(parts[0]), parts[0] * 3
+
+    @staticmethod
+    @dynograd.cell
+    def halved(x):
+        return x / 2
+
+
+@dynograd.cell
+def applied(net, x):
+    return net.layer(x).tanh()
+
+
+@dynograd.cell
+def nothing():
+    return dynograd.ones(3)
+
+
+CALLS = {
+    "forward": lambda net, x: net(x),
+    "scaled": lambda net, x: net.scaled(x),
+    "with a keyword": lambda net, x: net.scaled(x, factor=3),
+    "pair": lambda net, x: net.pair(x)[0] + net.pair(x)[1],
+    "static": lambda net, x: net.halved(x),
+    "a function of a module": lambda net, x: applied(net, x),
+    "all": lambda net, x: applied(net, net.halved(net.scaled(net(x)))),
+    "no arguments": lambda net, x: nothing() + x,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_cells_give_what_their_bodies_give(name):
+    call, nets, xs = CALLS[name], [Net(), Net()], [dynograd.ones(3) * k for k in range(3)]
+    with dynograd.autobatch(always=True) as report:
+        found = [call(net, x) for x in xs for net in nets]
+    expected = [call(net, x) for x in xs for net in nets]
+    for one, other in zip(found, expected):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6)
+    assert name == "no arguments" or any(label.startswith("cell ") for label in report.groups)
+
+
+def module_cell():
+    return dynograd.cell(nn.Sequential(nn.Linear(3, 3), nn.Tanh()))
+
+
+@pytest.mark.parametrize("make", [Net, module_cell, lambda: nn.GRUCell(3, 3)], ids=["method", "module", "nn"])
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_copies_of_modules_that_were_cells(make, copied):
+    net, xs = make(), [dynograd.ones(3) * k for k in range(3)]
+
+    def outputs(of, scope):
+        if not scope:
+            return [of(x).detach().numpy() for x in xs]
+        with dynograd.autobatch(always=True) as report:
+            found = [of(x) for x in xs]
+        assert list(report.groups) and all("cell " in label for label in report.groups)
+        return [one.detach().numpy() for one in found]
+
+    expected = outputs(net, True)
+    other = copied(net)
+    numpy.testing.assert_allclose(outputs(other, True), expected, rtol=1e-6)
+    with dynograd.no_grad():
+        for one in other.parameters():
+            one.mul_(2)
+    for of in (net, other):
+        numpy.testing.assert_allclose(outputs(of, True), outputs(of, False), rtol=1e-6)
+
+
+def test_a_module_is_a_cell_once():
+    net = module_cell()
+    first = net.forward
+    assert dynograd.cell(net) is net and net.forward == first
