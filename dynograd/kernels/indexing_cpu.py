@@ -55,7 +55,7 @@ def key_of(indices, template):
     """The NumPy index that `indices` and `template` stand for."""
     if len(template) == 1:
         return indices[0]
-    if len(template) == len(indices):
+    if template == (0, 1):
         return tuple(indices)
     return tuple([indices[entry] if type(entry) is int else entry for entry in template])
 
