@@ -85,12 +85,8 @@ class Embedding(Module):
 
     def forward(self, input: Any) -> Any:
         recorder = MODES.recorder
-        if recorder is not None:
-            held = self.__dict__
-            plain = (
-                held.get("max_norm", 0) is None and not held.get("sparse", 1) and not held.get("scale_grad_by_freq", 1)
-            )
-            found = recorder.look_up(held["_parameters"].get("weight"), input, held["padding_idx"]) if plain else None
+        if recorder is not None and self.max_norm is None and not self.sparse and not self.scale_grad_by_freq:
+            found = recorder.look_up(self.weight, input, self.padding_idx)
             if found is not None:
                 return found
         return F.embedding(

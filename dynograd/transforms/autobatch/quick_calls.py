@@ -89,19 +89,24 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
 
     def extend(recorder: Recorder, key: tuple) -> tuple:
         """The table's entry for operands of other ports, where their kinds have a form already."""
-        ports = key[3:]
-        if [port for port in ports if port.bucket.recorder is not recorder]:
-            raise KeyError
-        alike = (*key[:3], tuple([port.kind for port in ports]))
-        form = recorder.table.get(alike)
-        entries = [(port, 0) for port in ports]
-        if form is None:
+        ports, depth = key[3:], 0
+        for port in ports:
+            if port.bucket.recorder is not recorder:
+                raise KeyError
+            if port.bucket.depth > depth:
+                depth = port.bucket.depth
+        alike = (*key[:3], depth, *[port.kind for port in ports])
+        bucket = recorder.table.get(alike)
+        if bucket is None:
+            entries = [(port, 0) for port in ports]
             kinds = tuple([kind_for(one) for one in entries])
             form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
             if form is None or form.quick is not space["quick"]:
                 raise KeyError
-            recorder.table[alike] = form
-        return enter(recorder, recorder.bucket_for(form, entries), key)
+            bucket = recorder.table[alike] = recorder.bucket_for(form, entries)
+        else:
+            bucket.sources.update([port.bucket for port in ports if not port.bucket.done])
+        return enter(recorder, bucket, key)
 
     space: dict[str, Any] = dict(
         extend=extend,
