@@ -19,13 +19,14 @@ from dynograd.autograd.packing import Packed, map_saved
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS
+from dynograd.kernels import kernel
 from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 from dynograd.view_history import edge_of, rebase
 
-__all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
+__all__ = ["copy_", "fill_", "set_item", "write_result", "written", "zero_"]
 
 
 # Told of a tensor that is about to be written: open `autobatch` scopes, whose waiting calls may read it.
@@ -235,11 +236,15 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     >>> x.copy_(tensor([1, 2]))
     tensor([1., 2.])
     """
+    if not guards and type(self) in TENSORS and written(self, "copy", (src,), {}):
+        return self
     return _assign(self, _as_tensor(src, self), "copy_")
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Sets every element to `value` (a number or a 0-d tensor)."""
+    if not guards and type(self) in TENSORS and (_filled(self, value) or written(self, "fill", (value,), {})):
+        return self
     source = _as_tensor(value, self)
     if source.array.ndim:
         raise ShapeError(
@@ -250,12 +255,77 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
+    if not guards and type(self) in TENSORS and (_filled(self, 0) or written(self, "fill", (0,), {})):
+        return self
     return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
+
+
+def _filled(target: Tensor, value: Any) -> bool:
+    """`written` of "fill" for small float arrays."""
+    array = target.array
+    if type(array) is not ndarray or array.base is not None or array.nbytes >= _SMALL or array.dtype.char not in "fd":
+        return False
+    if (target._requires_grad and MODES.grad) or (type(value) is not int and type(value) is not float):
+        return False
+    if not -_REACH <= value <= _REACH:
+        return False
+    array.fill(value)
+    _stamp(target)
+    return True
+
+
+_SMALL = 1 << 15
+_REACH = 3.4e38  # what float32 holds, and nearly no more
+
+
+def written(target: Tensor, name: str, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether the kernel `name` of `writes` has written into the memory of `target`: nothing is recorded, and all fits as it is."""
+    array = target.array
+    if type(array) is not ndarray or (target._requires_grad and MODES.grad):
+        return False
+    if array.base is not None and 0 in array.strides:
+        return False
+    given = []
+    for one in args:
+        if type(one) is tuple or type(one) is list:
+            one = [_apart(array, part) for part in one]
+        elif isinstance(one, Tensor):
+            one = _apart(array, one)
+            if one is None:
+                return False
+        elif type(one) is ndarray:
+            return False
+        given.append(one)
+    if kwargs and any([isinstance(one, Tensor) for one in kwargs.values()]):
+        return False
+    try:
+        if not kernel("writes", name, array)(array, *given, **kwargs):
+            return False
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError):
+        return False  # before anything was written
+    meta = target._meta
+    if meta is None or not meta.silent:
+        stamp(array)
+    return True
+
+
+def _apart(array: Any, one: Any) -> Any:
+    """The array of a tensor without history in other memory than `array`, else None."""
+    if type(one) not in TENSORS or (one._requires_grad and MODES.grad):
+        return None
+    other = one.array
+    if type(other) is not ndarray or other is array:
+        return None
+    shared = (other.base is not None or array.base is not None) and arrays.base_of(other) is arrays.base_of(array)
+    return None if shared else other
 
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`."""
     if guards:
+        recorded = getattr(type(value), "__dynograd_set_item__", None)
+        if recorded is not None and recorded(self, index, value):
+            return
         guards[0](self)
     if not self._requires_grad and _write_plain(self, index, value):
         return
@@ -294,6 +364,12 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
                 return False
         elif number != _INT64 or not index.ndim or not array.ndim:
             return False
+    elif type(index) is tuple and index and type(index[0]) in TENSORS:
+        arrays_there = [_apart(array, one) for one in index]
+        for one in arrays_there:
+            if one is None or one.dtype.num != _INT64 or not one.ndim:
+                return False
+        index = tuple(arrays_there)
     elif type(index) is not int:
         for one in index if type(index) is tuple else (index,):
             if type(one) is not int and not (type(one) is slice and one.step is None):

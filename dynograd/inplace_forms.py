@@ -21,6 +21,7 @@ from dynograd.inplace import (
     refuse_repeats,
     set_item,
     write_result,
+    written,
     zero_,
 )
 from dynograd.interpreter import TENSORS
@@ -45,10 +46,15 @@ def inplace_form(entry: Op, name: str) -> Any:
     direct = _direct_form(op, entry)
     elementwise = op is not None and op.kind == "elementwise"
     quick: Any = None
+    writes = name in WRITES
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
+            if any(
+                [hasattr(type(one), "__dynograd_settle__") for one in args]
+            ):  # an operand that waits: so may the write
+                return write_result(self, function(self, *args, **kwargs), who)
             guards[0](self)
         if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
             nonlocal quick
@@ -64,6 +70,8 @@ def inplace_form(entry: Op, name: str) -> Any:
                 return self
         if type(self) in TENSORS:
             array = self.array
+            if writes and written(self, name, args, kwargs):
+                return self
             if 0 in array.strides and who not in REPEATED:
                 refuse_repeats(who, array)
             if elementwise:
@@ -287,6 +295,8 @@ def reshaping_form(function: Any, who: str) -> Any:
 _RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
+# Those with a kernel that writes into the tensor's own memory.
+WRITES = frozenset("index_add index_copy index_fill index_put masked_fill masked_scatter scatter scatter_add".split())
 # Their static arguments, with the public function's defaults.
 _STATICS = {"addcmul": (("value", 1),), "addcdiv": (("value", 1),), "clamp": (("min", None), ("max", None))}
 _AUGMENTED = {

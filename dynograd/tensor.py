@@ -25,7 +25,9 @@ from dynograd.tensor_parts import Meta, RemovableHandle, full_meta, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
+when_derived: list[Any] = []  # called with each new subclass
 _adding = threading.Lock()  # several threads may send gradients to one leaf
+_LARGE = 1 << 18  # bytes
 
 
 def _renew_lock() -> None:
@@ -89,6 +91,8 @@ class Tensor:
         super().__init_subclass__(**options)
         if not hasattr(cls, "__dynograd_op__"):
             interpreter.TENSORS.add(cls)
+        for told in when_derived:
+            told(cls)
 
     # --- what it is -----------------------------------------------------------------------------------------------------
 
@@ -390,7 +394,8 @@ class Tensor:
             self._grad = g if held is None else held + g
         elif held is None:
             if not is_private(g):
-                g = arrays.copy(g)
+                large = type(g) is arrays.ndarray and g.nbytes >= _LARGE  # may be a transpose
+                g = kernel("copies", "copied", g)(g) if large else arrays.copy(g)
             self._grad = wrap(g)
         elif held._requires_grad or held.is_sparse:
             self._grad = held + wrap(arrays.as_result(g))

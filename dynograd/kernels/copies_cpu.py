@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels import threads
 
 __all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "zeros"]
 
@@ -18,6 +19,7 @@ SMALLEST = 1 << 18
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
 _PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once
+_LONG_ROW = 1 << 10  # bytes
 _copyto = numpy.copyto
 
 
@@ -87,6 +89,9 @@ def _copy(target: Any, source: Any) -> None:
         dims.insert(len(dims) - 1, moved)
     else:
         turned = None
+    if turned is None and last[2] == 1 and last[0] * item >= _LONG_ROW and threads.parts(target.size) == 1:
+        _copyto(target, source)  # row by row in the C library
+        return
     from dynograd.kernels import copies_numba
 
     if len(dims) == 1 and last[2] == 1 and target.nbytes < 4 * SMALLEST:

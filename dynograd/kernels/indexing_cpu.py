@@ -12,6 +12,7 @@ from dynograd.kernels.copies_cpu import copied, copy_into, zeros
 from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places
 
 __all__ = [
+    "add_at",
     "basic_fill",
     "basic_put",
     "count_true",
@@ -130,7 +131,7 @@ def index_backward(g, indices, template, shape):
         return result
     result = zeros(shape, np.float32 if _is_half(g) else g.dtype)
     if g.size:
-        _add_at(result, indices, template, g)
+        add_at(result, indices, template, g)
     return result.astype(g.dtype, copy=False)
 
 
@@ -141,7 +142,7 @@ def index_put_forward(x, values, indices, template, accumulate):
         _write(result, key_of(indices, template), values)
         return result
     result = x.astype(np.float32, order="C") if _is_half(x) else copied(x)
-    _add_at(result, indices, template, values)
+    add_at(result, indices, template, values)
     return result.astype(x.dtype, copy=False)
 
 
@@ -157,7 +158,7 @@ def _write(target, key, value):
     target[key] = value
 
 
-def _add_at(result, indices, template, values):
+def add_at(result, indices, template, values):
     """result[index] += values for each time an element is named; `result` is contiguous."""
     if len(indices) == 1 and indices[0].ndim == 1 and not _is_mask(indices, 0):
         dim = len(template) - 1

@@ -17,6 +17,7 @@ from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
 
 __all__ = [
+    "add_along",
     "add_slices",
     "gather",
     "gather_backward",
@@ -31,6 +32,7 @@ __all__ = [
     "ties",
     "true_places",
     "wrapped",
+    "write_along",
 ]
 
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
@@ -67,20 +69,23 @@ def take(x, index, dim, negative=True):
         if not negative and index.size and int(_min(index, None)) < 0:
             raise IndexError("an index is negative")
         return x.take(index, dim)
-    if index.size < _LARGE_INDEX and index.dtype is _INT64 and _max(index.view(_UINT64), None) < size:
-        return picked(x, index, dim)  # a negative number is huge without its sign
-    low, high = limits(index)
-    if low < (-size if negative else 0) or high >= size:
-        raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
+    if index.size >= _LARGE_INDEX or index.dtype is not _INT64 or _max(index.view(_UINT64), None) >= size:
+        low, high = limits(index)  # a negative number is huge without its sign
+        if low < (-size if negative else 0) or high >= size:
+            raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
+        if low < 0:
+            index = wrapped(index, size)
     return picked(x, index, dim)
 
 
 def picked(x, index, dim):
-    """`take` where every index is known to be in `dim`."""
-    from dynograd.kernels.scatters_numba import pick_slices
-
+    """`take` where every index is known to be in `dim`, and not negative."""
     size, outer, inner = x.shape[dim], prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
     out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
+    if inner >= 64 and threads.parts(out.size) == 1:
+        return x.take(index, dim, out, "clip")  # row by row in the C library
+    from dynograd.kernels.scatters_numba import pick_slices
+
     flat = _vector(index)
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
     pick_slices(given, flat, made, count=outer * flat.size, work=made.size)
@@ -167,6 +172,18 @@ def gather(x, dim, index):
 
     Raises IndexError for an index outside a matrix; others have been checked.
     """
+    if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
+        one = _one_for_all(index, dim)
+        if one is not None:
+            return take(x, one, dim, False)
+        from dynograd.kernels.scatters_numba import pick_along
+
+        result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
+        given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
+        pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
+        if outside[0]:
+            raise IndexError
+        return result
     if x.ndim == 2 and index.size:
         found = gather_few(x, dim, index)
         if found is not None:
@@ -174,16 +191,6 @@ def gather(x, dim, index):
         smallest, largest = limits(index)
         if smallest < 0 or largest >= x.shape[dim]:
             raise IndexError
-    if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
-        one = _one_for_all(index, dim)
-        if one is not None:
-            return take(x, one, dim)
-        from dynograd.kernels.scatters_numba import pick_along
-
-        result = buffers.empty(index.shape, x.dtype)
-        given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
-        pick_along(given, places, made, count=made.shape[0] * made.shape[1], work=2 * index.size)
-        return result
     if not x.flags.c_contiguous:
         rank = x.ndim
         grid = [np.arange(size).reshape(_along(axis, rank)) for axis, size in enumerate(index.shape)]
@@ -206,7 +213,7 @@ def gather_few(x, dim, index):
 def gather_backward(g, dim, index, shape):
     """Zeros of `shape` with `g` added at `index` along `dim`."""
     result = zeros(shape, _sum_dtype(g))
-    _add(result, dim, index, g)
+    add_along(result, dim, index, g)
     return result.astype(g.dtype, copy=False)
 
 
@@ -218,29 +225,39 @@ def wrapped(index, size):
 def scatter(x, dim, index, src):
     """A copy of `x` with src written at `index` along `dim`; of several writes to a place the last one stays."""
     result = copied(x)
-    if index.size >= COMPILED_SIZE and x.itemsize <= 8 and _suits_numba(x, dim, index):
-        from dynograd.kernels.scatters_numba import write_along, write_places
-
-        source = contiguous(src, x.dtype) if np.ndim(src) else np.full(index.shape, src, x.dtype)
-        made, places, given = [_in_three(array, dim) for array in (bits(result), _whole(index), bits(source))]
-        if len(made) == made.shape[2] == 1 and places.size >= _LARGE_INDEX:
-            write_places(made.reshape(-1), places.reshape(-1), given.reshape(-1), count=made.size, work=2 * index.size)
-            return result
-        write_along(made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size)
-    else:
-        result.reshape(-1)[_places(x.shape, dim, index)] = src
+    write_along(result, dim, index, src)
     return result
+
+
+def write_along(out, dim, index, src):
+    """`scatter` into `out` itself, which is row-major."""
+    if index.size >= COMPILED_SIZE and out.itemsize <= 8 and _suits_numba(out, dim, index):
+        from dynograd.kernels import scatters_numba
+
+        source = contiguous(src, out.dtype) if np.ndim(src) else np.full(index.shape, src, out.dtype)
+        made, places, given = [_in_three(array, dim) for array in (bits(out), _whole(index), bits(source))]
+        flat, work = len(made) == made.shape[2] == 1 and places.size >= _LARGE_INDEX, 2 * index.size
+        if flat:
+            scatters_numba.write_places(
+                made.reshape(-1), places.reshape(-1), given.reshape(-1), count=made.size, work=work
+            )
+        else:
+            count = places.shape[0] * -(-places.shape[2] // 16)
+            scatters_numba.write_along(made, places, given, count=count, work=work)
+    else:
+        out.reshape(-1)[_places(out.shape, dim, index)] = src
 
 
 def scatter_add(x, dim, index, src):
     """A copy of `x` with src added at `index` along `dim`. Half types add up in float32."""
     kind = _sum_dtype(x)
     result = copied(x) if kind == x.dtype else x.astype(kind, order="C")
-    _add(result, dim, index, src)
+    add_along(result, dim, index, src)
     return result.astype(x.dtype, copy=False)
 
 
-def _add(result, dim, index, src):
+def add_along(result, dim, index, src):
+    """`scatter_add` into `result` itself, which is row-major."""
     kind = result.dtype
     if index.size < COMPILED_SIZE_OF_ADDING or kind.char not in _SUMMED or not _suits_numba(result, dim, index):
         np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
@@ -249,10 +266,12 @@ def _add(result, dim, index, src):
     if one is not None and result.shape[:dim] == index.shape[:dim]:
         add_slices(result, dim, one, src)
         return
-    from dynograd.kernels.scatters_numba import add_along
+    from dynograd.kernels import scatters_numba
 
     made, places, given = [_in_three(array, dim) for array in (result, _whole(index), contiguous(src, kind))]
-    add_along(made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size)
+    scatters_numba.add_along(
+        made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size
+    )
 
 
 def _one_for_all(index, dim):

@@ -69,11 +69,11 @@ def pick_slices(x, index, out, start, stop):
         if inner == 1:
             for into in range(item, last):
                 place = index[np.uint64(into - before)]
-                target[np.uint64(into)] = flat[np.uint64(origin + place + (size & (place >> 63)))]
+                target[np.uint64(into)] = flat[np.uint64(origin + place)]
         else:
             for m in range(item - before, last - before):
                 place = index[np.uint64(m)]
-                of, c = (origin + place + (size & (place >> 63))) * inner, 0
+                of, c = (origin + place) * inner, 0
                 into = (before + m) * inner
                 while c + LINE <= inner:
                     copy_line(target, into + c, flat, of + c)
@@ -85,9 +85,10 @@ def pick_slices(x, index, out, start, stop):
 
 
 @chunked(noalias=True)
-def pick_along(x, index, out, start, stop):
-    """out[a, m, c] = x[a, index[a, m, c], c]; items are (a, m)."""
+def pick_along(x, index, out, outside, start, stop):
+    """out[a, m, c] = x[a, index[a, m, c], c]; items are (a, m). `outside[0]` becomes 1 where an index leaves `x`."""
     size, count, inner = x.shape[1], index.shape[1], index.shape[2]
+    beyond = 0  # its sign bit: an index below 0 or above the last
     flat, places, target = x.reshape(-1), index.reshape(-1), out.reshape(-1)
     item = start
     while item < stop:
@@ -95,14 +96,20 @@ def pick_along(x, index, out, start, stop):
         last = min(stop, (a + 1) * count)
         origin = a * size * inner
         if inner == 1:
-            for place in range(item, last):
-                target[np.uint64(place)] = flat[np.uint64(origin + places[np.uint64(place)])]
+            for to in range(item, last):
+                place = places[np.uint64(to)]
+                beyond |= place | (size - 1 - place)
+                target[np.uint64(to)] = flat[np.uint64(origin + min(max(place, 0), size - 1))]
         else:
             for begin in range(item * inner, last * inner, inner):
                 for c in range(inner):
-                    row = places[np.uint64(begin + c)] * inner
+                    place = places[np.uint64(begin + c)]
+                    beyond |= place | (size - 1 - place)
+                    row = min(max(place, 0), size - 1) * inner
                     target[np.uint64(begin + c)] = flat[np.uint64(origin + row + c)]
         item = last
+    if beyond < 0:
+        outside[0] = 1
 
 
 @compiled

@@ -15,6 +15,7 @@ __all__ = [
     "diagonal_put",
     "memory_places",
     "reshaped_copy",
+    "reshaped_view",
     "unfold_backward",
     "unfold_forward",
     "view_as_dtype",
@@ -26,6 +27,21 @@ def reshaped_copy(x, shape):
     result = buffers.empty(shape, x.dtype)
     copy_into(result.reshape(x.shape), x)
     return result
+
+
+def reshaped_view(x, shape):
+    """`x` under another shape; None where that takes a copy."""
+    try:
+        return x.reshape(shape, copy=False)
+    except ValueError:
+        return None
+    except TypeError:  # NumPy 2.0
+        made = x.view()
+        try:
+            made.shape = shape
+        except AttributeError:
+            return None
+        return made
 
 
 def view_as_dtype(x, dtype):

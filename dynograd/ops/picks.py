@@ -30,11 +30,12 @@ _INT64 = dtypes.int64.num
 @shortcut(
     get_advanced,
     """
-    out = compute(input, index, dim, False)
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, index, place, False)
     indices = [index]
-    statics = (_ALONG[dim],)
+    statics = (_ALONG[place],)
     """,
-    when="index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and 0 <= dim < input.ndim",
+    when="index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and -input.ndim <= dim < input.ndim",
     beside="index",
     compute="scatters.take",
 )

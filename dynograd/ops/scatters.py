@@ -49,8 +49,9 @@ def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
 @shortcut(
     gathered,
     """
-    out = compute(input, dim, index)
-    statics = (dim,)
+    place = dim if dim >= 0 else dim + 2
+    out = compute(input, place, index)
+    statics = (place,)
     """,
     when="input.ndim == 2 == index.ndim",
     compute="scatters.gather_few",

@@ -15,6 +15,8 @@ from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 
+_LARGE = 1 << 15  # bytes
+
 
 @op(
     name="view",
@@ -24,6 +26,11 @@ __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten",
 )
 def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
     """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
+    if type(input) is arrays.ndarray and input.nbytes >= _LARGE and not input.flags.c_contiguous:
+        found = kernel("views", "reshaped_view", input)(input, shape)
+        if found is None:  # NumPy's copy of a transpose takes ten times as long as ours
+            return kernel("views", "reshaped_copy", input)(input, infer_size("reshape", shape, input.size))
+        return found
     out = input.reshape(shape)
     base = out.base
     if base is not input and base is not input.base and type(out) is arrays.ndarray:
@@ -38,7 +45,7 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
 
 
 _SIZES = """
-    out = input.reshape(*sizes)
+    out = input.reshape(*sizes) if input.flags.c_contiguous else input.reshape(*sizes, copy=False)
     statics = (found := out.shape,)
     if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
 """

@@ -240,3 +240,74 @@ def test_hooks_of_a_copy_are_not_those_of_its_source():
     (alone,) = dg.autograd.grad(source.sum(), x, retain_graph=True)
     assert alone.tolist() == [2.0, 2.0]
     assert dg.autograd.grad(target.sum(), x)[0].tolist() == [200.0, 200.0]
+
+
+WRITES = {
+    "index_add": lambda x: (0, dg.tensor([2, 0, 2]), dg.ones(3, 4)),
+    "index_add columns": lambda x: (1, dg.tensor([2, 0, 2]), dg.ones(5, 3)),
+    "index_copy": lambda x: (1, dg.tensor([3, 0]), dg.ones(5, 2)),
+    "index_fill": lambda x: (0, dg.tensor([-1, 0]), 2.5),
+    "index_put": lambda x: ((dg.tensor([1, -1]), dg.tensor([0, 2])), dg.tensor([7.0, 8.0])),
+    "index_put adds": lambda x: ((dg.tensor([1, 1, -1]),), dg.ones(3, 4), True),
+    "masked_fill": lambda x: (x > 0, 3.0),
+    "masked_fill rows": lambda x: (dg.tensor([True, False, True, False]), 3),
+    "masked_scatter": lambda x: (x > 0, dg.arange(20.0)),
+    "scatter": lambda x: (0, dg.tensor([[4, 0, 1, 2], [0, 1, 2, 3]]), dg.ones(2, 4)),
+    "scatter number": lambda x: (1, dg.tensor([[3], [0]]), 2.0),
+    "scatter_add": lambda x: (1, dg.tensor([[3, 3], [0, 0]]), dg.ones(2, 2)),
+    "index_copy of its own memory": lambda x: (0, dg.tensor([2, 0, 4]), x[1:4]),
+}
+
+
+@pytest.mark.parametrize("layout", ["rows", "turned", "apart"])
+@pytest.mark.parametrize("case", WRITES)
+def test_a_write_into_own_memory_gives_what_the_op_gives(case, layout):
+    dg.manual_seed(0)
+    memory = {"rows": dg.randn(5, 4), "turned": dg.randn(4, 5), "apart": dg.randn(5, 8)}[layout]
+    x = {"rows": memory, "turned": memory.T, "apart": memory[:, ::2]}[layout]
+    name, args = case.split()[0], WRITES[case](x)
+    wanted, beside, count = getattr(x.clone(), name)(*args), memory.clone(), x._version
+    place = x.data_ptr()
+    assert getattr(x, f"{name}_")(*args) is x
+    numpy.testing.assert_allclose(x.numpy(), wanted.numpy())
+    assert x.data_ptr() == place and x._version > count and memory._version == x._version
+    if layout == "apart":
+        numpy.testing.assert_array_equal(memory[:, 1::2].numpy(), beside[:, 1::2].numpy())
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.index_add_(0, dg.tensor([0]), dg.ones(1, 3)),
+        lambda y: y.fill_(1.0),
+        lambda y: y.zero_(),
+        lambda y: y.copy_(dg.ones(2, 3)),
+        lambda y: y.scatter_(0, dg.tensor([[0, 1, 0]]), 1.0),
+        lambda y: y.__setitem__((dg.tensor([0]), dg.tensor([1])), 5.0),
+    ],
+)
+def test_backward_sees_a_write_into_own_memory(write):
+    x = dg.ones(2, 3, requires_grad=True)
+    y = x.exp()
+    with dg.no_grad():
+        write(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("write", "error"),
+    [
+        (lambda x: x.index_add_(0, dg.tensor([0, 5]), dg.ones(2, 4)), IndexError),
+        (lambda x: x.index_copy_(0, dg.tensor([0, -1]), dg.ones(2, 4)), IndexError),
+        (lambda x: x.index_put_((dg.tensor([0, 9]),), dg.ones(2, 4), True), IndexError),
+        (lambda x: x.scatter_add_(0, dg.tensor([[0, 0, 0, 7]]), dg.ones(1, 4)), IndexError),
+        (lambda x: x.masked_scatter_(dg.ones(5, 4, dtype=dg.bool), dg.ones(3)), ValueError),
+        (lambda x: x.__setitem__((dg.tensor([0, 1]), dg.tensor([0, 9])), 1.0), IndexError),
+    ],
+)
+def test_a_refused_write_leaves_the_tensor_as_it_was(write, error):
+    x = dg.zeros(5, 4)
+    with pytest.raises(error):
+        write(x)
+    assert not x.any()

@@ -1,0 +1,189 @@
+"""Writes into an array in its own memory, for in-place ops that nobody records: `fill_`, `index_add_`, `scatter_` and their like.
+
+Each takes what PyTorch's method takes, with arrays for tensors that share no memory with `x`, and says whether it has written.
+False (or an error, before anything is written) leaves the call to the op itself, which checks, converts and explains.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynograd.kernels import copies_cpu
+from dynograd.kernels.indexing_cpu import add_at
+from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along
+
+__all__ = [
+    "copy",
+    "fill",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "masked_fill",
+    "masked_scatter",
+    "scatter",
+    "scatter_add",
+]
+
+_INT64 = np.dtype(np.int64)
+_FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
+_REACH = 3.4e38  # what float32 holds, and nearly no more
+
+
+def fill(x, value):
+    """Every element of `x` becomes the number `value`."""
+    if not _is_number(x, value) and not (type(value) is int and x.dtype.char in _WHOLE):
+        return False
+    if x.flags.c_contiguous:
+        copies_cpu.fill(x, value)
+    else:
+        x.fill(value)
+    return True
+
+
+def copy(x, src, non_blocking=False):
+    """x[...] = src, of the same shape and dtype."""
+    if type(src) is not np.ndarray or src.shape != x.shape or src.dtype != x.dtype:
+        return False
+    copies_cpu.copy_into(x, src)
+    return True
+
+
+def masked_fill(x, mask, value):
+    """`value`, a number, where `mask` is True."""
+    if not _is_number(x, value) or mask.dtype.char != "?":
+        return False
+    if mask.shape == x.shape:
+        np.putmask(x, mask, value)
+    elif mask.ndim <= x.ndim:
+        np.copyto(x, value, where=mask)
+    else:
+        return False
+    return True
+
+
+def masked_scatter(x, mask, source):
+    """The first elements of `source`, in order, where `mask` is True."""
+    if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != x.dtype or not source.flags.c_contiguous:
+        return False
+    count = int(np.count_nonzero(mask))
+    if source.size < count:
+        return False
+    x[mask] = source.reshape(-1)[:count]
+    return True
+
+
+def index_fill(x, dim, index, value):
+    """`value`, a number, in the slices of `x` at `index`."""
+    if not _is_number(x, value):
+        return False
+    key = _slices(x, dim, index, True)
+    if key is None:
+        return False
+    x[key] = value
+    return True
+
+
+def index_copy(x, dim, index, source):
+    """The slices of `source` at `index`."""
+    key = _slices(x, dim, index, False)
+    if key is None or not _one_for_each(x, dim, index, source):
+        return False
+    x[key] = source
+    return True
+
+
+def index_add(x, dim, index, source, *, alpha=1):
+    """The slices of `source` added at `index`."""
+    if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or _slices(x, dim, index, False) is None:
+        return False
+    if not _one_for_each(x, dim, index, source):
+        return False
+    add_slices(x, dim, index, source)
+    return True
+
+
+def index_put(x, indices, values, accumulate=False):
+    """`values` written or added at index arrays in front."""
+    if values.dtype != x.dtype or not 0 < len(indices) <= x.ndim:
+        return False
+    for dim, index in enumerate(indices):
+        if type(index) is not np.ndarray or index.dtype is not _INT64 or not index.ndim or not index.size:
+            return False
+        if accumulate and not _inside(index, x.shape[dim], True):
+            return False
+    if not accumulate:
+        if values.ndim > x.ndim:
+            return False
+        x[tuple(indices)] = values
+        return True
+    if not x.flags.c_contiguous or _is_half(x) or not x.size:
+        return False
+    add_at(x, indices, tuple(range(len(indices))), values)
+    return True
+
+
+def scatter(x, dim, index, src):
+    """`src`, a number or of index's shape, written at `index` along `dim`."""
+    if type(src) is not np.ndarray:
+        if not _is_number(x, src):
+            return False
+    elif src.shape != index.shape or src.dtype != x.dtype:
+        return False
+    if not _along(x, dim, index):
+        return False
+    write_along(x, dim, index, src)
+    return True
+
+
+def scatter_add(x, dim, index, src):
+    """`src`, of index's shape, added at `index` along `dim`."""
+    if src.shape != index.shape or src.dtype != x.dtype or _is_half(x) or not _along(x, dim, index):
+        return False
+    add_along(x, dim, index, src)
+    return True
+
+
+def _is_number(x, value):
+    """Whether `value` is a number that the floats of `x` hold; the op says what is wrong with others."""
+    if (type(value) is not float and type(value) is not int) or x.dtype.char not in _FLOATS:
+        return False
+    return -_REACH <= value <= _REACH or value in (np.inf, -np.inf) or value != value
+
+
+def _slices(x, dim, index, negative):
+    """NumPy's index of the slices, where `index` is a vector of numbers inside `dim`; else None."""
+    if type(dim) is not int or not 0 <= dim < x.ndim or index.ndim != 1 or index.dtype is not _INT64 or not index.size:
+        return None
+    if not _inside(index, x.shape[dim], negative):
+        return None
+    return (slice(None),) * dim + (index,) if dim else index
+
+
+def _one_for_each(x, dim, index, source):
+    return source.dtype == x.dtype and source.shape == (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
+
+
+def _along(x, dim, index):
+    """Whether `index` may stand beside `x` along `dim`."""
+    if type(dim) is not int or not 0 <= dim < x.ndim == index.ndim or index.dtype is not _INT64 or not index.size:
+        return False
+    if not x.flags.c_contiguous:
+        return False
+    for place, (own, size) in enumerate(zip(index.shape, x.shape)):
+        if own > size and place != dim:
+            return False
+    return _inside(index, x.shape[dim], False)
+
+
+def _inside(index, size, negative):
+    if index.size <= 16:
+        values = index.reshape(-1).tolist() if index.ndim > 1 else index.tolist()
+        low, high = min(values), max(values)
+    else:
+        low, high = limits(index)
+    return low >= (-size if negative else 0) and high < size
+
+
+def _is_half(x):
+    return x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
