@@ -34,6 +34,7 @@ from dynograd import low_rank as _low_rank  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import out_forms as _out_forms  # noqa: E402
+from dynograd import overriding as _overriding  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
 from dynograd import public_forms as _public_forms  # noqa: E402
 from dynograd import random_fills as _random_fills  # noqa: E402
@@ -65,6 +66,8 @@ _fills.install_fills()
 _tensor_questions.install_questions()
 _absent.install_absent()
 Tensor.type = _legacy.type_  # type: ignore[attr-defined]
+
+_overriding.install_overriding()
 
 _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
 _top_level.install_more_methods(_public)
@@ -137,6 +140,8 @@ def _imported_when_called(module: str, name: str) -> Any:
     return call
 
 
+_overriding.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
+_overriding.public_function.append(_imported_when_called("dynograd.overrides.tables", "public_function_of"))
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 _tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
@@ -166,9 +171,10 @@ _LAZY = (
     "transforms",
     "utils",
     "gradcheck",
+    "overrides",
     "runs",
     "serialization",
-    *"_dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
+    *"_C _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
     *"multiprocessing random testing types version xpu".split(),
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
@@ -185,6 +191,7 @@ _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"),
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
 _LAZY_NAMES |= {"binomial": "distributions.draws", "poisson": "distributions.draws", "conv_tbc": "nn.functional"}
+_LAZY_NAMES |= dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "overriding")
 _LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
 _LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):

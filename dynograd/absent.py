@@ -49,7 +49,6 @@ _MODULES = {
     "onnx": "there is no export to ONNX yet. dynograd.save writes safetensors, which other frameworks read.",
     "export": "programs are not exported. dynograd.save writes the weights; the program is the Python that it is.",
     "package": "programs are not packaged. dynograd.save writes the weights.",
-    "_C": "there is no C++ core; what PyTorch keeps there has public names elsewhere, or none.",
     "_VF": "there is no C++ core; use nn.functional, or nn.LSTM and its like.",
     "distributed.fsdp": _ONE_PROCESS,
     "distributed.tensor": _ONE_PROCESS,

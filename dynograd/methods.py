@@ -13,7 +13,7 @@ from dynograd.tensor import Tensor
 
 __all__ = ["install_methods", "public_functions"]
 
-_OPERATORS = {
+OPERATORS = {
     "__add__": "add",
     "__sub__": "sub",
     "__mul__": "mul",
@@ -64,7 +64,7 @@ def install_methods() -> None:
     for entry in list(registry.values()):
         if entry.method:
             setattr(Tensor, entry.method if isinstance(entry.method, str) else entry.name, method_form(entry))
-    for operator, name in _OPERATORS.items():
+    for operator, name in OPERATORS.items():
         if name in registry:
             setattr(Tensor, operator, registry[name].function)
     for operator, name in _REFLECTED.items():

@@ -58,7 +58,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None)
         space.update({f"_default_{one.name}": one.default for one in given})
         space.update(_function=function, _into=into() if into is not None else None)
         space.update(_NUMBERS=_NUMBERS, _number_error=_number_error, _MISSING=_MISSING, _missing=_missing)
-        space.update(_explained=_explained, _EXPLAINED=_EXPLAINED)
+        space.update(_explained=_explained, _EXPLAINED=_EXPLAINED, _Answer=_Answer, _public=public)
         source = _source(name, entry.signature, into is not None, _refused_numbers(entry) if into else "")
         exec(compile(source, f"<dynograd public form of {name}>", "exec"), space, written)
         public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
@@ -93,9 +93,11 @@ def explained(function: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except _EXPLAINED as error:
-            told = _explained(error, function.__name__, names, args, kwargs)
+            told = _explained(error, function.__name__, names, args, kwargs, function)
             if told is None:
                 raise
+            if isinstance(told, _Answer):
+                return told.value
             raise told from error
 
     return call
@@ -191,8 +193,9 @@ def _source(name: str, signature: inspect.Signature, has_out: bool, refused: str
     if has_out:
         run = ["if out is None:", f"    {run[0]}", f"return _into(out, {packed})"]
     lines += ["    try:", *[f"        {line}" for line in run], "    except _EXPLAINED as error:"]
-    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed})"]
-    lines += ["        if told is None:", "            raise", "        raise told from error"]
+    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
+    lines += ["        if told is None:", "            raise"]
+    lines += ["        if type(told) is _Answer:", "            return told.value", "        raise told from error"]
     return "\n".join(lines) + "\n"
 
 
@@ -227,8 +230,26 @@ def _number_error(who: str, one: Any, two: Any) -> TypeError:
     )
 
 
-def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any]) -> Exception | None:
+class _Answer:
+    """What a function gives in the place of an error: an argument's type has taken the call over."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+taken_over: list[
+    Callable[[Any, tuple, dict[str, Any]], Any]
+] = []  # who knows of such types; NotImplemented: none is there
+
+
+def _explained(
+    error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any], function: Any
+) -> Exception | _Answer | None:
     """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself."""
+    for asked in taken_over:
+        result = asked(function, args, kwargs)
+        if result is not NotImplemented:
+            return _Answer(result)
     given = dict(zip(names, args)) | kwargs
     if len(args) > len(names):  # def f(*tensors)
         given[names[0]] = args

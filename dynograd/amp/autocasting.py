@@ -230,6 +230,7 @@ _regions = [0]
 code_changed: list[
     Callable[[list[str]], None]
 ] = []  # who also puts code over ops' functions: called with the names of the ops
+code_below: list[Callable[[Any, Any], Any]] = []  # of a function and its code: the code that lies below theirs
 _watched: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its plain code, the code that casts
 
 
@@ -266,6 +267,8 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
     prepare(op)
     function = inspect.unwrap(op.function)  # what decorators call: code goes between functions without a closure only
     code = function.__code__
+    for below in code_below:
+        code = below(function, code)
     plain = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from dynograd.overriding import disabled_torch_function
 from dynograd.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]
@@ -19,6 +20,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -52,6 +54,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ("persistent",)
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         made = Tensor.__new__(cls, Tensor() if data is None else data)

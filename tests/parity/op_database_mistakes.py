@@ -19,7 +19,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from parity.op_database_twins import Missing, converted, twin
 
 import dynograd
 
-__all__ = ["KNOWN", "mistakes", "wrong_in", "wrong_mistakes"]
+__all__ = ["KNOWN", "calls_of", "mistakes", "wrong_in"]
 
 Call = tuple[Any, tuple, dict]
 KNOWN_FILE = Path(__file__).with_name("op_database_mistakes_known.txt")
@@ -167,35 +167,40 @@ def _outs(entry: Any, sample: Any) -> Iterator[tuple[str, Any]]:
             yield "out partly in the input", _Shared(sample, value, made)
 
 
-def wrong_mistakes(name: str, most: int = 4) -> Iterator[str]:
-    """What torch refuses and we do not, or refuse with an error from underneath."""
+def calls_of(name: str, most: int = 4) -> Iterator[tuple[str, Any, Any, Any]]:
+    """What was changed, torch's function, ours, and the changed call; the same change of arguments of the same kinds comes once."""
     entry = ENTRIES[name]
     ours = twin(entry.op, entry.name)
-    told: set[str] = set()
     dtype = dtypes_of(entry, (torch.float32,))[0]
+    seen: set[Any] = set()
     for sample in samples_of(entry, dtype, most=most):
         every = list(mistakes(ours, sample))
         if entry.supports_out and not is_random(entry):
             every += _outs(entry, sample)
+        alike = _kind(sample.input), _kind(sample.args), _kind(sample.kwargs)
         for text, call in every:
-            if text not in told:
-                wrong = _compared(entry.op, ours, call)
-                if wrong:
-                    told.add(text)
-                    yield f"{text}: {_shown(call)}: {wrong}"
+            if (text, alike) not in seen:
+                seen.add((text, alike))
+                yield text, entry.op, ours, call
     if entry.inplace_variant is not None:
         for sample in samples_of(entry, dtype, most=2):
-            if isinstance(sample.input, torch.Tensor) and sample.input.ndim and not sample.broadcasts_input:
-                row = sample.input.detach()[..., :1]
-                if sample.input.shape[-1] > 1:
-                    wrong = _compared(
-                        entry.inplace_variant,
-                        twin(entry.inplace_variant),
-                        (row.expand(sample.input.shape), sample.args, sample.kwargs),
-                    )
-                    if wrong:
-                        yield f"in place on an expanded tensor: {described(sample)}: {wrong}"
-                        break
+            value = sample.input
+            if isinstance(value, torch.Tensor) and value.ndim and not sample.broadcasts_input and value.shape[-1] > 1:
+                expanded = value.detach()[..., :1].expand(value.shape)
+                call = expanded, sample.args, sample.kwargs
+                yield "in place on an expanded tensor", entry.inplace_variant, twin(entry.inplace_variant), call
+                break
+
+
+def _kind(value: Any) -> Any:
+    """What two samples must share for a mistake in one to tell nothing that it does not tell in the other."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.ndim, value.layout, value.numel() > 0
+    if isinstance(value, dict):
+        return tuple((key, _kind(one)) for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_kind, value))
+    return value if isinstance(value, (bool, str)) else type(value)
 
 
 def _shown(call: Any) -> str:
@@ -204,7 +209,7 @@ def _shown(call: Any) -> str:
     return f"({', '.join(map(_text, (call[0], *call[1])))}, { ({name: _text(one) for name, one in call[2].items()}) })"
 
 
-def _compared(theirs: Any, ours: Any, call: Any) -> str:
+def _compared(theirs: Any, ours: Any, call: Any, tell: Callable[[str], Any]) -> str:
     met: dict[int, Any] = {}
     shared = call if isinstance(call, _Shared) else None
     if shared is not None:
@@ -215,11 +220,13 @@ def _compared(theirs: Any, ours: Any, call: Any) -> str:
         return ""
     if shared is not None:
         call, own = shared.call(*call), shared.call(*own)
+    tell("torch")
     try:
         theirs(call[0], *call[1], **call[2])
         return ""
     except Exception as error:
         expected = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    tell("dynograd")
     try:
         ours(own[0], *own[1], **own[2])
     except AttributeError as error:
@@ -258,32 +265,83 @@ KNOWN = {
 }
 
 
-def _lines(name: str) -> list[str]:
-    try:
-        return list(wrong_mistakes(name))
-    except Missing:
-        return []
-    except Exception as error:
-        return [f"the check failed: {type(error).__name__} {error}"]
+class _Worker:
+    """A process that tries the mistakes of entries, for it may die or hang; a new one goes on behind the call that ended the last."""
 
+    SECONDS = 5  # of processor time for one call
+    PATIENCE = 300  # of any time, if it sleeps
 
-def wrong_in(name: str, seconds: int = 120) -> list[str]:
-    """`_lines` in a process of its own, which may die or hang."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reader)
-        signal.alarm(seconds)
+    def __init__(self) -> None:
+        wanted, self.ask = os.pipe()
+        answers, told = os.pipe()
+        self.process = os.fork()
+        if not self.process:
+            os.close(self.ask)
+            os.close(answers)
+            self._serve(os.fdopen(wanted), os.fdopen(told, "w", buffering=1))
+            os._exit(0)
+        os.close(wanted)
+        os.close(told)
+        self.answers = os.fdopen(answers)
+
+    def _serve(self, wanted: Any, told: Any) -> None:
         warnings.simplefilter("ignore")
-        text = "\n".join(_lines(name))
-        with os.fdopen(writer, "w") as file:
-            file.write(text)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        text = file.read()
-    status = os.waitpid(child, 0)[1]
-    return text.splitlines() if not status else [f"the process ended with signal {status & 127}"]
+        for line in wanted:
+            name, first = line.split()
+            try:
+                for number, (text, theirs, ours, call) in enumerate(calls_of(name)):
+                    if number < int(first):
+                        continue
+                    signal.setitimer(signal.ITIMER_PROF, self.SECONDS)
+                    signal.alarm(self.PATIENCE)
+                    wrong = _compared(theirs, ours, call, lambda who: print("at", number, who, text, file=told))  # noqa: B023
+                    if wrong:
+                        print("found", f"{text}: {_shown(call)}: {wrong}".replace("\n", " "), file=told)
+            except Missing:
+                pass
+            except Exception as error:
+                print("found", "the check failed:", type(error).__name__, " ".join(str(error).split()), file=told)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.alarm(0)
+            print("done", file=told)
+
+    def tried(self, name: str, first: int) -> tuple[list[str], int | None]:
+        """What was found from call `first` on, and the number of the call at which the process ended, if it did."""
+        os.write(self.ask, f"{name} {first}\n".encode())
+        found, at = [], ["0", "", ""]
+        for line in self.answers:
+            word, _, rest = line.rstrip("\n").partition(" ")
+            if word == "done":
+                return found, None
+            if word == "found":
+                found.append(rest)
+            else:
+                at = rest.split(" ", 2)
+        status = os.waitpid(self.process, 0)[1]
+        os.close(self.ask)
+        if at[1] == "dynograd":  # of a call that ends torch, nothing is asked
+            found.append(f"{at[2]}: the process ended with signal {status & 127}")
+        return found, int(at[0])
+
+
+_workers: list[_Worker] = []
+
+
+def wrong_in(name: str) -> list[str]:
+    """What torch refuses and we do not, or refuse with an error from underneath; the same change of several samples counts once."""
+    found: dict[str, str] = {}
+    first: int | None = 0
+    while first is not None:
+        if not _workers:
+            _workers.append(_Worker())
+        lines, ended = _workers[0].tried(name, first)
+        for line in lines:
+            found.setdefault(line.partition(": (")[0], line)
+        first = None
+        if ended is not None:
+            _workers.clear()
+            first = ended + 1
+    return list(found.values())
 
 
 def main() -> int:
