@@ -238,8 +238,8 @@ def shortcut(
                     _shortcuts[public] = public.__code__, long_way
             return public(*args, **kwargs)
 
-        space["written"] = written
-        exec(f"def {name}(*args, **kwargs):\n    return written(args, kwargs)\n", space)
+        space["short_way"] = written
+        exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
         public = functools.update_wrapper(space[name], general)
         long_way = public.__code__
         return public

@@ -165,7 +165,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     part = -(-size // chunks)
     if part * chunks == size:
         sizes = (part,) * chunks
-        if chunks <= 64 and type(dim) is int:
+        if chunks <= 64 and type(dim) is int and (shape, chunks, dim) not in _CHUNKS:
             keep(_CHUNKS, (shape, chunks, dim), ((sizes, place), _parts_of(place, sizes)[1]), 256)
         return split_with_sizes(input, sizes, place)
     whole, rest = size // part, size % part

@@ -154,7 +154,10 @@ def frozen(value: Any) -> Any:
     if kind is bool:
         return _TRUE if value else _FALSE
     if kind is tuple or kind is list:
-        return kind, tuple([frozen(one) for one in value])
+        for one in value:
+            if type(one) is not int:
+                return kind, tuple([frozen(one) for one in value])
+        return value if kind is tuple else (kind, *value)
     if kind is slice:
         return slice, value.start, value.stop, value.step
     if kind is float:
