@@ -7,6 +7,7 @@ Everything above asks the functions here, or `backend_of(array)`, and never NumP
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy
@@ -76,9 +77,21 @@ def all_values(array: Any) -> Any:
     return getattr(array, "everything", array)
 
 
+def checked_later(array: Any, check: Callable[[Any], Any]) -> bool:
+    """Whether the values of `array` are still to come: then `check` gets them when they are there, and raises what is wrong."""
+    later = getattr(array, "when_known", None)
+    if later is None:
+        return False
+    later(check)
+    return True
+
+
 def outline(array: Any) -> Any:
     """An array of the same shape and strides that can be sliced, whatever is in it."""
-    return array.view(numpy.ndarray) if hasattr(array, "everything") else array
+    if hasattr(array, "everything"):
+        return array.view(numpy.ndarray)
+    shown = getattr(array, "outlined", None)
+    return array if shown is None else shown()
 
 
 def as_result(value: Any) -> Any:

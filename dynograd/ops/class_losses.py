@@ -284,6 +284,12 @@ def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_inde
             f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(labels)} of shape {labels.shape}. Use "
             f"target.long(); probabilities need the shape of input, {shape}."
         )
+    if not arrays.checked_later(labels, lambda known: _check_labels(who, shape, known, ignore_index)):
+        _check_labels(who, shape, labels, ignore_index)
+    return target if labels.dtype.num == dtypes.int64.num else convert(target, dtypes.int64)
+
+
+def _check_labels(who: str, shape: tuple, labels: Any, ignore_index: int) -> None:
     classes = shape[1] if len(shape) > 1 else shape[0]
     labels = arrays.all_values(labels)
     found = kernel("masks", "wrong_target", labels)(labels, classes, ignore_index)
@@ -294,7 +300,6 @@ def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_inde
             f"{who}: Target {value} is out of bounds: target{where} is {value}, but input of shape {shape} has {classes} classes (0 to "
             f"{classes - 1}). Use ignore_index={value} for targets that do not count."
         )
-    return target if labels.dtype.num == dtypes.int64.num else convert(target, dtypes.int64)
 
 
 def _target_shape_error(who: str, shape: tuple, own: tuple, wanted: tuple) -> ShapeError:
@@ -376,6 +381,8 @@ def _check_probabilities(who: str, input: Any) -> None:
         raise DtypeError(
             f"{who}: expected probabilities of a floating dtype, got {dtypes.of_array(array)}. Use input.float()."
         )
+    if arrays.checked_later(array, lambda known: _check_probabilities(who, known)):
+        return
     array = arrays.all_values(array)
     if array.size:
         low, high = array.min(), array.max()

@@ -51,7 +51,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     tensor([1., 2.])
     """
     array = getattr(input, "array", input)
-    if memory_format is None and arrays.is_contiguous(array):
+    if memory_format is None and (array.ndim < 4 or arrays.is_contiguous(array)):
         return copied(input)
     format = wanted("clone", memory_format, array.ndim)
     if format is preserve_format and array.ndim in (4, 5):
@@ -69,6 +69,8 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     """
     array = getattr(input, "array", input)
     if memory_format is None:
+        if type(array) is not arrays.ndarray and getattr(array, "is_view", False):  # of what is still to come
+            return copied(input)
         return input if arrays.is_contiguous(array) else copied(input)
     format = wanted("contiguous", memory_format, array.ndim)
     if format is preserve_format:
@@ -136,7 +138,7 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
     def method(input: Any, memory_format: Any = None) -> Any:
-        return to(input, dtype)
+        return to(input, dtype) if memory_format is None else to(input, dtype, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor as {dtype}."

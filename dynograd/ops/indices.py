@@ -186,6 +186,8 @@ def _check_array(who: str, array: Any, place: int, dim: int, shape: tuple[int, .
 
 def check_range(who: str, index: Any, dim: int, shape: tuple[int, ...], negative: bool = True) -> None:
     """Raises `IndexRangeError` for the first element of the index array outside dimension `dim`."""
+    if arrays.checked_later(index, lambda known: check_range(who, known, dim, shape, negative)):
+        return
     size = shape[dim] if shape else 1
     index = arrays.all_values(index)
     found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)

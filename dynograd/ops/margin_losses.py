@@ -265,19 +265,24 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
         raise DtypeError(
             f"{who}: expected target of an integer dtype, got {dtypes.of_array(labels)}. Use target.long()."
         )
-    values = arrays.all_values(labels)
     classes = shape[-1] if shape else 1
-    found = kernel("indexing", "out_of_range", values)(values, least, classes, who)
+    if not arrays.checked_later(labels, lambda known: _check_classes(who, known, least, classes, shape)):
+        _check_classes(who, labels, least, classes, shape)
     if hasattr(type(target), "__dynograd_op__"):
         labels = target
+    if len(shape) == 2:
+        return input, labels
+    return reshaped(input, (1, classes)), labels.reshape((1, -1) if least < 0 else (-1,))
+
+
+def _check_classes(who: str, labels: Any, least: int, classes: int, shape: tuple) -> None:
+    values = arrays.all_values(labels)
+    found = kernel("indexing", "out_of_range", values)(values, least, classes, who)
     if found is not None:
         raise IndexRangeError(
             f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {classes} classes "
             f"({least} to {classes - 1})."
         )
-    if len(shape) == 2:
-        return input, labels
-    return reshaped(input, (1, classes)), labels.reshape((1, -1) if least < 0 else (-1,))
 
 
 @composed()

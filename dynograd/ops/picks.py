@@ -105,7 +105,12 @@ def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> An
     if given == wanted:
         return source
     without = (*shape[:place], *shape[place + 1 :])
-    if count == 1 and given in (without, (1,)) and prod(given) == prod(wanted):
+    if (
+        count == 1
+        and given in (without, (1,))
+        and prod(given) == prod(wanted)
+        and max(len(shape), len(given)) <= 1 + (given == without)
+    ):
         return reshaped(source, wanted)
     raise IndexRangeError(
         f"{who}: source must hold one slice of input (shape {shape}) for each index: expected shape {wanted}, got {given}. "

@@ -43,7 +43,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
     found = group.run()
     outputs = [found] if form.single else list(found)
-    several = size > 1 or type(form) is RunningSum
+    several = (size > 1 and not group.alike) or type(form) is RunningSum
     arenas: Any = recorder.arenas.get(form)
     if arenas is not None and not several:
         outputs = [registry["view"].function(one, (1, *one.shape)) for one in outputs]
@@ -63,7 +63,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
             bucket.errors = {
                 row - start: error for row, error in group.errors.items() if start <= row < start + count
             } or None
-        bucket.done = True
+        bucket.done, bucket.common = True, bucket.common or group.alike
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], set(), None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
@@ -146,7 +146,7 @@ def arenas_for(waiting: list[Any]) -> Flush:
 class Group:
     """Calls of one form with the same shared operands, about to run together."""
 
-    __slots__ = ("by_row", "columns", "errors", "form", "numbers", "recorder", "shared", "size")
+    __slots__ = ("alike", "by_row", "columns", "errors", "form", "numbers", "recorder", "shared", "size")
 
     def __init__(
         self, recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, numbers: Any, size: int
@@ -154,6 +154,7 @@ class Group:
         self.recorder, self.form, self.shared, self.columns = recorder, form, shared, columns
         self.by_row, self.numbers, self.size = by_row, numbers, size
         self.errors: dict[int, Exception] = {}
+        self.alike = False  # one call has been made for all
 
     def run(self) -> Any:
         """What the op gives for all calls, along dim 0; for a single call, what it gives."""
@@ -200,6 +201,9 @@ class Group:
                     return _lowered(found, size)
         except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
             return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        if self.recorder.arenas.get(form) is None:
+            self.alike = True
+            return found
         return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
 
     def _drawing(self, given: dict[str, Any], row: int) -> Any:
@@ -348,6 +352,8 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
     found = sorted({code >> 32 for code in codes})
     ports = [recorder.ports[number] for number in found]
     wholes = [port.whole for port in ports]
+    if len(found) == 1 and wholes[0].one:  # rows of calls that were one
+        return _single(recorder, first), False
     arena = wholes[0].arena
     if arena is not None and all([whole.arena is arena for whole in wholes]):
         rows = rows + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
@@ -418,7 +424,7 @@ def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
                     plan.append((numpy.zeros(1, numpy.int64), numpy.array([place])))
             continue
         if whole.one:
-            made[to] = whole.slab.array
+            made[to], of = whole.slab.array, numpy.zeros_like(of)
             if port.kind.grad and whole.slab_node is None and whole.slab._requires_grad:
                 whole.slab_node = slab_of(registry["view"].function(whole.slab, (1, *kind.shape)))
         else:

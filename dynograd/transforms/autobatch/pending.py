@@ -7,6 +7,7 @@ array gets a `PendingArray`, which answers questions about shape and dtype and f
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
@@ -82,7 +83,7 @@ class Row(Tensor):
         if self.meta().retains:
             return None
         self.meta().retains = True
-        me = _weak(self)
+        me = weakref.ref(self)
 
         def keep(g: Any) -> Any:
             tensor = me()
@@ -96,12 +97,6 @@ class Row(Tensor):
 
 
 TENSORS.add(Row)
-
-
-def _weak(tensor: Any) -> Any:
-    import weakref
-
-    return weakref.ref(tensor)
 
 
 class Lazy(Tensor):
@@ -206,7 +201,12 @@ class Lazy(Tensor):
         return _slots.write(target, value, who, write)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        Tensor.__setitem__(settle(self), index, value)  # type: ignore[index]
+        if not _slots.set_item(self, index, value):
+            Tensor.__setitem__(settle(self), index, value)  # type: ignore[index]
+
+    @staticmethod
+    def __dynograd_set_item__(target: Any, index: Any, value: Any) -> bool:
+        return _slots.set_item(target, index, value)
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
         Tensor.backward(settle(self), *args, **kwargs)
@@ -240,7 +240,7 @@ def _standing(name: str) -> Any:
     at_once = getattr(Tensor, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if MODES.recorder is None or not _alone(self):
+        if MODES.recorder is None:
             return at_once(settle(self), *args, **kwargs)
         return _slots.write(self, function(self, *args, **kwargs), name, write_result)
 
@@ -275,6 +275,8 @@ class _Slots:
     op: Any = None
     function: Any = None
     write: Any = None
+    set_item: Any = None
+    keep_old: Any = None
 
 
 _slots = _Slots()
@@ -296,6 +298,8 @@ def _settle_alone(lazy: Any) -> Any:
         port.bucket.recorder.flush(port.bucket)
     try:
         array, node = port.row(row)
+        if port.whole.bucket.common:  # others have the row, too
+            array = arrays.copy(array)
     except Exception as error:
         port.bucket.recorder.told(error)
         raise
@@ -335,7 +339,7 @@ def _settle(lazy: Any) -> Any:
             meta = made._meta
             if meta is not None and meta.base is not None:
                 owner = meta.base._meta
-                owner.views = [_weak(view) if one() is made else one for one in owner.views or ()]
+                owner.views = [weakref.ref(view) if one() is made else one for one in owner.views or ()]
             _become(view, made.array, made.node if view.pending.kind.grad else None, meta)
     finally:
         MODES.grad, MODES.recorder = mode, recorder
@@ -364,4 +368,4 @@ def note_view(view: Any, base: Any) -> None:
     found = getattr(base, "views", None)
     if found is None:
         found = base.views = []
-    found.append(_weak(view))
+    found.append(weakref.ref(view))

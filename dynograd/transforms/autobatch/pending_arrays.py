@@ -34,6 +34,28 @@ class PendingArray:
         settle = getattr(type(self.owner), "__dynograd_settle__", None)
         return (self.owner if settle is None else settle(self.owner)).array
 
+    def when_known(self, check: Any) -> None:
+        """Has `check(array)` called when the value is there; what it raises becomes the value's error."""
+        port = self.owner.pending
+        bucket = port.whole.bucket
+        if bucket.done:
+            check(self.value())
+            return
+        bucket.checks = bucket.checks or []
+        bucket.checks.append((port, self.owner.row, check))
+
+    def outlined(self) -> Any:
+        """An array of the same shape and dtype, with nothing in it."""
+        return numpy.broadcast_to(numpy.zeros((), self.dtype), self.shape)
+
+    @property
+    def is_view(self) -> bool:
+        return getattr(self.owner, "origin", None) is not None
+
+    @property
+    def flags(self) -> Any:
+        return self.value().flags if self.is_view else _Flags(self)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         found = arrays.to_numpy(self.value())
         return found if dtype is None or found.dtype == dtype else found.astype(dtype)
@@ -52,7 +74,7 @@ class PendingArray:
             if name in _ABOUT_SHAPES and all(
                 [type(one) is not PendingArray or one.device.type == "cpu" for one in args]
             ):
-                shown = [_shown(one) if type(one) is PendingArray else one for one in args]
+                shown = [one.outlined() if type(one) is PendingArray else one for one in args]
                 return kernel(family, name, 0)(*shown, **kwargs)
             ready = [one.value() if type(one) is PendingArray else one for one in args]
             like = next((one for one in ready if arrays.is_array(one)), 0)
@@ -72,12 +94,20 @@ class PendingArray:
         return self.shape[0]
 
 
+class _Flags:
+    """`flags` of an array to come that is no view: its memory will be its own, in order. The rest is asked of the value."""
+
+    c_contiguous = True
+
+    def __init__(self, array: PendingArray) -> None:
+        self.array = array
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.array.value().flags, name)
+
+
 # Questions of kernels that shapes and dtypes answer.
-_ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "pays"}
-
-
-def _shown(array: PendingArray) -> Any:
-    return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
+_ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "causal_mask", "pays"}
 
 
 def _forwarded(name: str) -> Any:

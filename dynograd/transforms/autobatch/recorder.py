@@ -15,12 +15,12 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import next_seq
+from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
-from dynograd.transforms.autobatch.forms import Form, cast_as, casting, kind_of
-from dynograd.transforms.autobatch.pending import Kind, Lazy, Row
+from dynograd.transforms.autobatch.forms import BY_ROW, Form, cast_as, casting, kind_of
+from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots
 from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
@@ -99,13 +99,16 @@ class Bucket:
     """Calls of one form, with the same shared operands, at one depth."""
 
     __slots__ = (
-        "by_row", "columns", "depth", "done", "errors", "form", "links", "next_row", "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
+        "by_row", "checks", "columns", "common", "depth", "done", "errors", "form", "links", "next_row",
+        "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
     )  # fmt: skip
 
     def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
         self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
         self.done = False
+        self.common = False  # its calls share a row
         self.errors: dict[int, Exception] | None = None  # of rows that failed
+        self.checks: list[Any] | None = None  # (port, row, check of its values), for when it has run
         self.columns: list[list[int]] = []
         self.by_row: list[Any] | None = None
         self.numbers: list[Any] | None = None  # for each call, where an operand is a number
@@ -116,6 +119,17 @@ class Bucket:
         self.rows = counter
         self.links = 0  # how many additions of numbers it follows, one after the other
         self.ports: tuple[Port, ...] = ()
+
+    def same_row(self) -> None:
+        """All its calls are one: their operands are, and they draw nothing."""
+        self.common, new_row = True, self.next_row
+
+        def next_row() -> int:
+            if self.count() == 0:
+                new_row()
+            return 0
+
+        self.next_row = next_row
 
     def count(self) -> int:
         """How many calls it has."""
@@ -144,6 +158,7 @@ class Recorder:
         self.table: dict[Any, Any] = {}
         self.cast = casting()  # what autocast does to the calls in it
         self.shared: dict[int, Shared] = {}
+        self.shared_views: dict[Any, Shared] = {}
         self.ports: list[Port] = []
         self.buckets: dict[Any, Bucket] = {}
         self.waiting: list[Bucket] = []
@@ -179,7 +194,42 @@ class Recorder:
         known = self.entered.get(id(tensor))
         if known is not None and known[0] is tensor:
             return known[1]
-        array, kind = tensor.array, kind_of(tensor)
+        kind = kind_of(tensor)
+        self._capture(tensor.array)
+        entry: Any
+        if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
+            entry = self.shared[id(tensor)] = Shared(tensor, kind)
+        elif tensor.node is not None and tensor.node.op is not None and tensor.node.op.view:
+            entry = self.whole_view(tensor, kind) or self.as_row(tensor, kind)
+        else:
+            entry = self.as_row(tensor, kind)
+        self.entered[id(tensor)] = tensor, entry
+        return entry
+
+    def whole_view(self, tensor: Any, kind: Kind) -> Shared | None:
+        """The operand for all tensors made of a leaf as this one is (`weight.t()`), by views of all its elements."""
+        steps: list[Any] = []
+        node = tensor.node
+        while isinstance(node, Node):
+            if node.op is None or not node.op.view or len(node.edges) != 1 or node.hooks is not None:
+                return None
+            steps.append((node.op, node.attrs))
+            node = node.edges[0]
+        if node is None or node.array.size != kind.size:
+            return None
+        try:
+            key = id(node), *steps
+            entry = self.shared_views.get(key)
+        except TypeError:  # static arguments that cannot be compared
+            return None
+        if entry is None:
+            self._capture(node.array)
+            entry = self.shared_views[key] = Shared(tensor, kind)
+        self.shared[id(tensor)] = entry
+        return entry
+
+    def _capture(self, array: Any) -> None:
+        """Remembers that what is in the array's memory now is needed."""
         owner = array if array.base is None else arrays.base_of(array)
         captured = self.captured
         if id(owner) not in captured:
@@ -187,13 +237,6 @@ class Recorder:
             if not captured:
                 self.first_captured = now
             captured[id(owner)] = owner, now
-        entry: Any
-        if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
-            entry = self.shared[id(tensor)] = Shared(tensor, kind)
-        else:
-            entry = self.as_row(tensor, kind)
-        self.entered[id(tensor)] = tensor, entry
-        return entry
 
     def as_row(self, tensor: Any, kind: Kind) -> tuple[Port, int]:
         """(port, row) of a tensor among those that came from outside."""
@@ -219,7 +262,8 @@ class Recorder:
             if self.captured:
                 self.forget()
             return
-        if type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured:
+        held = type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured
+        if held and not _slots.keep_old(self, tensor):
             self.flush(None, "a write into an operand")
 
     def check_casting(self) -> None:
@@ -237,6 +281,8 @@ class Recorder:
         if found is None or found.done:
             found = self.buckets[key] = Bucket(self, form, depth, shared)
             found.columns = [[] for _ in range(columns)]
+            if not columns and type(form) is Form and form.op.name not in BY_ROW:
+                found.same_row()
             found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
             self.waiting.append(found)
         return found
@@ -349,6 +395,9 @@ class Recorder:
                     else:
                         with cast_as(group[0].form.casting):
                             run_group(self, group)
+                    for bucket in group:
+                        if bucket.checks is not None:
+                            self._check(bucket)
             finally:
                 MODES.grad, MODES.watchers, MODES.running = mode, watchers, outer
                 keep_saved(nodes)
@@ -357,6 +406,18 @@ class Recorder:
                 self.table.clear()
                 if not self.waiting:
                     self.forget()
+
+    def _check(self, bucket: Bucket) -> None:
+        """Looks at values that calls have taken on trust; what is wrong with one is an error of its row, and of what was made of it."""
+        checks, bucket.checks = bucket.checks, None
+        for port, row, check in checks or ():
+            if bucket.errors is not None and row in bucket.errors:
+                continue
+            try:
+                check(port.row(row)[0])
+            except Exception as error:
+                bucket.errors = {**(bucket.errors or {}), row: error}
+                self.failed.append(error)
 
     def check_writes(self) -> None:
         """Operands written since they were recorded, by something that did not say so before."""
@@ -377,6 +438,7 @@ class Recorder:
         for bucket in self.inputs.values():
             bucket.ports = ()
         self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
+        self.shared_views = {}
         self.inputs, self.entered, self.captured = {}, {}, {}
 
 

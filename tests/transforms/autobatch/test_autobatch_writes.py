@@ -1,0 +1,193 @@
+"""In-place writes, and values that are the same for all examples, in a scope: what the loop gives, without computing anything early."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import autobatch
+from dynograd.errors import IndexRangeError
+
+SIZE, COUNT = 4, 5
+
+
+def rows_of_a_table(w, x):
+    table = dynograd.zeros(6, SIZE, dtype=w.dtype)
+    for step in range(6):
+        x = dynograd.tanh(w @ x + table.mean(0))
+        table[step] = x
+    return (table**2).sum()
+
+
+def a_part_that_grows(w, x):
+    memory = dynograd.zeros(3, SIZE, dtype=w.dtype)
+    for step in range(6):
+        read = w @ x + memory[step % 3]
+        memory[step % 3] += read.tanh()
+        x = memory.sum(0).tanh()
+    return (memory * x).sum()
+
+
+def a_view_that_is_written(w, x):
+    memory = dynograd.zeros(3, SIZE, dtype=w.dtype)
+    view, first = memory[1], memory[0]
+    memory[0] = w @ x
+    view.add_(first).mul_(2.0)
+    memory[:, 1:3] = view[1:3] * 1.0
+    return (memory * view).sum() + first.sum()
+
+
+def a_mask_that_changes(w, x):
+    mask, total = dynograd.ones(SIZE, dtype=dynograd.bool), 0.0
+    for step in range(3):
+        scores = (w @ x).masked_fill(~mask, -1.0)
+        mask[step] = False
+        x = scores.softmax(0)
+        total = total + x[step]
+    return total + mask.sum()
+
+
+def a_copy_is_written(w, x):
+    state = (w @ x).clone()
+    before = state * 2
+    state[0] = 3.0
+    state[1:3] = dynograd.ones(2, dtype=w.dtype)
+    state[...] = state.clone() * before
+    return (state * before).sum()
+
+
+def other_dtypes_and_sizes(w, x):
+    table = dynograd.zeros(2, 3, SIZE, dtype=w.dtype)
+    table[0] = w @ x
+    table[1, :, 0] = (w @ x)[:1].float()
+    table[None, 1, ..., -1] = 2
+    return (table**2).sum()
+
+
+def a_row_twice(w, x):
+    x = w @ x
+    x = x.clone()
+    x[0] = x[1]
+    x[1] = x[0] * 2
+    return (x**3).sum()
+
+
+def transposed(w, x):
+    return (x @ w.t()).tanh().sum() + (x @ w.permute(1, 0).reshape(SIZE, SIZE)).sum()
+
+
+def weights_made_of_weights(w, x):
+    scaled, mixed = w / w.norm(dim=1, keepdim=True), dynograd.softmax(w[0], 0)
+    return (scaled @ x * mixed).sum() + (w * 0.5 @ x)[0] * mixed[1] + (w * 0.25 @ x)[0]
+
+
+def written_weights_made_of_weights(w, x):
+    one, other = w * 2, w * 2
+    one[0] = x
+    return (one @ x).sum() + (other @ x).sum()
+
+
+def products_of_three(w, x):
+    return dynograd.einsum("i,kij,j->k", x, w.reshape(1, SIZE, SIZE).expand(3, SIZE, SIZE), x).tanh().sum()
+
+
+def indices_of_known_numbers(w, x):
+    labels = dynograd.arange(SIZE) % 3
+    picked = dynograd.tensor([1, 2]) + 1
+    scores = dynograd.stack([w @ x, x * 2])
+    return dynograd.nn.functional.cross_entropy(scores.t()[:, :2].repeat(1, 2), labels) + (w @ x)[picked].sum()
+
+
+def indices_that_are_computed(w, x):
+    scores = w @ x
+    best = scores.argmax()
+    order = scores.argsort()
+    loss = dynograd.nn.functional.cross_entropy(scores, best)
+    return loss + scores.gather(0, order).cumsum(0).sum() + scores.index_select(0, order[:2]).sum()
+
+
+PROGRAMS = [value for value in list(globals().values()) if callable(value) and value.__module__ == __name__]
+
+
+def run(program, scope=None):
+    values = numpy.random.default_rng(0).normal(size=(SIZE, SIZE))
+    w = dynograd.tensor(values, requires_grad=True)
+    examples = [dynograd.tensor(numpy.random.default_rng(one).normal(size=SIZE)) for one in range(COUNT)]
+    if scope is None:
+        losses = [program(w, x) for x in examples]
+        dynograd.stack(losses).sum().backward()
+        return [one.item() for one in losses], w.grad.numpy(), None
+    with scope as report:
+        losses = [program(w, x) for x in examples]
+    dynograd.stack(losses).sum().backward()
+    return [one.item() for one in losses], w.grad.numpy(), report
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_as_in_the_loop_and_without_a_read(program):
+    expected, gradient, _ = run(program)
+    found, other, report = run(program, autobatch(always=True))
+    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    numpy.testing.assert_allclose(other, gradient, rtol=1e-11, atol=1e-12)
+    assert "a value was read" not in str(report) and "a write into" not in str(report)
+    assert report.calls > 1.9 * report.launches
+
+
+def test_a_tensor_whose_memory_others_hold_is_written_at_once():
+    array = numpy.zeros((2, SIZE))
+    w = dynograd.ones(SIZE, SIZE, dtype=dynograd.float64, requires_grad=True)
+    with autobatch(always=True):
+        shared = dynograd.from_numpy(array)
+        shared[0] = (w * 2).detach().sum(0)
+        assert array[0, 0] == 2 * SIZE
+        base = dynograd.zeros(2, SIZE, dtype=dynograd.float64)
+        seen = base.detach()
+        base[1] = w.sum(0)
+        assert seen[1, 0] == SIZE
+        turned = dynograd.zeros(2, 2, dtype=dynograd.float64)
+        other = turned.t()
+        turned[0] = w.sum(0)[:2]
+        assert other[0, 0] == SIZE and other[1, 0] == SIZE
+
+
+def test_tensors_that_share_a_call_do_not_share_memory():
+    w = dynograd.ones(SIZE, requires_grad=True)
+    with autobatch(always=True):
+        one, other = w * 2, w * 2
+        assert one.sum().item() == 2 * SIZE
+        one.add_(1.0)
+        dynograd.flatten(other).detach().numpy()[0] = 5.0
+    assert one.tolist() == [3.0] * SIZE and other.tolist()[1:] == [2.0] * (SIZE - 1)
+
+
+def test_a_leaf_written_between_two_uses():
+    w = dynograd.ones(2, 3, requires_grad=True)
+    with autobatch(always=True):
+        before = w.t().reshape(-1).sum() + w.permute(1, 0).reshape(6)[0]
+        with dynograd.no_grad():
+            w.mul_(10.0)
+        after = w.t().reshape(-1).sum() + w.permute(1, 0).reshape(6)[0]
+    assert (before.item(), after.item()) == (7.0, 70.0)
+
+
+def test_a_wrong_index_that_was_computed():
+    scores = dynograd.tensor([[0.0, 5.0, 1.0], [7.0, 0.0, 1.0]])
+    with pytest.raises(IndexRangeError, match=r"index 2 is out of bounds|out of range"), autobatch(always=True):
+        found = [row[:2].clone().gather(0, (row + 0.0).argmax(0, keepdim=True) * 2) for row in scores]
+    assert found[1].tolist() == [7.0]
+    with (
+        pytest.raises(IndexRangeError, match="cross_entropy: Target 4 is out of bounds"),
+        autobatch(always=True),
+    ):
+        dynograd.nn.functional.cross_entropy(scores[0] + 0.0, (scores[0] + 0.0).argmax() * 4)
+
+
+def test_wrong_writes_raise_at_once():
+    w = dynograd.ones(SIZE, SIZE, requires_grad=True)
+    with autobatch(always=True):
+        table = dynograd.zeros(2, SIZE)
+        with pytest.raises(RuntimeError, match="cannot be broadcast"):
+            table[0] = w.sum(0)[:3]
+        with pytest.raises(IndexError, match="out of bounds|out of range"):
+            table[2] = w.sum(0)
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            w[0] = w.sum(0)
