@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from dynograd.arrays import buffers
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["columns_product", "as_panels", "panels_of", "product", "rows_product"]
+__all__ = ["columns_product", "as_panels", "panels_of", "product", "product_of_rows", "rows_product"]
 
 
 def _shape_of_tile():
@@ -256,20 +256,24 @@ def rows_product(a, panels, columns):
 
 @chunked(noalias=True)
 def _row_blocks(a, panels, c, start, stop):
+    product_of_rows(a, panels, c, start * _BLOCK, min(stop * _BLOCK, a.shape[0]), False)
+
+
+@compiled
+def product_of_rows(a, panels, c, first, last, add):
+    """c[first:last] (+)= a[first:last] @ the matrix in `panels`, in the calling thread; `a` and `c` are C-contiguous."""
     depth, width = panels.shape[1:]
-    columns = c.shape[1]
+    columns, size, like = c.shape[1], a.itemsize, panels.dtype.type(0)
     whole = columns // width
-    size = a.itemsize
-    like = panels.dtype.type(0)
     rest = np.empty((_BLOCK, width), panels.dtype)
-    for block in range(start, stop):
-        first = block * _BLOCK
-        rows = min(a.shape[0] - first, _BLOCK)
-        a_now, c_now = a.ctypes.data + first * depth * size, c.ctypes.data + first * columns * size
+    for top in range(first, last, _BLOCK):
+        rows = min(last - top, _BLOCK)
+        a_now, c_now = a.ctypes.data + top * depth * size, c.ctypes.data + top * columns * size
         if whole:
-            product(like, a_now, depth * size, panels[:whole], c_now, columns * size, rows, False)
+            product(like, a_now, depth * size, panels[:whole], c_now, columns * size, rows, add)
         if whole * width < columns:
             product(like, a_now, depth * size, panels[whole:], rest.ctypes.data, width * size, rows, False)
             for row in range(rows):
                 for column in range(whole * width, columns):
-                    c[first + row, column] = rest[row, column - whole * width]
+                    before = c[top + row, column] if add else like
+                    c[top + row, column] = before + rest[row, column - whole * width]

@@ -208,8 +208,10 @@ def copy_rows(out, at, source, index, begin, width, start, stop):
 
 @chunked(noalias=True)
 def add_rows(out, index, source, begin, width, start, stop):
-    """`out[index[r]] += source[r, begin : begin + width]`, one row after the other; items are all one piece."""
+    """`out[index[r]] += source[r, begin : begin + width]` where `index[r]` is not negative, one row after the other; items are all one piece."""
     for r in range(start, stop):
+        if index[r] < 0:
+            continue
         to, of = out[index[r]], source[r, begin : begin + width]
         for j in range(width):
             to[j] += of[j]

@@ -23,7 +23,17 @@ from dynograd.transforms.autobatch.rows import BUFFERED, RowParts, new_node
 from dynograd.transforms.autobatch.spans import Chain, Span, ready
 from dynograd.transforms.autobatch.tracing import Product
 
-__all__ = ["ChainNode", "GroupNode", "Pass", "edges_of", "node_of"]
+__all__ = [
+    "Arrived",
+    "Backward",
+    "ChainNode",
+    "GroupNode",
+    "edges_of",
+    "gradients_of",
+    "node_of",
+    "pass_of",
+    "through_ops",
+]
 
 
 class Pass:
@@ -50,6 +60,16 @@ class Pass:
                 for array in self.arrays.values():
                     array[at:start] = 0
             at = stop
+
+
+def pass_of(span: Span) -> Pass:
+    """What the running pass gathers in the chain of `span`, which is about to send its gradients."""
+    chain = span.chain
+    found: Pass | None = chain.last_pass
+    if found is None or found.task is not MODES.task:
+        found = chain.last_pass = Pass(chain.plan, chain.rows)
+    found.done.append((span.start, span.stop))
+    return found
 
 
 class Backward:
@@ -98,8 +118,13 @@ class Backward:
                     outputs.append(found)
             span.run_kernel(stage, outputs, self)
 
-    def of_operand(self, half: Any, number: int) -> list[tuple[Any, int]]:
-        return [(self.given(target), begin) for target, begin in half.gradients.get(number, ())]
+    def of_operands(self, half: Any, operands: dict[int, Rows]) -> dict[int, list[tuple[Any, int]]]:
+        """Their gradients as (array, begin) pairs that are summed."""
+        return {
+            number: [(self.given(target), begin) for target, begin in half.gradients.get(number, ())]
+            for number, one in operands.items()
+            if one.edges
+        }
 
 
 class Arrived:
@@ -126,20 +151,15 @@ class GroupNode(Node):
         return self.span.read_again(self.span.chain.plan.second.backward)
 
     def apply(self, g: Any) -> Any:
-        span = self.span
-        chain = span.chain
-        state = chain.last_pass
-        if state is None or state.task is not MODES.task:
-            state = chain.last_pass = Pass(chain.plan, chain.rows)
-        state.done.append((span.start, span.stop))
-        back = Backward(span, state, g.parts)
-        back.run(chain.plan.second.backward)
-        half = chain.plan.second
-        parts = {number: back.of_operand(half, number) for number, one in span.operands.items() if one.edges}
-        return (Arrived(), *_given(span.operands, parts))
+        half = self.span.chain.plan.second
+        back = Backward(self.span, pass_of(self.span), g.parts)
+        back.run(half.backward)
+        return (Arrived(), *gradients_of(self.span.operands, back.of_operands(half, self.span.operands)))
 
     def apply_graph(self, g: Any) -> Any:
-        return _through_ops(self, g)
+        span = self.span
+        sent, by_number = through_ops(span, span.operands, 0, span.count, g.parts)
+        return (Arrived(sent), *_given_graph(span.operands, by_number, 0, span.count))
 
     def op_name(self) -> str:
         return self.span.chain.form.label
@@ -202,8 +222,7 @@ class ChainNode(Node):
                     size = chain.shared[number].size
                     add(place, _column_sums(array[:, begin : begin + size]).reshape(chain.shared[number].shape))
         found = [sums.get(place) for place in range(len(self.shared()))]
-        parts = {number: back.of_operand(plan.first, number) for number, one in chain.early.items() if one.edges}
-        return (*found, *_given(chain.early, parts))
+        return (*found, *gradients_of(chain.early, back.of_operands(plan.first, chain.early)))
 
     def shared(self) -> list[int]:
         return [number for number, one in enumerate(self.chain.recipe.shared) if one.kind[2]]
@@ -231,8 +250,8 @@ def _by_arena(operands: dict[int, Rows]) -> list[list[int]]:
     return list(found.values())
 
 
-def _given(operands: dict[int, Rows], parts: dict[int, Any]) -> list[Any]:
-    """Gradients for `edges_of(operands)`."""
+def gradients_of(operands: dict[int, Rows], parts: dict[int, Any]) -> list[Any]:
+    """Gradients for `edges_of(operands)`, from `Backward.of_operands`."""
     found: list[Any] = []
     for members in _by_arena(operands):
         arena = operands[members[0]].arena
@@ -270,18 +289,24 @@ def node_of(chain: Chain) -> Any:
     return node
 
 
-def _through_ops(node: GroupNode, g: Any) -> Any:
-    """Gradients as tensors with a history: the body once more, op by op, on the operands as they are on the tape."""
+def through_ops(
+    span: Span, operands: dict[int, Rows], start: int, stop: int, parts: dict[int, Any]
+) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Gradients as tensors with a history: the body once more, op by op, on the operands as they are on the tape.
+
+    Of rows `start` to `stop` of the span, whose outputs' gradients are `parts`: what its chain's node gets, and the operands' by number.
+    """
     from dynograd.differentiation import grad
 
-    span = node.span
     chain, form = span.chain, span.chain.form
     given: list[Any] = []
+    first = span.start
     aliases: list[tuple[Any, Any]] = []
     for number, kind in enumerate(form.inputs):
-        own = number in span.operands
-        one = span.operands[number] if own else chain.early[number]
-        tensor = one.tensor_of(0, span.count) if own else one.tensor_of(span.start, span.stop)
+        if number in operands:
+            tensor = operands[number].tensor_of(start, stop)
+        else:
+            tensor = chain.early[number].tensor_of(first + start, first + stop)
         if kind.grad and tensor._requires_grad:
             alias = wrap(tensor.array)
             alias.node, alias._requires_grad = alias_of(tensor.node or tensor), True
@@ -295,8 +320,8 @@ def _through_ops(node: GroupNode, g: Any) -> Any:
     mode = MODES.grad
     MODES.grad = recording()
     try:
-        outputs = form.on_rows(given, span.count)
-        wanted = [(outputs[number], part) for number, part in g.parts.items() if outputs[number]._requires_grad]
+        outputs = form.on_rows(given, stop - start)
+        wanted = [(outputs[number], part) for number, part in parts.items() if outputs[number]._requires_grad]
         found = grad(
             [one for one, _ in wanted], [*[alias for _, alias in aliases], *shared], [part for _, part in wanted],
             create_graph=True, allow_unused=True,
@@ -310,14 +335,14 @@ def _through_ops(node: GroupNode, g: Any) -> Any:
         if part is not None:
             sent[place] = part
     by_number = {number: part for (number, _), part in zip(aliases, found)}
-    for place, part in enumerate(_given_graph(chain.early, by_number, span.start, span.stop), len(shared)):
+    for place, part in enumerate(_given_graph(chain.early, by_number, first + start, first + stop), len(shared)):
         if part is not None:
             sent[place] = part
-    return (Arrived(sent), *_given_graph(span.operands, by_number, 0, span.count))
+    return sent, by_number
 
 
 def _given_graph(operands: dict[int, Rows], parts: dict[int, Any], start: int, stop: int) -> list[Any]:
-    """`_given` of tensors, for rows `start` to `stop` of the operands."""
+    """`gradients_of` as tensors, for rows `start` to `stop` of the operands."""
     found: list[Any] = []
     for members in _by_arena(operands):
         sums: dict[Any, Any] = dict.fromkeys([edge for one in members for edge in operands[one].edges])

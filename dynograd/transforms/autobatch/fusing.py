@@ -7,6 +7,7 @@ time, so a program computes the same bits each time it is run.
 from __future__ import annotations
 
 import threading
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -14,6 +15,7 @@ import numpy
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.transforms.autobatch import lowering  # noqa: F401 - its rules
 from dynograd.transforms.autobatch.chains import Running
+from dynograd.transforms.autobatch.levels import levels_of, users_of
 from dynograd.transforms.autobatch.operands import codes_of
 from dynograd.transforms.autobatch.plans import Plan
 from dynograd.transforms.autobatch.tracing import NotFused, Recipe, trace
@@ -101,7 +103,9 @@ def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running 
         return None
     own = set(buckets)
     others = [one for one in waiting if one.form is form and one.shared == shared and not one.done and one not in own]
-    whole = [*buckets, *others]
+    users = users_of(others)
+    levels = levels_of(buckets, users)
+    whole = [*dict.fromkeys([*chain.from_iterable(levels), *others])]
     codes = codes_of(whole)
     early = _early(recorder, whole[0].shared, codes) if len(whole) > len(buckets) else frozenset()
     try:
@@ -109,7 +113,7 @@ def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running 
     except NotFused as error:
         fusing.refused = str(error)
         return None
-    return Running(recorder, form, plan, whole, codes)
+    return Running(recorder, form, plan, whole, levels, users, codes)
 
 
 def _early(recorder: Any, shared: tuple, codes: Any) -> frozenset[int]:
@@ -140,6 +144,10 @@ def run_chained(recorder: Any, buckets: list[Any]) -> bool:
                     form.label, f"its ops run one by one, on all rows of a group ({fusing.refused})"
                 )
             return False
+    levels = chain.joined(buckets)
+    if levels:
+        chain.run_levels(levels)
+        return True
     run: list[Any] = []
     end = -1
     for bucket in buckets:

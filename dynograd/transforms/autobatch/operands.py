@@ -19,10 +19,11 @@ _MASK = (1 << 32) - 1
 class Rows:
     """Rows `index` of `array` (two dims). They come from an arena, from a tensor with one row for each call, or from one row for all."""
 
-    __slots__ = ("arena", "array", "edges", "index", "shape", "single", "slabs", "tensor")
+    __slots__ = ("arena", "array", "back", "edges", "index", "shape", "single", "slabs", "tensor")
 
     def __init__(self, array: Any, index: Any, shape: tuple[int, ...], tensor: Any, single: bool) -> None:
         self.array, self.index, self.shape, self.tensor, self.single = array, index, shape, tensor, single
+        self.back = index  # which rows of the arena the node of the calls gives gradients to; -1: not this one
         self.arena: Any = None
         self.slabs: list[Any] = []
         self.edges: tuple[Any, ...] = ()
@@ -38,7 +39,7 @@ class Rows:
 
                 buffer = self.arena.buffer_of_pass().reshape(len(self.array), size)
                 for array, begin in parts:
-                    add_rows.serial(buffer, self.index, array, begin, size, 0, len(array))
+                    add_rows.serial(buffer, self.back, array, begin, size, 0, len(array))
             return None
         total: Any = None
         for array, begin in parts:
@@ -51,6 +52,14 @@ class Rows:
             if self.single
             else numpy.ascontiguousarray(total).reshape(len(total), *self.shape)
         )
+
+    def beside(self, slabs: dict[Any, Any]) -> Rows:
+        """The same rows, where some of them are of other slabs, by arena."""
+        made = Rows(self.array, self.index, self.shape, self.tensor, self.single)
+        if self.arena is not None:
+            made.arena, made.slabs = self.arena, [*self.slabs, *slabs.get(self.arena, ())]
+            made.edges = tuple(made.slabs)
+        return made
 
     def tensor_of(self, start: int, stop: int) -> Any:
         """These rows as a tensor with its history."""

@@ -66,6 +66,7 @@ class Plan:
         self.written: set[Any] = set()
         self.summed: set[Any] = set()
         self.aliases: dict[Any, Any] = {}  # gradients of products that are those of other products: `x @ v + h @ w`
+        self.programs: dict[Any, Any] = {}  # of levels that run in one call
         self.first, self.second = Half(), Half()
         self.half_of_product = [self._is_early(one.input) for one in recipe.products]
         last = max([one.level for one in recipe.quantities], default=0)

@@ -18,7 +18,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "keep_saved", "row_of", "slab_of"]
+__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "keep_saved", "row_of", "run_hooks", "slab_of"]
 
 
 class RowParts(Partial):
@@ -85,15 +85,15 @@ class SlabNode(Node):
             self.row_hooks = {}
         return self.row_hooks.setdefault(row, Hooks())
 
+    def collector(self) -> Node:
+        """The node that all gradients of its rows come to."""
+        return self
+
     def apply(self, g: Any) -> Any:
         made = self.summed(g)
         if self.row_hooks is not None:
             made = arrays.copy(made)
-            for row, hooks in self.row_hooks.items():
-                found = arrays.copy(made[row])
-                for hook in [*hooks.before.values(), *hooks.last.values()]:
-                    found = hook(found)
-                made[row] = found
+            run_hooks(made, self.row_hooks)
         return (made,)
 
     def summed(self, g: Any) -> Any:
@@ -119,13 +119,7 @@ class SlabNode(Node):
         return made
 
     def apply_graph(self, g: Any) -> Any:
-        total = self.summed_tensor(g)
-        for row, hooks in (self.row_hooks or {}).items():
-            found = total[row]
-            for hook in [*hooks.before.values(), *hooks.last.values()]:
-                found = hook(found)
-            total = registry["basic_put"].function(total, found, (row,))
-        return (total,)
+        return (run_hooks(self.summed_tensor(g), self.row_hooks or {}),)
 
     def summed_tensor(self, g: Any) -> Any:
         """The same as a tensor, with its history."""
@@ -145,6 +139,19 @@ class SlabNode(Node):
 
     def op_name(self) -> str:
         return self.edges[0].op_name() if isinstance(self.edges[0], Node) else "autobatch"
+
+
+def run_hooks(total: Any, row_hooks: dict[int, Hooks]) -> Any:
+    """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
+    for row, hooks in row_hooks.items():
+        found = total[row] if isinstance(total, Tensor) else arrays.copy(total[row])
+        for hook in [*hooks.before.values(), *hooks.last.values()]:
+            found = hook(found)
+        if isinstance(total, Tensor):
+            total = registry["basic_put"].function(total, found, (row,))
+        else:
+            total[row] = found
+    return total
 
 
 def _places(which: Any, place: Any) -> Any:
@@ -181,9 +188,9 @@ class RowNode(Node):
 
     apply_graph = apply
 
-    def whole(self) -> SlabNode:
+    def whole(self) -> Node:
         """The node that all gradients of the row come to."""
-        return self.edges[0]
+        return self.edges[0].collector()
 
     def part_of(self, g: Any) -> Any:
         """The gradient of this row, of that of the whole slab."""
@@ -280,12 +287,12 @@ def new_node(kind: Any, edges: tuple, attrs: Any) -> Any:
     return node
 
 
-def slab_of(tensor: Any) -> Any:
+def slab_of(tensor: Any, kind: type[SlabNode] = SlabNode) -> Any:
     """The SlabNode over a group's result; None where it wants no gradient."""
     if not tensor._requires_grad:
         return None
     array = tensor.array
-    node = new_node(SlabNode, (tensor.node or tensor,), (array.shape, array.dtype, arrays.device_of(array)))
+    node = new_node(kind, (tensor.node or tensor,), (array.shape, array.dtype, arrays.device_of(array)))
     node.row_hooks, node.start = None, 0
     return node
 

@@ -61,8 +61,13 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
                 for kind in alike:
                     left[kind] -= len(ready.pop(kind))
         yield buckets
-        for bucket in buckets:
+        ran = list(buckets)
+        for bucket in ran:  # grows while it is read
             for user in users.pop(bucket, ()):
                 missing[user] -= 1
-                if not missing[user]:
+                if user.done:  # it ran with those that it needed, in the same call
+                    if not missing[user]:
+                        left[user.form, user.shared] -= 1
+                        ran.append(user)
+                elif not missing[user]:
                     ready.setdefault((user.form, user.shared), []).append(user)

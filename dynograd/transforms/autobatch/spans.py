@@ -12,7 +12,7 @@ from dynograd.transforms.autobatch.operands import Rows
 from dynograd.transforms.autobatch.plans import LEAF, OUTPUT, ROWS_OF, Plan, Stage
 from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SHARED, STORED
 
-__all__ = ["Chain", "Span", "ready"]
+__all__ = ["Chain", "Span", "kernel_of", "ready"]
 
 
 class Chain:
@@ -24,6 +24,7 @@ class Chain:
         self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
         self.results: dict[int, Any] = {}  # products of the first half
         self.last_pass: Any = None
+        self.panels: dict[tuple[int, bool], Any] = {}
         self.turned: dict[int, Any] = {}  # weights as groups multiply with them, in one piece of memory
         for target in plan.lasting:
             if target[0] in (ROWS_OF, LEAF):
@@ -36,6 +37,15 @@ class Chain:
             found = self.shared[number]
             if self.rows >= _TURNED * count:
                 found = self.turned[number] = numpy.ascontiguousarray(found.T).T
+        return found
+
+    def panels_of(self, number: int, turned: bool) -> Any:
+        """A weight laid out for the products of levels."""
+        from dynograd.kernels.recurrent_products_numba import panels_of
+
+        found = self.panels.get((number, turned))
+        if found is None:
+            found = self.panels[number, turned] = panels_of(self.shared[number], turned)
         return found
 
 
@@ -88,17 +98,17 @@ class Span:
                 found += [array[row] for row in numpy.unique(index).tolist()]
         return found
 
+    def place(self, target: Any, outputs: list[Any]) -> Any:
+        """Where the kernels of these rows write."""
+        return outputs[target[1]] if target[0] == OUTPUT else self.chain.arrays[target][self.start : self.stop]
+
     def run_forward(self, stage: Stage, outputs: list[Any]) -> None:
         chain = self.chain
-
-        def place(target: Any) -> Any:
-            return outputs[target[1]] if target[0] == OUTPUT else chain.arrays[target][self.start : self.stop]
-
         for copy in stage.copies:
             array, index = self.operand(chain.recipe.leaves[copy.leaf][1])
             copied = _kernels().copy_rows
             copied(
-                place(copy.target),
+                self.place(copy.target, outputs),
                 copy.at,
                 array,
                 index,
@@ -107,7 +117,7 @@ class Span:
                 count=self.count,
                 work=self.count * copy.width,
             )
-        self.run_kernel(stage, [place(target) for target in stage.targets], None)
+        self.run_kernel(stage, [self.place(target, outputs) for target in stage.targets], None)
         for number in stage.products:
             product = chain.recipe.products[number]
             rows = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)][self.start : self.stop]
@@ -122,9 +132,9 @@ class Span:
         if not stage.outputs:
             return
         chain = self.chain
-        if stage.kernel is None:
-            stage.kernel = _kernel_of(chain.recipe, stage)
-        stage.kernel({leaf: self.leaf(leaf, backward) for leaf in stage.kernel.leaves}, outputs, self.count)
+        kernel_of(chain.recipe, stage)(
+            {leaf: self.leaf(leaf, backward) for leaf in stage.kernel.leaves}, outputs, self.count
+        )
 
 
 def _kernels() -> Any:
@@ -136,7 +146,10 @@ def _kernels() -> Any:
 _known: dict[Any, Any] = {}
 
 
-def _kernel_of(recipe: Any, stage: Stage) -> Any:
+def kernel_of(recipe: Any, stage: Stage) -> Any:
+    """The compiled kernel of a stage that has outputs."""
+    if stage.kernel is not None:
+        return stage.kernel
     module = _kernels()
     kinds = {
         number: module.INDEXED if kind == OPERAND else module.VECTOR if kind == SHARED else module.ROWS
@@ -147,6 +160,7 @@ def _kernel_of(recipe: Any, stage: Stage) -> Any:
     if key not in _known:
         _known[key] = made.compile()
     made.compiled = _known[key]
+    stage.kernel = made
     return made
 
 
