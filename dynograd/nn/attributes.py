@@ -11,6 +11,7 @@ from typing import Any
 __all__ = ["AttributeMethods", "Registered"]
 
 _GROUPS = ("_parameters", "_modules", "_buffers")
+_CLOSED = "_notes_no_reads"  # in a class that gets no further notes
 _MOST = 200  # notes in a class; more names are made up by a program, not written in its code
 
 
@@ -34,8 +35,6 @@ class Registered:
 class AttributeMethods:
     """The part of Module that finds what is registered."""
 
-    _notes_reads = True
-
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__
         kind = type(self)
@@ -43,7 +42,7 @@ class AttributeMethods:
             raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}': {not_begun(self)}")
         for group in _GROUPS:
             if name in held[group]:
-                if kind._notes_reads:
+                if _CLOSED not in vars(kind):
                     _note(kind, group, name)
                 return held[group][name]
         raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
@@ -76,7 +75,7 @@ def _note(kind: Any, group: str, name: str) -> None:
     if _usual(kind) and len(_notes_of(kind)) < _MOST:
         type.__setattr__(kind, name, Registered(group, name))
     else:
-        type.__setattr__(kind, "_notes_reads", False)
+        type.__setattr__(kind, _CLOSED, True)
 
 
 def _usual(kind: Any) -> bool:
@@ -98,4 +97,4 @@ def _withdraw(kind: type) -> None:
             others = [vars(other)[name] for other in after if name in vars(other)]
             if not usual or [one for one in others if type(one) is not Registered]:
                 type.__delattr__(base, name)
-                type.__setattr__(base, "_notes_reads", False)
+                type.__setattr__(base, _CLOSED, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn import functional as F
-from dynograd.nn import hooks
 from dynograd.nn.checks import check_number
 from dynograd.nn.module import Module
 
@@ -73,6 +72,6 @@ class FeatureAlphaDropout(_DropoutNd):
 
 def added(residual: Any, dropout: Any, input: Any) -> Any:
     """`residual + dropout(input)`, in one pass where `dropout` is a plain one that nobody watches."""
-    if type(dropout) is Dropout and not (dropout.inplace or dropout._hooked or hooks.any_global):
+    if type(dropout) is Dropout and not (dropout.inplace or dropout._hooked):
         return F.dropout_add(input, residual, dropout.p, dropout.training)
     return residual + dropout(input)

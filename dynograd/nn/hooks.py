@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.autograd.modes import MODES
 from dynograd.nn.backward_hooks import BackwardWatch
 from dynograd.tensor import RemovableHandle
 
@@ -53,12 +54,19 @@ HOOKS = (
 )
 
 
+def before_change() -> None:
+    """Hooks or the mode of a module are about to change: calls that an `autobatch` scope has recorded were made without that."""
+    if MODES.recorder is not None:
+        MODES.recorder.before_change()
+
+
 class _Handle(RemovableHandle):
     """Removes a hook, and what `marks` says of it."""
 
     __slots__ = ("marks",)
 
     def __init__(self, hooks: dict, hook: Any, *marks: dict, first: bool = False) -> None:
+        before_change()
         super().__init__(hooks, hook)
         if first:
             hooks.move_to_end(self.id, last=False)  # type: ignore[attr-defined]
@@ -67,6 +75,7 @@ class _Handle(RemovableHandle):
             mark[self.id] = True
 
     def remove(self) -> None:
+        before_change()
         super().remove()
         for mark in self.marks:
             mark.pop(self.id, None)

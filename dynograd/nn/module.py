@@ -91,9 +91,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     _wrapped_call_impl = __call__
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        return (
-            self._call_with_hooks(args, kwargs) if self._hooked or hooks.any_global else self.forward(*args, **kwargs)
-        )
+        return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place."""
@@ -101,8 +99,9 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     @property
     def _hooked(self) -> bool:
-        """Whether a call runs hooks."""
-        return bool(self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks)
+        """Whether a call runs hooks: its own, or those of all modules."""
+        own = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+        return bool(own or hooks.any_global)
 
     # --- attributes -----------------------------------------------------------------------------------------------------
 
@@ -357,7 +356,9 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         """Sets training mode here and below."""
         if not isinstance(mode, bool):
             raise ValueError(f"train: training mode is expected to be boolean, got {mode!r}.")
-        self.training = mode
+        if self.training is not mode:
+            hooks.before_change()
+            self.training = mode
         for module in self.children():
             module.train(mode)
         return self

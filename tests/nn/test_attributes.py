@@ -103,6 +103,12 @@ def test_a_derived_class_that_answers_itself_is_asked():
     assert Answering().layer == Answering().layer == "mine" and Answering().scale is not None
     assert net.layer is net._modules["layer"] and noted(type(net)) == noted(Answering) == []
 
+    class Other(type(net)):
+        pass
+
+    other = Other()
+    assert other.layer is other.layer and noted(Other) == ["layer"]
+
 
 def test_class_attributes_go_first():
     net = made()

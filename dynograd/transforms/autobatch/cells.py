@@ -211,7 +211,14 @@ def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, An
     return made.record(recorder, args[1:], kwargs)
 
 
-Recorder.call_method = call_method  # type: ignore[attr-defined]
+def before_change(recorder: Recorder) -> None:
+    """Hooks or the mode of some module are about to change: what cells were called for is run first, and then looked at anew."""
+    if any([type(bucket.form) is CellForm for bucket in recorder.waiting]):
+        recorder.flush(None, "a change of a module's hooks or mode")
+    recorder.table.clear()
+
+
+Recorder.call_method, Recorder.before_change = call_method, before_change  # type: ignore[attr-defined]
 
 
 def _name_of(body: Any) -> str:

@@ -101,7 +101,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
             entries = [(port, 0) for port in ports]
             kinds = tuple([kind_for(one) for one in entries])
             form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
-            if form is None or form.quick is not space["quick"]:
+            if form is None or form.quick is not space["quick"] or cell.hooked():
                 raise KeyError
             bucket = recorder.table[alike] = recorder.bucket_for(form, entries)
         else:

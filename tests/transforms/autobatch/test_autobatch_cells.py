@@ -99,3 +99,46 @@ def test_a_module_is_a_cell_once():
     net = module_cell()
     first = net.forward
     assert dynograd.cell(net) is net and net.forward == first
+
+
+def with_hook(net, told):
+    return net.layer.register_forward_hook(lambda *args: told.append(1))
+
+
+def with_hook_of_all(net, told):
+    return nn.modules.module.register_module_forward_hook(
+        lambda module, *args: told.append(1) if module is net.layer else None
+    )
+
+
+@pytest.mark.parametrize("register", [with_hook, with_hook_of_all])
+def test_hooks_of_modules_inside_are_called_from_then_on(register):
+    net, told, x = Net(), [], dynograd.ones(3)
+    with dynograd.autobatch(always=True) as report:
+        first = [net(x * k) for k in range(3)]
+        handle = register(net, told)
+        others = [net(x * k) for k in range(3)]
+        assert len(told) == 3
+        handle.remove()
+        first += [net(x * k) for k in range(3)]
+        assert len(told) == 3
+    assert [sizes for label, sizes in report.groups.items() if "cell Net" in label] == [[3, 3]]
+    assert [why for why, *_ in report.flushes] == ["a change of a module's hooks or mode", "the end of the scope"]
+    for k, (one, other) in enumerate(zip(first, others + others)):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6)
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+def test_modes_of_modules_inside_count():
+    net, x = dynograd.cell(nn.Sequential(Inner())), dynograd.ones(2)
+    with dynograd.autobatch(always=True):
+        found = [net(x), net(x)]
+        net[0].eval()
+        found += [net(x), net(x)]
+        net.train()
+        found += [net(x)]
+    assert [one[0].item() for one in found] == [2, 2, 1, 1, 2]
