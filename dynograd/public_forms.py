@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd.ops.op import Op
+from dynograd.errors import DtypeError
+from dynograd.ops.op import Op, registry
 from dynograd.tensor import Tensor
 
 __all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
@@ -40,15 +41,23 @@ TENSORS_ONLY = frozenset(
 TENSOR_FIRST = frozenset(
     """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
 )
+ALL_TENSORS = {
+    "addcmul": ("input", "tensor1", "tensor2"),
+    "addcdiv": ("input", "tensor1", "tensor2"),
+    "lerp": ("input", "end"),
+    "dist": ("input", "other"),
+    "inner": ("input", "other"),
+}
 NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
-def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None) -> Any:
+def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None, checked: bool = True) -> Any:
     """A function that calls an op's own and gets its code when it is first called, as those of ops do.
 
     Args:
         into: gives `into(out, args, kwargs)`, where the function has `out=`.
+        checked: numbers in the place of tensors are refused; a method has its tensor.
     """
     name = entry.name
 
@@ -57,9 +66,15 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None)
         given = _parameters(entry.signature, into is not None)
         space.update({f"_default_{one.name}": one.default for one in given})
         space.update(_function=function, _into=into() if into is not None else None)
-        space.update(_NUMBERS=_NUMBERS, _number_error=_number_error, _MISSING=_MISSING, _missing=_missing)
-        space.update(_explained=_explained, _EXPLAINED=_EXPLAINED, _Answer=_Answer, _public=public)
-        source = _source(name, entry.signature, into is not None, _refused_numbers(entry) if into else "")
+        space.update(
+            _NUMBERS=_NUMBERS,
+            _number_error=_number_error,
+            _not_a_tensor=_not_a_tensor,
+            _MISSING=_MISSING,
+            _missing=_missing,
+        )
+        space.update(_explained=_explained, _Answer=_Answer, _public=public)
+        source = _source(name, entry.signature, into is not None, _refused_numbers(entry) if checked else ("", ""))
         exec(compile(source, f"<dynograd public form of {name}>", "exec"), space, written)
         public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
         public.__code__ = written[name].__code__
@@ -81,7 +96,7 @@ def method_form(entry: Op) -> Any:
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
     if not of_another and (family in ("views", "splits") or not _other_names(entry.signature)):
         return entry.function
-    return public_form(entry.function, entry)
+    return public_form(entry.function, entry, checked=False)
 
 
 def explained(function: Any) -> Any:
@@ -92,7 +107,7 @@ def explained(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _EXPLAINED as error:
+        except Exception as error:
             told = _explained(error, function.__name__, names, args, kwargs, function)
             if told is None:
                 raise
@@ -135,7 +150,7 @@ def _other_names(signature: inspect.Signature) -> dict[str, str]:
     return {name: alias for name, alias in ALIASES.items() if name in names and alias not in names}
 
 
-def _source(name: str, signature: inspect.Signature, has_out: bool, refused: str) -> str:
+def _source(name: str, signature: inspect.Signature, has_out: bool, refused: tuple[str, str]) -> str:
     """The code: other names, missing arguments, numbers where PyTorch takes none, `out`, then the op."""
     aliases = _other_names(signature)
     parameters: list[str] = []
@@ -186,30 +201,50 @@ def _source(name: str, signature: inspect.Signature, has_out: bool, refused: str
             f"    if {' or '.join([f'{one} is _MISSING' for one in required])}:",
             f"        raise _missing({name!r}, {listed})",
         ]
-    if refused:
-        lines += [f"    if {refused}:", f"        raise _number_error({name!r}, {', '.join(positional[:2])})"]
+    test, error = refused
+    if test:
+        lines += [f"    if {test}:", f"        raise {error}"]
     packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
     run = [f"return _function({', '.join(call)})"]
     if has_out:
         run = ["if out is None:", f"    {run[0]}", f"return _into(out, {packed})"]
-    lines += ["    try:", *[f"        {line}" for line in run], "    except _EXPLAINED as error:"]
+    lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
     lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
     lines += ["        if told is None:", "            raise"]
     lines += ["        if type(told) is _Answer:", "            return told.value", "        raise told from error"]
     return "\n".join(lines) + "\n"
 
 
-def _refused_numbers(entry: Op) -> str:
-    """The test of a public function's operands for numbers that PyTorch refuses; nothing where all may be numbers."""
-    names = list(entry.signature.parameters)[:2]
-    if entry.name in TENSOR_FIRST:
-        return f"type({names[0]}) in _NUMBERS"
-    if entry.name in TENSORS_ONLY:
-        return " or ".join([f"type({one}) in _NUMBERS" for one in names])
+def _refused_numbers(entry: Op) -> tuple[str, str]:
+    """The test of a public function's operands for numbers that PyTorch refuses, and the error; nothing where all may be numbers."""
+    name, parameters = entry.name, list(entry.signature.parameters)
+    first = parameters[0] if parameters else ""
+    if name in ALL_TENSORS:
+        return _number_test(name, ALL_TENSORS[name], " or ", "Tensors")
+    if name in TENSORS_ONLY:
+        return _number_test(name, parameters[:2], " or ", "Tensors")
+    if name in TENSOR_FIRST:
+        return f"type({first}) in _NUMBERS", f"_number_error({name!r}, 'a Tensor first', {', '.join(parameters[:2])})"
     pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
-    if (pairs or entry.name in ("float_power", "pow")) and entry.name not in NUMBERS_ALONE:
-        return " and ".join([f"type({one}) in _NUMBERS" for one in names])
-    return ""
+    if (pairs or name in ("float_power", "pow")) and name not in NUMBERS_ALONE:
+        return _number_test(name, parameters[:2], " and ", "at least one Tensor")
+    if _first_is_a_tensor(entry, parameters):
+        return f"type({first}) in _NUMBERS", f"_not_a_tensor({name!r}, {first!r}, {first})"
+    return "", ""
+
+
+def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str) -> tuple[str, str]:
+    test = junction.join([f"type({one}) in _NUMBERS" for one in operands])
+    return test, f"_number_error({name!r}, {wanted!r}, {', '.join(operands)})"
+
+
+def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
+    """Whether a function made of ops needs a tensor first; `add` does not, nor those whose operands are equals (`xlogy`)."""
+    if entry.kind != "composed" or parameters[:1] != ["input"] or entry.name in NUMBERS_ALONE:
+        return False
+    covered = registry.get(entry.name)
+    equals = covered is not None and covered.kind == "elementwise" and len(covered.array_names) == 2
+    return not equals and not {"other", "exponent"}.intersection(parameters)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------------------
@@ -221,12 +256,18 @@ def _missing(who: str, **given: Any) -> TypeError:
     return TypeError(f"{who}() missing {len(lacking)} required argument{'s' * (len(lacking) > 1)}: {shown}")
 
 
-def _number_error(who: str, one: Any, two: Any) -> TypeError:
-    shown = ", ".join([type(each).__name__ for each in (one, two)])
+def _number_error(who: str, wanted: str, *given: Any) -> TypeError:
+    shown = ", ".join([type(each).__name__ for each in given])
     return TypeError(
-        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected "
-        f"{'Tensors' if who in TENSORS_ONLY else 'a Tensor first' if who in TENSOR_FIRST else 'at least one Tensor'}. "
-        f"Make one with dynograd.tensor(...)."
+        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected {wanted}. Make one with "
+        f"dynograd.tensor(...)."
+    )
+
+
+def _not_a_tensor(who: str, name: str, value: Any) -> TypeError:
+    return TypeError(
+        f"{who}(): argument '{name}' must be Tensor, not {type(value).__name__}. Make one with dynograd.tensor(...) or "
+        f"dynograd.as_tensor(...)."
     )
 
 
@@ -260,12 +301,14 @@ def _explained(
             for one in listed:
                 same = one is error.obj or (of_arrays and type(one) is type(error.obj))
                 if same and not isinstance(one, Tensor):
-                    return TypeError(
-                        f"{who}(): argument '{name}' must be Tensor, not {type(one).__name__}. Make one with "
-                        f"dynograd.tensor(...) or dynograd.as_tensor(...)."
-                    )
+                    return _not_a_tensor(who, name, one)
         return None
     kind = type(error)
+    if kind.__module__.startswith("numba."):  # no code can be compiled for these arguments
+        shown = ", ".join([f"{name} of {value.dtype}" for name, value in given.items() if isinstance(value, Tensor)])
+        others = {name: value for name, value in given.items() if value is not None and not isinstance(value, Tensor)}
+        shown += "".join([f", {name}={_text(value)}" for name, value in others.items()])
+        return DtypeError(f"{who}: not implemented for {shown}. Convert to float32 or float64, or see docs/support.md.")
     if kind.__module__.startswith("numpy"):
         kind = TypeError if isinstance(error, TypeError) else ValueError
     if kind not in _EXPLAINED or who in str(error):

@@ -85,8 +85,6 @@ def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
             return _number_tensor(value.item()) if op.kind == "elementwise" else cls.wrap(as_result(value))
         return cls.wrap(value) if has_tensor else as_result(value)
     if isinstance(value, _NUMERIC):
-        if op.kind != "elementwise" and not has_tensor:
-            return arrays.from_python(value, None)
         raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")
     raise TypeError(
         f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__}. "

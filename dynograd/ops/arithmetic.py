@@ -87,7 +87,15 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     """
     if tensor is not None:
         other, alpha = tensor, other
-    return minus(input, other) if alpha == 1 else minus(input, _scaled("sub", input, other, alpha))
+    if alpha == 1:
+        return minus(input, other)
+    for one in (input, other):
+        if getattr(getattr(getattr(one, "array", one), "dtype", None), "kind", "") == "b":
+            raise DtypeError(
+                f"sub: Subtraction, the `-` operator, with a bool tensor is not supported, got alpha={alpha}. Convert with .float(), or use "
+                f"^ or logical_xor()."
+            )
+    return minus(input, _scaled("sub", input, other, alpha))
 
 
 @composed(method=True)

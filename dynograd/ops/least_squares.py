@@ -129,6 +129,10 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(f"{who}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}.")
     other = tuple(B.shape)
+    if not 0 <= len(shape) - len(other) <= 1:
+        raise ShapeError(
+            f"{who}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1, got shapes {shape} and {other}."
+        )
     vector = len(other) == 1 or (len(other) == len(shape) - 1 and other == shape[:-1])
     right = reshaped(B, (*other, 1)) if vector else B
     if len(right.shape) < 2 or right.shape[-2] != shape[-2]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from dynograd import arrays
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import ShapeError
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.joins import cat
@@ -131,8 +131,25 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
         left = left + _wide_identity(left)
         right = triu(_block(LU_data, 0, count, 0, columns))
     if unpack_pivots:
+        _check_pivots("lu_unpack", LU_pivots, rows)
+        if tuple(LU_pivots.shape) != (*LU_data.shape[:-2], count):
+            raise ShapeError(
+                f"lu_unpack: expected one pivot for each row or column, shape {(*LU_data.shape[:-2], count)} for LU_data of shape "
+                f"{tuple(LU_data.shape)}, got {tuple(LU_pivots.shape)}. Pass what lu_factor gave."
+            )
         turned = permutation_of(LU_pivots, rows, LU_data.dtype)
     return lu_unpack_result(turned, left, right)
+
+
+def _check_pivots(who: str, pivots: Any, rows: int) -> None:
+    """Row exchanges as `lu_factor` counts them: from 1 to the number of rows."""
+    array = getattr(pivots, "array", pivots)
+    if pivots.dtype != dtypes.int32:
+        raise DtypeError(f"{who}: pivots should be a Tensor of dtype int32, got {pivots.dtype}. Convert with .int().")
+    if type(array) is arrays.ndarray and array.size and not (array.min() >= 1 and array.max() <= rows):
+        raise IndexRangeError(
+            f"{who}: pivots must be between 1 and LU.size(-2) = {rows} inclusive, got {array.min()} to {array.max()}. Pass what lu_factor gave."
+        )
 
 
 def _wide_identity(input: Any) -> Any:
@@ -161,6 +178,7 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
             f"linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots of shape {tuple(pivots.shape)} "
             f"for LU of shape {shape}."
         )
+    _check_pivots("linalg.lu_solve", pivots, shape[-1])
     if not left:
         return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
     turned = permutation_of(pivots, shape[-1], LU.dtype)

@@ -132,6 +132,7 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
         raise ShapeError(
             f"{who}: input.shape[-2] must be greater than or equal to input.shape[-1], got shape {tuple(input.shape)}."
         )
+    _check_tau(who, input, tau)
     count = tau.shape[-1]
     if count > columns:
         raise ShapeError(
@@ -139,6 +140,16 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
         )
     one = tril(triu((input.detach() if count else input) * 0 + 1))
     return _reflected(tril(input, -1) + one, tau, one, False)
+
+
+def _check_tau(who: str, input: Any, tau: Any) -> None:
+    """One factor for each reflection of each matrix."""
+    shape, given = tuple(input.shape), tuple(tau.shape)
+    if given[:-1] != shape[:-2] or not given:
+        raise ShapeError(
+            f"{who}: Expected tau to have one dimension less than input and batch dimensions equal to input.shape[:-2] ({shape[:-2]}), but "
+            f"got tau of shape {given} and input of shape {shape}."
+        )
 
 
 def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Any:
@@ -178,6 +189,11 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
         raise ShapeError(
             f"ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), got {tuple(tau.shape)} for "
             f"{size} and {shape[-1]}."
+        )
+    _check_tau("ormqr", input, tau)
+    if wide[:-2] != shape[:-2]:
+        raise ShapeError(
+            f"ormqr: Expected batch dimensions of other to be equal to input.shape[:-2], but got {wide[:-2]} and {shape[:-2]}."
         )
     if not left:
         return adjoint_of(ormqr(input, tau, adjoint_of(other), True, not transpose))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from dynograd.errors import ShapeError
 from dynograd.ops.batch_normalizations import batch_norm
 from dynograd.ops.deviations import var
 from dynograd.ops.exponentials import rsqrt
@@ -36,6 +38,16 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
     >>> mean, rstd
     (tensor([[2.]]), tensor([[1.]]))
     """
+    shape = tuple(input.shape)
+    if not all([isinstance(one, int) for one in (N, C, HxW, group)]):
+        raise TypeError(
+            f"native_group_norm: N, C, HxW and group must be ints, got {N!r}, {C!r}, {HxW!r} and {group!r}."
+        )
+    if prod(shape) != N * C * HxW or shape[:2] != (N, C):
+        raise ShapeError(
+            f"native_group_norm: Expected input.numel() to be N * C * HxW with input of shape (N, C, *), got shape {shape}, N={N}, C={C} and "
+            f"HxW={HxW}."
+        )
     out = group_norm(input, group, weight, bias, eps)
     return (out, *_statistics(reshaped(input, (N, group, -1) if N * group else (N, group, 0)), (2,), False, eps))
 

@@ -25,6 +25,8 @@ def per_dim(who: str, name: str, value: Any, rank: int, least: int) -> tuple[int
     if min(found) < least:
         what = "negative" if least == 0 else "non-positive"
         raise ShapeError(f"{who}: {what} {name} is not supported, got {list(found)}.")
+    if max(found) >= 2**31:
+        raise ShapeError(f"{who}: {name} does not fit into 32 bits, got {list(found)}.")
     return found
 
 
