@@ -389,7 +389,8 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
             return False
     try:
         if masked and kind is float and array.dtype.char in "fd":
-            putmask(array, index, value)  # NumPy's quicker way for these
+            if array.nbytes < _SMALL or not kernel("writes", "masked_fill", array)(array, index, value):
+                putmask(array, index, value)  # NumPy's quicker way for these
         else:
             array[index] = value
     except (IndexError, TypeError, ValueError, OverflowError):

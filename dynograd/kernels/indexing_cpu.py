@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.copies_cpu import copied, copy_into, zeros
+from dynograd.kernels.copies_cpu import bits, copied, copy_into, zeros
 from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "key_of",
     "out_of_range",
     "result_shape",
+    "write_masked",
 ]
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -155,7 +156,21 @@ def index_assign(array, ready, value):
 def _write(target, key, value):
     if type(key) is np.ndarray and key.ndim == target.ndim and np.ndim(value) > 1 and set(value.shape[:-1]) == {1}:
         value = value.reshape(-1)  # for a mask of the whole array NumPy wants a vector
-    target[key] = value
+    if type(key) is np.ndarray and key.dtype.kind == "b" and key.shape == target.shape and np.ndim(value) == 1:
+        write_masked(target, key, value)
+    else:
+        target[key] = value
+
+
+def write_masked(x, mask, values):
+    """x[mask] = values, a vector, for a mask of x's shape."""
+    large = x.size >= LARGE and x.itemsize in (1, 2, 4, 8) and x.flags.c_contiguous and mask.flags.c_contiguous
+    if large and values.dtype == x.dtype and values.size and values.size == count_true(mask):
+        from dynograd.kernels.writes_numba import write_where
+
+        write_where(bits(x).reshape(-1), mask.reshape(-1).view(np.uint8), bits(np.ascontiguousarray(values)))
+    else:
+        x[mask] = values
 
 
 def add_at(result, indices, template, values):

@@ -53,6 +53,14 @@ def bincount(x, weights, minlength):
                 return counts.sum(0)
         return np.bincount(x, None, minlength)
     kind = weights.dtype if weights.dtype.kind in "fV" else np.dtype(np.float64)
+    high = limits(x)[1] + 1 if x.size >= _LARGE else _FEW + 1
+    if high <= _FEW:
+        from dynograd.kernels import scatters_numba
+
+        sums = np.zeros((4, max(high, minlength), 1))
+        given = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
+        scatters_numba.add_in_blocks(sums, np.ascontiguousarray(x, np.int64), given, count=4, work=4 * x.size)
+        return sums.sum(0).reshape(-1).astype(kind)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
 
@@ -110,9 +118,24 @@ def _distinct_of_few(flat, low, shape):
     return (held + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[held]
 
 
-def unique_consecutive(x, dim):
-    """(values, inverse, counts): only the first of each run of equal elements (or slices along `dim`)."""
+def unique_consecutive(x, dim, wants_inverse=True, wants_counts=True):
+    """(values, inverse, counts): only the first of each run of equal elements (or slices along `dim`).
+
+    What is not wanted of `inverse` and `counts` is an empty array where that is quicker.
+    """
     if dim is None:
+        if x.size >= _COMPILED_SIZE and x.dtype.char in "fdilq":
+            from dynograd.kernels import searches_numba
+
+            flat = np.ascontiguousarray(x).reshape(-1)
+            steps = np.empty(-(-flat.size // 4096), np.int64)
+            searches_numba.count_steps(flat, steps, count=steps.size, work=flat.size)
+            count = (1 + int(steps.sum()),)
+            values = buffers.empty(count, flat.dtype)
+            inverse = buffers.empty(x.shape if wants_inverse else (0,), np.int64)
+            lengths = buffers.empty(count if wants_counts else (0,), np.int64)
+            searches_numba.runs(flat, values, inverse.reshape(-1), lengths)
+            return values, inverse, lengths
         values, inverse, counts = _runs(x.reshape(-1))
         return values, inverse.reshape(x.shape), counts
     values, inverse, counts = _runs(np.moveaxis(x, dim, 0))
@@ -162,4 +185,9 @@ def searchsorted(boundaries, values, side, sorter, dtype):
 
 def isin(x, tested, invert):
     """bool: whether each element occurs in `tested`."""
+    if x.dtype == tested.dtype and x.dtype.kind == "f" and x.size >= _COMPILED_SIZE and tested.size:
+        table = sorted_numbers(tested.reshape(-1))
+        places = searchsorted(table, x, "left", None, np.dtype(np.int64))
+        np.minimum(places, table.size - 1, out=places)
+        return np.not_equal(table[places], x) if invert else np.equal(table[places], x)
     return np.asarray(np.isin(x, tested, invert=invert))

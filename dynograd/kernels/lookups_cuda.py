@@ -89,7 +89,9 @@ def unique(x: CudaArray, dim: int | None, wants_inverse: bool = True) -> tuple[C
     return _from_front(values, dim), sent_to(order, numbers), counts
 
 
-def unique_consecutive(x: CudaArray, dim: int | None) -> tuple[CudaArray, CudaArray, CudaArray]:
+def unique_consecutive(
+    x: CudaArray, dim: int | None, wants_inverse: bool = True, wants_counts: bool = True
+) -> tuple[CudaArray, CudaArray, CudaArray]:
     """(values, inverse, counts): only the first of each run of equal elements (or slices along `dim`)."""
     if dim is None:
         values, inverse, counts = _runs_of_numbers(contiguous(x).reshape(-1), False)

@@ -7,7 +7,9 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.reductions_cpu import widened
-from dynograd.kernels.sorting_cpu import found_at, kth
+from dynograd.kernels.sorting_cpu import found_at, kth, ordered_rows, take_along
+
+COMPILED_SIZE = 2048
 
 
 def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
@@ -21,6 +23,14 @@ def mode(input: Any, dim: int, keepdim: bool) -> Any:
     """The most frequent element, of several the smallest, and the last place where it stands. NaN equals nothing."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
+    if input.size >= COMPILED_SIZE:
+        rows, ordered, order = ordered_rows(input, dim)
+        size = rows.shape[-1]
+        best = numpy.empty((*rows.shape[:-1], 1), numpy.int64)
+        from dynograd.kernels.searches_numba import longest_runs
+
+        longest_runs(ordered.reshape(-1), size, best.reshape(-1), count=best.size, work=rows.size)
+        return found_at(input, take_along(order, best, rows.ndim - 1), dim, keepdim)
     rows = widened(input).swapaxes(dim, -1)
     order = rows.argsort(-1, kind="stable")
     ordered = numpy.take_along_axis(rows, order, -1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels import threads
 from dynograd.kernels.copies_cpu import contiguous, copied
 from dynograd.kernels.reductions_cpu import widened
 
@@ -66,7 +67,9 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
         scans_numba.columns(join)(flat, n, inner, reverse, first, out, count=count, work=2 * x.size)
         return made
     # products are not cut: one stretch may overflow behind a zero
-    stretches = -(-n // _STRETCH) if join == "sum" else 1
+    abreast = join == "prod" or x.dtype.kind == "f"
+    cut = join == "sum" and (abreast or threads.parts(2 * x.size) > 1)  # whole numbers come out the same
+    stretches = -(-n // _STRETCH) if cut else 1
     carry = numpy.full(outer * stretches, join == "prod", kind)
     if stretches > 1:
         from dynograd.kernels.reductions_numba import rows
@@ -77,7 +80,7 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
         table[:, 1:] = numpy.add.accumulate(table[:, :-1], 1)
         table[:, 0] = 0
     length = n if stretches == 1 else _STRETCH
-    scans_numba.rows(join)(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
+    scans_numba.rows(join, abreast)(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
     return made
 
 

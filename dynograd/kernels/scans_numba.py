@@ -18,9 +18,13 @@ _JOIN = {"sum": "+", "prod": "*"}
 
 
 @cache
-def rows(join):
-    """Stretch i (of row i // stretches) of rows of n, at most `length` long, goes on from carry[i]; items are stretches."""
+def rows(join, abreast):
+    """Stretch i (of row i // stretches) of rows of n, at most `length` long, goes on from carry[i]; items are stretches.
+
+    Four go on `abreast` where an addition takes its time: whole numbers add up in one cycle.
+    """
     sign = _JOIN[join]
+    four = "item + 4 <= stop and " if abreast else "False and "
     source = f"""
 def running_{join}_of_rows(x, n, length, stretches, reverse, carry, out, start, stop):
     step = -1 if reverse else 1
@@ -30,7 +34,7 @@ def running_{join}_of_rows(x, n, length, stretches, reverse, carry, out, start, 
         count = min(length, n - b * length)
         at = row * n + (n - 1 - b * length if reverse else b * length)
         apart = (n if stretches == 1 else step * length)
-        if item + 4 <= stop and (stretches == 1 or (b + 4 <= stretches and n - (b + 3) * length >= length)):
+        if {four}(stretches == 1 or (b + 4 <= stretches and n - (b + 3) * length >= length)):
             one, two, three, four = carry[item], carry[item + 1], carry[item + 2], carry[item + 3]
             at2, at3, at4 = at + apart, at + 2 * apart, at + 3 * apart
             for k in range(count):
@@ -51,7 +55,9 @@ def running_{join}_of_rows(x, n, length, stretches, reverse, carry, out, start, 
                 out[np.uint64(at + k * step)] = total
             item += 1
 """
-    return compile_source(source, f"running_{join}_of_rows", {"np": np}, chunk=True, noalias=True, key="in order")
+    return compile_source(
+        source, f"running_{join}_of_rows", {"np": np}, chunk=True, noalias=True, key=f"in order {abreast}"
+    )
 
 
 @cache
@@ -77,41 +83,27 @@ def running_{join}_of_columns(x, n, inner, reverse, first, out, start, stop):
     return compile_source(source, f"running_{join}_of_columns", {"np": np}, chunk=True, noalias=True)
 
 
-def _extreme_rows_source():
-    lanes = range(4)
-
-    def each(line, deep):
-        return "\n".join(" " * deep + line.format(i=i) for i in lanes)
-
-    body = []
-    for sign in (">=", "<="):
-        body.append(
-            f"""
-                for k in range(n):
-{each("v{i} = x[np.uint64(at{i} + k)]", 20)}
-{each(f"m{{i}} = (v{{i}} {sign} b{{i}}) | (v{{i}} != v{{i}})", 20)}
-{each("b{i} = v{i} if m{i} else b{i}", 20)}
-{each("p{i} = k if m{i} else p{i}", 20)}
-{each("out[np.uint64(at{i} + k)] = b{i}", 20)}
-{each("places[np.uint64(at{i} + k)] = p{i}", 20)}"""
-        )
-    return f"""
+@chunked(noalias=True)
 def extreme_rows(x, n, largest, out, places, start, stop):
-    row = start
-    while row < stop:
-        last = stop - 1
-{each("at{i} = min(row + {i}, last) * n", 8)}
-{each("b{i} = x[at{i}]", 8)}
-{each("p{i} = 0", 8)}
-        if True:
-            if largest:{body[0]}
-            else:{body[1]}
-        row += 4
-"""
+    """The largest (smallest) so far of rows of n, and where it is: of equals the last; NaN stays. Items are rows.
 
-
-# The largest (smallest) so far of rows of n, and where it is: of equals the last; NaN stays. Items are rows, four at a time.
-extreme_rows = compile_source(_extreme_rows_source(), "extreme_rows", {"np": np}, chunk=True)
+    What is best changes seldom: until it does, nothing waits for anything.
+    """
+    for row in range(start, stop):
+        begin = row * n
+        at, end = begin, begin + n
+        while at < end:
+            best, place = x[np.uint64(at)], at - begin
+            out[np.uint64(at)], places[np.uint64(at)] = best, place
+            at += 1
+            if largest:
+                while at < end and not ((x[np.uint64(at)] >= best) | (x[np.uint64(at)] != x[np.uint64(at)])):
+                    out[np.uint64(at)], places[np.uint64(at)] = best, place
+                    at += 1
+            else:
+                while at < end and not ((x[np.uint64(at)] <= best) | (x[np.uint64(at)] != x[np.uint64(at)])):
+                    out[np.uint64(at)], places[np.uint64(at)] = best, place
+                    at += 1
 
 
 @chunked(noalias=True)

@@ -236,14 +236,11 @@ def write_along(out, dim, index, src):
 
         source = contiguous(src, out.dtype) if np.ndim(src) else np.full(index.shape, src, out.dtype)
         made, places, given = [_in_three(array, dim) for array in (bits(out), _whole(index), bits(source))]
-        flat, work = len(made) == made.shape[2] == 1 and places.size >= _LARGE_INDEX, 2 * index.size
-        if flat:
-            scatters_numba.write_places(
-                made.reshape(-1), places.reshape(-1), given.reshape(-1), count=made.size, work=work
-            )
-        else:
-            count = places.shape[0] * -(-places.shape[2] // 16)
-            scatters_numba.write_along(made, places, given, count=count, work=work)
+        if made.size == made.shape[1] and places.size == places.shape[1]:
+            scatters_numba.write_vector(made.reshape(-1), places.reshape(-1), given.reshape(-1))
+            return
+        count = places.shape[0] * -(-places.shape[2] // 16)
+        scatters_numba.write_along(made, places, given, count=count, work=2 * index.size)
     else:
         out.reshape(-1)[_places(out.shape, dim, index)] = src
 

@@ -1,13 +1,13 @@
-"""Binary searches of many values at once, and counts of small whole numbers.
+"""Binary searches of many values at once, counts of small whole numbers, and runs of equal values.
 
 A search waits for memory at each of its steps; LANES searches that step together wait at the same time.
 """
 
 import numpy as np
 
-from dynograd.kernels.compiling_numba import chunked
+from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["LANES", "count_in_blocks", "search"]
+__all__ = ["LANES", "count_in_blocks", "count_steps", "longest_runs", "runs", "search"]
 
 LANES = 16
 
@@ -62,3 +62,50 @@ def count_in_blocks(index, counts, start, stop):
     for b in range(start, stop):
         for place in range(index.size * b // blocks, index.size * (b + 1) // blocks):
             target[np.uint64(b * size + index[np.uint64(place)])] += 1
+
+
+@chunked(noalias=True)
+def count_steps(x, counts, start, stop):
+    """counts[i] = how many of the i-th 4096 elements of a vector differ from the one before; items are i."""
+    for i in range(start, stop):
+        total = np.int32(0)
+        for place in range(max(1, i * 4096), min(x.size, (i + 1) * 4096)):
+            total += np.int32(x[np.uint64(place)] != x[np.uint64(place - 1)])
+        counts[i] = total
+
+
+@compiled(noalias=True)
+def runs(x, values, numbers, lengths):
+    """The value of each run of equal elements of a vector, for each element the number of its run, and how long the runs are.
+
+    `numbers` and `lengths` may be empty: then nobody asks.
+    """
+    run, begin = 0, 0
+    values[0] = x[0]
+    if numbers.size:
+        numbers[0] = 0
+    for place in range(1, x.size):
+        value = x[np.uint64(place)]
+        if value != x[np.uint64(place - 1)]:
+            if lengths.size:
+                lengths[np.uint64(run)] = place - begin
+            run, begin = run + 1, place
+            values[np.uint64(run)] = value
+        if numbers.size:
+            numbers[np.uint64(place)] = run
+    if lengths.size:
+        lengths[np.uint64(run)] = x.size - begin
+
+
+@chunked(noalias=True)
+def longest_runs(ordered, size, out, start, stop):
+    """Where the longest run of equal elements ends in each sorted row of `size`, the first of several; items are rows."""
+    for row in range(start, stop):
+        origin = row * size
+        begin = best = longest = 0
+        for place in range(1, size + 1):
+            if place == size or ordered[np.uint64(origin + place)] != ordered[np.uint64(origin + place - 1)]:
+                if place - begin > longest:
+                    longest, best = place - begin, place - 1
+                begin = place
+        out[row] = best

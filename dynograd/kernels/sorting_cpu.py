@@ -98,6 +98,12 @@ def sort(input: Any, dim: int, descending: bool) -> Any:
     return _as(_back(values, dim), input.dtype), _back(index, dim)
 
 
+def ordered_rows(input: Any, dim: int) -> Any:
+    """(rows, sorted, order): `input` with `dim` last, as numbers of the same order, and these rows sorted."""
+    rows = _rows(input, dim)
+    return (rows, *_ordered(rows, False, True))
+
+
 def sorted_numbers(x: Any) -> Any:
     """A vector sorted, where nobody asks for the order; NaN comes last, and -0.0 is 0.0."""
     if x.dtype.char not in _IMAGES or x.size < _LONG:
@@ -121,7 +127,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
     shape = (*rows.shape[:-1], k)
     if not rows.size or not k:
         values, index = numpy.zeros(shape, rows.dtype), numpy.zeros(shape, numpy.int64)
-    elif 4 * k > size and k > 16:
+    elif 16 * k > size and k > 16:
         values, index = _ordered(rows, largest, True)
         values, index = values[..., :k], index[..., :k]
     else:

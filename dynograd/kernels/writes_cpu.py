@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels import copies_cpu
-from dynograd.kernels.indexing_cpu import add_at
+from dynograd.kernels.indexing_cpu import add_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
 
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
+_LARGE = 1 << 16  # bytes
 _REACH = 3.4e38  # what float32 holds, and nearly no more
 
 
@@ -54,7 +55,13 @@ def masked_fill(x, mask, value):
     if not _is_number(x, value) or mask.dtype.char != "?":
         return False
     if mask.shape == x.shape:
-        np.putmask(x, mask, value)
+        if x.nbytes >= _LARGE and x.flags.c_contiguous and mask.flags.c_contiguous:
+            from dynograd.kernels.writes_numba import fill_where
+
+            flat = x.reshape(-1)
+            fill_where(flat, mask.reshape(-1).view(np.uint8), x.dtype.type(value), count=flat.size, work=flat.size)
+        else:
+            np.putmask(x, mask, value)
     elif mask.ndim <= x.ndim:
         np.copyto(x, value, where=mask)
     else:
@@ -69,7 +76,7 @@ def masked_scatter(x, mask, source):
     count = int(np.count_nonzero(mask))
     if source.size < count:
         return False
-    x[mask] = source.reshape(-1)[:count]
+    write_masked(x, mask, source.reshape(-1)[:count])
     return True
 
 

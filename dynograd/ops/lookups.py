@@ -179,10 +179,12 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 
 
 @op(name="unique", outputs="list", differentiable=False)
-def distinct(input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True) -> Any:
-    """(values, inverse, counts); without `wants_inverse` the inverse may be empty."""
+def distinct(
+    input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
+) -> Any:
+    """(values, inverse, counts); what is not wanted of the last two may be empty."""
     if consecutive:
-        return kernel("lookups", "unique_consecutive", input)(input, dim)
+        return kernel("lookups", "unique_consecutive", input)(input, dim, wants_inverse, wants_counts)
     return kernel("lookups", "unique", input)(input, dim, wants_inverse)
 
 
@@ -212,7 +214,9 @@ def unique_consecutive(
     >>> dynograd.unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    return _chosen(distinct(input, _dim("unique_consecutive", input, dim), True), return_inverse, return_counts)
+    place = _dim("unique_consecutive", input, dim)
+    found = distinct(input, place, True, bool(return_inverse), bool(return_counts))
+    return _chosen(found, return_inverse, return_counts)
 
 
 def _dim(who: str, input: Any, dim: int | None) -> int | None:

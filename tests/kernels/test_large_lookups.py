@@ -1,0 +1,100 @@
+"""Kernels that only large arrays reach, against NumPy: runs, modes, weighted counts, memberships, running extremes, masks."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd as dg
+
+SIZE = 40_007
+
+
+def values(kind: str, nan: bool = False) -> numpy.ndarray:
+    made = numpy.random.default_rng(0).integers(-9, 9, SIZE).astype(kind)
+    if nan:
+        made[[5, 700, 701, SIZE - 1]] = numpy.nan
+    return made
+
+
+@pytest.mark.parametrize(("kind", "nan"), [("f", False), ("f", True), ("q", False)])
+@pytest.mark.parametrize(("inverse", "counts"), [(False, False), (True, False), (False, True), (True, True)])
+def test_runs_of_equal_elements(kind, nan, inverse, counts):
+    x = values(kind, nan)
+    fresh = numpy.r_[True, x[1:] != x[:-1]]
+    wanted = [x[fresh]]
+    wanted += [fresh.cumsum() - 1] if inverse else []
+    wanted += [numpy.diff(numpy.flatnonzero(fresh), append=SIZE)] if counts else []
+    found = dg.unique_consecutive(dg.from_numpy(x), return_inverse=inverse, return_counts=counts)
+    for one, other in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
+        numpy.testing.assert_array_equal(one.numpy(), other)
+
+
+@pytest.mark.parametrize("kind", ["f", "q"])
+def test_modes_of_long_rows(kind):
+    rows = values(kind)[:40_000].reshape(8, 5000)
+    found, places = dg.mode(dg.from_numpy(rows), 1)
+    for row, value, place in zip(rows, found.tolist(), places.tolist(), strict=True):
+        kinds, counts = numpy.unique(row, return_counts=True)
+        assert value == kinds[counts.argmax()] and place == numpy.flatnonzero(row == value)[-1]
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_membership_of_floats(invert):
+    x, tested = values("f", True), numpy.array([3.0, numpy.nan, -2.0, 3.0], "f")
+    found = dg.isin(dg.from_numpy(x), dg.from_numpy(tested), invert=invert)
+    numpy.testing.assert_array_equal(found.numpy(), numpy.isin(x, tested, invert=invert))
+
+
+def test_weighted_counts():
+    x, weights = values("q") + 9, numpy.random.default_rng(1).normal(size=SIZE)
+    found = dg.bincount(dg.from_numpy(x), dg.from_numpy(weights), minlength=30)
+    numpy.testing.assert_allclose(found.numpy(), numpy.bincount(x, weights, 30), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "nan"), [("f", False), ("f", True), ("q", False)])
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extremes_of_one_long_row(name, kind, nan):
+    x = values(kind, nan)
+    found, places = getattr(dg, name)(dg.from_numpy(x), 0)
+    wanted = (numpy.maximum if name == "cummax" else numpy.minimum).accumulate(x)
+    numpy.testing.assert_array_equal(found.numpy(), wanted)
+    hits = numpy.where((x == wanted) | numpy.isnan(x), numpy.arange(SIZE), 0)
+    numpy.testing.assert_array_equal(places.numpy(), numpy.maximum.accumulate(hits))
+
+
+def test_whole_numbers_add_up_alike_for_any_number_of_threads():
+    x, before = values("q"), dg.get_num_threads()
+    try:
+        for threads in (1, 2):
+            dg.set_num_threads(threads)
+            numpy.testing.assert_array_equal(dg.cumsum(dg.from_numpy(x), 0).numpy(), x.cumsum())
+    finally:
+        dg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", ["f", "d", "q"])
+def test_writes_where_a_mask_says_so(kind):
+    x, mask, source = values(kind), values("q") > 0, values(kind)[::-1].copy()
+    count = int(mask.sum())
+    wanted = x.copy()
+    wanted[mask] = source[:count]
+    given, where = dg.from_numpy(x.copy()), dg.from_numpy(mask)
+    numpy.testing.assert_array_equal(given.masked_scatter(where, dg.from_numpy(source)).numpy(), wanted)
+    numpy.testing.assert_array_equal(given.masked_scatter_(where, dg.from_numpy(source[:count])).numpy(), wanted)
+    wanted[mask] = 2
+    numpy.testing.assert_array_equal(given.masked_fill_(where, 2).numpy(), wanted)
+    given[where] = dg.from_numpy(source[:count])
+    wanted[mask] = source[:count]
+    numpy.testing.assert_array_equal(given.numpy(), wanted)
+
+
+def test_a_copy_that_a_reshape_takes_is_of_a_transpose():
+    x = numpy.random.default_rng(0).normal(size=(300, 200)).astype("f")
+    given = dg.from_numpy(x)
+    numpy.testing.assert_array_equal(given.T.reshape(-1, 100).numpy(), x.T.reshape(-1, 100))
+    part = given[:, :100].reshape(300, 10, 10)  # still a view
+    part.zero_()
+    assert not given[:, :100].any() and given[:, 100:].all()
+    with pytest.raises(RuntimeError, match="invalid for input of size"):
+        given.T.reshape(7, -1)
