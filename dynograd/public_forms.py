@@ -94,7 +94,8 @@ def method_form(entry: Op) -> Any:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
-    if not of_another and (family in ("views", "splits") or not _other_names(entry.signature)):
+    views = family in ("views", "splits") and entry.name != "split_with_sizes"
+    if not of_another and (views or not _other_names(entry.signature)):
         return entry.function
     return public_form(entry.function, entry, checked=False)
 

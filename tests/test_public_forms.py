@@ -1,5 +1,6 @@
 """The functions that users call: NumPy's names of arguments, and errors that name the op and the argument."""
 
+import contextlib
 import inspect
 import pickle
 
@@ -107,3 +108,13 @@ def test_they_are_ordinary_functions():
         "out",
         "axis",
     ]
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["", "while somebody exchanges codes"])
+def test_methods_of_views_take_axis(aside):
+    x = dynograd.arange(24).reshape(2, 3, 4)
+    with dynograd.profiler.profile() if aside else contextlib.nullcontext():
+        assert [tuple(one.shape) for one in x.chunk(2, axis=1)] == [(2, 2, 4), (2, 1, 4)]
+        assert [tuple(one.shape) for one in x.tensor_split(2, axis=2)] == [(2, 3, 2), (2, 3, 2)]
+        assert [tuple(one.shape) for one in x.split_with_sizes([1, 2], axis=1)] == [(2, 1, 4), (2, 2, 4)]
+        assert [tuple(one.shape) for one in x.unbind(axis=2)] == [(2, 3)] * 4 and len(x.unbind()) == 2

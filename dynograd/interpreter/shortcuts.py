@@ -18,14 +18,19 @@ __all__ = ["write_shortcut"]
 
 
 def write_shortcut(
-    face: Callable[..., Any], op: Op, text: str, when: str, beside: str, compute: str | None
+    face: Callable[..., Any], op: Op, text: str, when: str, beside: str, compute: str | None, renamed: dict[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
 
     It counts where nothing was raised and, if `op` makes views, `out` shares the memory of the input; else `face` itself is called.
     """
     parameters, call = _parameters(face)
-    given = [name for name in op.array_names if name in inspect.signature(face).parameters]
+    taken = inspect.signature(face).parameters
+    with_axis = "axis" not in taken and "dim" in taken and taken["dim"].default is not inspect.Parameter.empty
+    if with_axis:  # NumPy's name, as methods of PyTorch take it
+        parameters += ", axis=None" if "*" in parameters else ", *, axis=None"
+    singles = [name for name in op.array_names if name != op.list_name]
+    given = [name for name in singles if renamed.get(name, name) in taken]
     tensors = [*given, *beside.split()]
     raw = {name: f"{name}_array" for name in (*op.array_names, *tensors)}
     statements = _with_arrays(text, raw).strip().split("\n")
@@ -36,6 +41,8 @@ def write_shortcut(
     plain = " and ".join([f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors])
     lines = [
         f"def {face.__name__}({parameters}):",
+        *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
+        *[f"    {one} = {other}" for one, other in renamed.items()],
         f"    if {plain}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
         f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}:",

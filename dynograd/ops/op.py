@@ -212,29 +212,32 @@ def composed(
 
 
 def shortcut(
-    op_function: Any, text: str, when: str = "True", *, beside: str = "", compute: str | None = None
+    op_function: Any, text: str, when: str = "True", *, beside: str = "", compute: str | None = None, **renamed: str
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that are
-    tensors too. Where the text raises, or `out` of a view op is no view, or one of them is no plain tensor on the CPU, the function
+    tensors too, `values="source"` that the function calls `source` what is `values` in the op. Where the text raises, or `out` of a view op is no view, or one of them is no plain tensor on the CPU, the function
     itself is called.
     """
 
     def shorten(general: Function) -> Any:
-        name = general.__name__
+        name, taken = general.__name__, inspect.signature(general).parameters
         space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
         def written(args: Any, kwargs: Any) -> Any:
             if not _write_shortcut or _aside[0]:
+                if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
+                    kwargs["dim"] = kwargs.pop("axis")
                 return general(*args, **kwargs)
             with _lock:
                 if public.__code__ is long_way:
-                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute)
+                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
                     space.update(names)
                     _exchange(public, source, space, name)
-                    public.__defaults__, public.__kwdefaults__ = general.__defaults__, general.__kwdefaults__
+                    public.__defaults__ = general.__defaults__
+                    public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(general.__kwdefaults__ or {})}
                     _shortcuts[public] = public.__code__, long_way
             return public(*args, **kwargs)
 

@@ -74,6 +74,8 @@ def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -
     shape = input.shape
     place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("split_with_sizes", dim, len(shape))
     size = shape[place] if shape else 1
+    if type(split_sizes) is not tuple:
+        split_sizes = tuple(split_sizes)
     total, parts = _PARTS.get((place, split_sizes)) or _parts_of(place, split_sizes)
     if total != size:
         raise ShapeError(
