@@ -135,7 +135,7 @@ def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, want
                 left.append((number, one))
         for which, ones in members.items():
             wanting = [place for place, number in ones if form.inputs[number].grad]
-            of = [met[place] for place in wanting] if met is not None else numpy.unique(ports[wanting]).tolist()
+            of = [met[place] for place in wanting] if met is not None else _numbers_in(ports[wanting], recorder)
             nodes = dict.fromkeys([recorder.ports[one].slab_node for one in of])
             slabs = [one for one in nodes if one is not None]
             for place, number in ones:
@@ -147,10 +147,18 @@ def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, want
     return {number: found[number] for number in wanted}
 
 
+def _numbers_in(ports: Any, recorder: Any) -> list[int]:
+    """The numbers of ports that occur, in order."""
+    met = numpy.zeros(len(recorder.ports), bool)
+    met[ports] = True
+    found: list[int] = numpy.flatnonzero(met).tolist()
+    return found
+
+
 def _slowly(recorder: Any, kind: Any, codes: Any, size: int) -> Rows:
     """An operand whose rows no chain of this flush has made."""
     numbers = codes >> 32
-    found = numpy.unique(numbers).tolist()
+    found = _numbers_in(numbers, recorder)
     ports = [recorder.ports[one] for one in found]
     wholes = [port.whole for port in ports]
     arena = wholes[0].arena

@@ -112,7 +112,7 @@ class SlabNode(Node):
                 mine = part[self.start : self.start + shape[0]]
                 made = mine if made is None else made + mine
         if made is None:
-            made = numpy.zeros(shape, kind)
+            made = buffers.zeros(shape, kind)
         for which, part in parts:
             if which is not BUFFERED:
                 add_rows(made, which, part)
@@ -143,11 +143,12 @@ class SlabNode(Node):
 
 def run_hooks(total: Any, row_hooks: dict[int, Hooks]) -> Any:
     """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
+    graph = isinstance(total, Tensor)
     for row, hooks in row_hooks.items():
-        found = total[row] if isinstance(total, Tensor) else arrays.copy(total[row])
+        found = total[row] if graph else arrays.copy(total[row])
         for hook in [*hooks.before.values(), *hooks.last.values()]:
             found = hook(found)
-        if isinstance(total, Tensor):
+        if graph:
             total = registry["basic_put"].function(total, found, (row,))
         else:
             total[row] = found
@@ -163,7 +164,7 @@ def add_rows(made: Any, which: Any, part: Any) -> None:
     part = arrays.as_result(part)
     if which is None:
         made += part
-    elif type(which) is numpy.ndarray and not _distinct(which):
+    elif type(which) is numpy.ndarray:
         add_slices(made, 0, which, numpy.ascontiguousarray(part))
     else:
         made[which] += part
@@ -171,11 +172,6 @@ def add_rows(made: Any, which: Any, part: Any) -> None:
 
 def add_slices(out: Any, dim: int, index: Any, src: Any) -> None:
     kernel("scatters", "add_slices", out)(out, dim, index, src)
-
-
-def _distinct(which: Any) -> bool:
-    """Whether no index stands twice (sorted ones are recognised)."""
-    return bool((which[1:] > which[:-1]).all()) or len(set(which.tolist())) == len(which)
 
 
 class RowNode(Node):
