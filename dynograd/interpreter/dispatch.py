@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,7 @@ from dynograd.ops.op import Op
 from dynograd.tensor_parts import InnerViewMeta, ViewMeta, link_view
 
 overridden: list[Any] = []  # who knows of types that take functions over by PyTorch's protocol
+_outline = attrgetter("shape", "dtype")
 _NUMERIC = (bool, int, float, complex, numpy.generic)
 
 
@@ -106,6 +108,7 @@ def names_for_all() -> dict[str, Any]:
         F64=F64,
         ndarray=ndarray,
         as_result=as_result,
+        outline=_outline,
         quietly=quietly,
         FLOATING_WARNINGS=FLOATING_WARNINGS,
         next_seq=next_seq,

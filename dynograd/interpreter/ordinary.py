@@ -178,7 +178,7 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
     for extra in op.extras:
         lines.append(f"node.{extra} = extra_{extra}")
     if op.outputs is not None:
-        lines.append("node.outputs_like = [(one.shape, one.dtype) for one in out]")
+        lines.append("node.outputs_like = list(map(outline, out))")
     lines += ["if mode > 1:", "    show(node)"]
     return lines
 

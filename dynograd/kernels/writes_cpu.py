@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels import copies_cpu
+from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.indexing_cpu import add_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along
 
@@ -16,18 +17,25 @@ __all__ = [
     "copy",
     "fill",
     "index_add",
+    "index_added",
+    "index_copied",
     "index_copy",
     "index_fill",
     "index_put",
+    "index_was_put",
     "masked_fill",
     "masked_scatter",
     "scatter",
     "scatter_add",
+    "scatter_added",
+    "scattered",
 ]
 
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
+_NUMBERS = _FLOATS | _WHOLE
 _LARGE = 1 << 16  # bytes
+_MOST = 1 << 13  # elements
 _REACH = 3.4e38  # what float32 holds, and nearly no more
 
 
@@ -93,6 +101,8 @@ def index_fill(x, dim, index, value):
 
 def index_copy(x, dim, index, source):
     """The slices of `source` at `index`."""
+    if _few("write_few_slices", x, dim, index, source, False):
+        return True
     key = _slices(x, dim, index, False)
     if key is None or not _one_for_each(x, dim, index, source):
         return False
@@ -102,6 +112,8 @@ def index_copy(x, dim, index, source):
 
 def index_add(x, dim, index, source, *, alpha=1):
     """The slices of `source` added at `index`."""
+    if alpha == 1 and _few("write_few_slices", x, dim, index, source, True):
+        return True
     if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or _slices(x, dim, index, False) is None:
         return False
     if not _one_for_each(x, dim, index, source):
@@ -112,6 +124,9 @@ def index_add(x, dim, index, source, *, alpha=1):
 
 def index_put(x, indices, values, accumulate=False):
     """`values` written or added at index arrays in front."""
+    if accumulate and len(indices) == 1 and indices[0].ndim == 1:
+        if _few("write_few_slices", x, 0, indices[0], values, True):
+            return True
     if values.dtype != x.dtype or not 0 < len(indices) <= x.ndim:
         return False
     for dim, index in enumerate(indices):
@@ -132,6 +147,9 @@ def index_put(x, indices, values, accumulate=False):
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
+    few = np.full(index.shape, src, x.dtype) if x.size < _MOST and _is_number(x, src) else src
+    if type(few) is np.ndarray and _few("write_few", x, dim, index, few, False):
+        return True
     if type(src) is not np.ndarray:
         if not _is_number(x, src):
             return False
@@ -145,6 +163,8 @@ def scatter(x, dim, index, src):
 
 def scatter_add(x, dim, index, src):
     """`src`, of index's shape, added at `index` along `dim`."""
+    if _few("write_few", x, dim, index, src, True):
+        return True
     if src.shape != index.shape or src.dtype != x.dtype or _is_half(x) or not _along(x, dim, index):
         return False
     add_along(x, dim, index, src)
@@ -156,6 +176,38 @@ def _is_number(x, value):
     if (type(value) is not float and type(value) is not int) or x.dtype.char not in _FLOATS:
         return False
     return -_REACH <= value <= _REACH or value in (np.inf, -np.inf) or value != value
+
+
+def _few(name, x, dim, index, src, adds):
+    """Whether the kernel `name` has written a few elements or slices into the matrix `x`."""
+    kind = x.dtype
+    if (
+        x.ndim != 2
+        or src.dtype is not kind
+        or kind.char not in _NUMBERS
+        or x.size >= _MOST
+        or index.dtype is not _INT64
+    ):
+        return False
+    if not (x.flags.c_contiguous and index.flags.c_contiguous and src.flags.c_contiguous) or src.ndim != 2:
+        return False
+    kernels = compiled_for(index.size)
+    if kernels is None or (dim != 0 and dim != 1):
+        return False
+    return kernels[f"writes.{name}"](x, index, src, dim, adds)
+
+
+def _on_copy(write):
+    def made(x, *args):
+        out = x.copy()
+        return out if write(out, *args) else None
+
+    made.__doc__ = f"`{write.__name__}` into a copy of `x`, a small array; None where it has not written."
+    return made
+
+
+index_added, index_copied, index_was_put = _on_copy(index_add), _on_copy(index_copy), _on_copy(index_put)
+scattered, scatter_added = _on_copy(scatter), _on_copy(scatter_add)
 
 
 def _slices(x, dim, index, negative):

@@ -328,6 +328,18 @@ def assign_at(array: Any, ready: Advanced, value: Any) -> None:
 
 
 @composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    """
+    there, template = found
+    out = compute(input, there, values, accumulate is True)
+    statics = template, accumulate is True
+    indices = there
+    """,
+    when="input.size < 4096 and (found := _index_arrays(tuple(entries), input.ndim, TENSORS)) and len(found[0]) == len(found[1])",
+    compute="writes.index_was_put",
+    entries="indices",
+)
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with `values` (broadcast) written at `input[indices]`, or added there when `accumulate`.
 

@@ -217,9 +217,9 @@ def shortcut(
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
-    its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that are
-    tensors too, `values="source"` that the function calls `source` what is `values` in the op. Where the text raises, or `out` of a view op is no view, or one of them is no plain tensor on the CPU, the function
-    itself is called.
+    its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
+    are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. Where the text raises or
+    leaves `out` None, or `out` of a view op is no view, or an input is no plain tensor on the CPU, the function itself is called.
     """
 
     def shorten(general: Function) -> Any:

@@ -118,7 +118,24 @@ def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> An
     )
 
 
+_WRITTEN = """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, values)
+    indices = [index]
+    statics = _ALONG[place], {accumulate}
+"""
+_SMALL = "input.size < 4096"
+
+
 @composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    _WRITTEN.format(accumulate=True),
+    when=_SMALL + " and alpha == 1",
+    beside="index",
+    compute="writes.index_added",
+    values="source",
+)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy of `input` with `alpha` times the slices of `source` added at `index` along `dim`.
 
@@ -132,6 +149,14 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 
 @composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    _WRITTEN.format(accumulate=False),
+    when=_SMALL,
+    beside="index",
+    compute="writes.index_copied",
+    values="source",
+)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `input` with the slices of `source` written at `index` along `dim`.
 
@@ -214,7 +239,10 @@ def masked_select(input: Any, mask: Any) -> Any:
     >>> dynograd.masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
     tensor([1, 3])
     """
-    shape = broadcast_shapes("masked_select", tuple(input.shape), tuple(_mask("masked_select", mask).shape)) or (1,)
+    given, wanted = _mask("masked_select", mask).shape, input.shape
+    if given == wanted and given:
+        return get_advanced(input, [mask], (0,))
+    shape = broadcast_shapes("masked_select", tuple(wanted), tuple(given)) or (1,)
     return get_advanced(stretch(input, shape), [stretch(mask, shape)], (0,))
 
 
@@ -258,6 +286,11 @@ def take(input: Any, index: Any) -> Any:
     >>> dynograd.take(tensor([[1, 2], [3, 4]]), tensor([0, -1]))
     tensor([1, 4])
     """
+    if getattr(getattr(index, "array", None), "dtype", None) == dtypes.int64.numpy and index.ndim:
+        try:
+            return get_advanced(ravel(input), [index], (0,))
+        except IndexError:
+            pass  # the check below says which index
     _check_flat("take", input, index)
     return reshaped(get_advanced(ravel(input), [ravel(index)], (0,)), tuple(index.shape))
 

@@ -176,7 +176,47 @@ def added_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (g, None, gathered(g, dim, saved.index) if saved.needs(2) else None)
 
 
+@op(name="scatter_number", saves="index")
+def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
+    """A copy of `input` with a number written at `index` along `dim`."""
+    return kernel("scatters", "scatter", input)(input, dim, index, value)
+
+
+@write_number.backward
+def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Any:
+    return written(g, dim, saved.index, None), None
+
+
+@write_number.jvp
+def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
+    return written(tangents[0], dim, saved.index, None)
+
+
+_SMALL = "input.size < 4096 and index.ndim == input.ndim"
+
+
 @composed(covers="scatter", method=True)
+@shortcut(
+    written,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, src)
+    statics = (place,)
+    """,
+    when=_SMALL + " and reduce is None and value is None",
+    compute="writes.scattered",
+)
+@shortcut(
+    write_number,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, number)
+    statics = place, number
+    """,
+    when=_SMALL + " and reduce is None and value is None and type(number) in (int, float)",
+    compute="writes.scattered",
+    number="src",
+)
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """A copy of `input` with `output[i][index[i][j]] = src[i][j]` (for `dim=1`): the inverse of `gather`.
 
@@ -204,22 +244,6 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if type(given) in (int, float, bool) and input.ndim:
         return write_number(input, _check_index("scatter", input, dim, index), index, given)
     return _scattered("scatter", written, input, dim, index, _source("scatter", input, index, src, value))
-
-
-@op(name="scatter_number", saves="index")
-def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
-    """A copy of `input` with a number written at `index` along `dim`."""
-    return kernel("scatters", "scatter", input)(input, dim, index, value)
-
-
-@write_number.backward
-def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Any:
-    return written(g, dim, saved.index, None), None
-
-
-@write_number.jvp
-def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
-    return written(tangents[0], dim, saved.index, None)
 
 
 def _scatter_multiply(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -265,6 +289,16 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
 
 
 @composed(covers="scatter_add", method=True)
+@shortcut(
+    added,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, src)
+    statics = (place,)
+    """,
+    when=_SMALL,
+    compute="writes.scatter_added",
+)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with `output[i][index[i][j]] += src[i][j]` (for `dim=1`).
 

@@ -45,9 +45,9 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
 
 
 _SIZES = """
-    out = input.reshape(*sizes) if input.flags.c_contiguous else input.reshape(*sizes, copy=False)
+    out = input.reshape(*sizes) if input.size < 8192 or input.flags.c_contiguous else input.reshape(*sizes, copy=False)
     statics = (found := out.shape,)
-    if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
+    if -1 not in sizes and found != sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
 """
 
 
