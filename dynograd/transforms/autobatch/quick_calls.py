@@ -93,7 +93,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         for port in ports:
             if port.bucket.recorder is not recorder:
                 raise KeyError
-            if port.bucket.depth > depth:
+            if port.bucket.depth > depth and not port.bucket.done:
                 depth = port.bucket.depth
         alike = (*key[:3], depth, *[port.kind for port in ports])
         bucket = recorder.table.get(alike)

@@ -56,6 +56,7 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     parts: list[Any] = [op, grad]  # what the call is looked up by
     plan: list[Any] = [op, grad, casting()]  # what its form is looked up by
     operands: list[Any] = []  # for each tensor (port, row), Shared or None; those of a list in a list
+    own: Any = MISS  # the argument that is kept row by row
     key: Any
     try:
         for value, role in zip(args, roles, strict=True):
@@ -67,6 +68,9 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                 part = tuple([one for one, _ in found])
                 plan.append(len(found))
                 operands.append([entry for _, entry in found])
+            elif role == _BY_ROW:
+                own = value
+                continue
             else:
                 part, entry = _operand_of(recorder, value, plan, grad)
                 operands.append(entry)
@@ -78,7 +82,7 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     if active_vmaps.levels:
         return _new_call(recorder, op, args, key, None)
     if known is None:
-        by_plan = key is not None and grad <= 1 and _NUMBER not in plan and BY_ROW.get(op.name) != "key"
+        by_plan = key is not None and grad <= 1 and _NUMBER not in plan
         form = _forms.get(tuple(plan)) if by_plan else None
         if form is None:
             return _new_call(recorder, op, args, key, tuple(plan) if by_plan else None)
@@ -94,6 +98,8 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                     add(base + one[1])
             place -= 1
         place += 2
+    if own is not MISS:
+        known[place](own)
     return _given_back(op, args, out, next_row())
 
 
@@ -153,17 +159,32 @@ def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operand
             slots += None, 0
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
+    if _BY_ROW in roles_of(op):
+        slots.append(_by_row(bucket).append)
     made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if form.single else bucket.ports)
     return made
 
 
+def _by_row(bucket: Bucket) -> list[Any]:
+    """The arguments of a bucket's calls that differ from row to row."""
+    if bucket.by_row is None:
+        bucket.by_row = []
+    return bucket.by_row
+
+
 def roles_of(op: Op) -> tuple[int, ...]:
-    """For each parameter whether it is a static argument, a tensor, or a list of tensors."""
+    """For each parameter whether it is a static argument, a tensor, a list of tensors, or a static argument kept row by row."""
     found = _roles.get(op.name)
     if found is None:
         found = _roles[op.name] = tuple(
             [
-                _LIST if name == op.list_name else _ARRAY if name in op.array_names else _STATIC
+                _LIST
+                if name == op.list_name
+                else _ARRAY
+                if name in op.array_names
+                else _BY_ROW
+                if name == BY_ROW.get(op.name) == "key"
+                else _STATIC
                 for name in op.signature.parameters
             ]
         )
@@ -195,7 +216,7 @@ def _of_known_integers(op: Op, args: tuple) -> bool:
     return found
 
 
-_STATIC, _ARRAY, _LIST = 0, 1, 2
+_STATIC, _ARRAY, _LIST, _BY_ROW = 0, 1, 2, 3
 _roles: dict[str, tuple[int, ...]] = {}
 
 
@@ -264,7 +285,8 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> A
         form.number = number
     if form.refused is not None:
         return _plain(recorder, op, given, form.refused)
-    if plan is not None and number is None and by_row is None:
+    quick = by_row is None or _BY_ROW in roles_of(op)
+    if plan is not None and number is None and quick:
         if len(_forms) > _MOST_FORMS:
             _forms.clear()
         _forms[plan] = form
@@ -275,12 +297,12 @@ def _new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> A
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
+    slots = _slots_of(recorder, op, given, bucket, entries)
     if by_row is not None:
-        if bucket.by_row is None:
-            bucket.by_row = []
-        bucket.by_row.append(given[by_row])
-    elif key is not None:
-        recorder.table[key] = (*_slots_of(recorder, op, given, bucket, entries), next_row, out)
+        slots.append(_by_row(bucket).append)
+        slots[-1](given[by_row])
+    if key is not None and quick:
+        recorder.table[key] = (*slots, next_row, out)
     return _given_back(op, args, out, next_row())
 
 

@@ -18,7 +18,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, registry
-from dynograd.transforms.autobatch.forms import frozen
+from dynograd.transforms.autobatch.forms import BY_ROW, frozen
 from dynograd.transforms.autobatch.pending import Lazy, note_view
 from dynograd.transforms.autobatch.recording import MISS, OFTEN, record
 
@@ -98,7 +98,7 @@ def _recording_code(op: Op, function: Any) -> Any:
     plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     parameters, defaults, call = signature_of(op)
-    found, keys, unpacked, notes = [], [], [], []
+    found, keys, unpacked, last, notes = [], [], [], [], []
     for number, name in enumerate(op.signature.parameters):
         part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
         if name == op.list_name:
@@ -123,6 +123,9 @@ def _recording_code(op: Op, function: Any) -> Any:
             keys.append(part)
             unpacked += [add, base]
             notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
+        elif name == BY_ROW.get(op.name) == "key":
+            last.append(add)
+            notes.append(f"{add}({name})")
         elif op.signature.parameters[name].annotation in ("bool", bool):
             keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
         else:
@@ -142,7 +145,7 @@ def _recording_code(op: Op, function: Any) -> Any:
         f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
         "    if entry is None:",
         f"        return ab_record(recorder, ab_op, {arguments_text(op)})",
-        f"    {', '.join(unpacked)}, next_row, out = entry",
+        f"    {', '.join([*unpacked, *last])}, next_row, out = entry",
         *[f"    {line}" for line in notes],
     ]
     single = op.outputs is None

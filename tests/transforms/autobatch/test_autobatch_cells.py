@@ -124,7 +124,7 @@ def test_hooks_of_modules_inside_are_called_from_then_on(register):
         assert len(told) == 3
     assert [sizes for label, sizes in report.groups.items() if "cell Net" in label] == [[3, 3]]
     assert [why for why, *_ in report.flushes] == ["a change of a module's hooks or mode", "the end of the scope"]
-    for k, (one, other) in enumerate(zip(first, others + others)):
+    for one, other in zip(first, others + others):
         numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6)
 
 
