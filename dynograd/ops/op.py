@@ -236,8 +236,9 @@ def shortcut(
                     source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
                     space.update(names)
                     _exchange(public, source, space, name)
-                    public.__defaults__ = general.__defaults__
-                    public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(general.__kwdefaults__ or {})}
+                    own: Any = inspect.unwrap(general)  # below further shortcuts
+                    public.__defaults__ = own.__defaults__
+                    public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
                     _shortcuts[public] = public.__code__, long_way
             return public(*args, **kwargs)
 
