@@ -17,10 +17,11 @@ from dynograd.interpreter.signatures import standing_before
 from dynograd.random_streams import default_generator
 from dynograd.transforms.autobatch.cell_forms import CellForm
 from dynograd.transforms.autobatch.forms import casting
+from dynograd.transforms.autobatch.new_calls import entry_for, kind_for
 from dynograd.transforms.autobatch.outlines import outline_of
 from dynograd.transforms.autobatch.pending import Lazy
 from dynograd.transforms.autobatch.quick_calls import enter, quick_of
-from dynograd.transforms.autobatch.recording import Recorder, entry_for, kind_for, outside
+from dynograd.transforms.autobatch.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = ["Cell", "cell"]

@@ -8,9 +8,10 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.transforms.autobatch.cell_forms import CellForm
 from dynograd.transforms.autobatch.forms import casting
+from dynograd.transforms.autobatch.new_calls import kind_for
 from dynograd.transforms.autobatch.outlines import PLACE
 from dynograd.transforms.autobatch.pending import Lazy
-from dynograd.transforms.autobatch.recording import OFTEN, Bucket, Recorder, kind_for
+from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Recorder
 
 __all__ = ["enter", "quick_of"]
 

@@ -20,7 +20,8 @@ from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.forms import BY_ROW, frozen
 from dynograd.transforms.autobatch.pending import Lazy, note_view
-from dynograd.transforms.autobatch.recording import MISS, OFTEN, record
+from dynograd.transforms.autobatch.recorder import OFTEN
+from dynograd.transforms.autobatch.recording import MISS, record
 
 __all__ = ["close", "open_"]
 
