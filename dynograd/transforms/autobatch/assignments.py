@@ -202,6 +202,8 @@ def _stand_in(recorder: Recorder, tensor: Any) -> Any:
     other = wrap(tensor.array)
     other.node, other._requires_grad, other._meta = tensor.node, tensor._requires_grad, tensor._meta
     tensor._meta = None
+    if type(other._meta) is ViewMeta:
+        other._meta.base._meta.views.append(ref(other))
     for reference in getattr(other._meta, "views", None) or ():
         view = reference()
         if view is not None and type(view._meta) is ViewMeta:

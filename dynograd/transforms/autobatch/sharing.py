@@ -28,12 +28,14 @@ def with_rows(recorder: Any, kinds: list[tuple[Form, tuple]], buckets: list[Any]
     """Makes the shared operands in which `kinds` (of one form) differ rows of these buckets; False where they are too large."""
     form, first = kinds[0]
     differ = [place for place, one in enumerate(first) if any([other[place] is not one for _, other in kinds])]
-    if any([first[place] is None or first[place].kind.size > _LARGEST for place in differ]):
+    if any([one[place] is not None and one[place].kind.size > _LARGEST for _, one in kinds for place in differ]):
         return False
     tensors = _are_tensors(form)
     for bucket in buckets:
         count, shared, columns = bucket.count(), list(bucket.shared), list(bucket.columns)
         for place in differ:
+            if shared[place] is None:  # a row already
+                continue
             port, row = recorder.as_row(shared[place].tensor, shared[place].kind)
             before = sum([tensors[other] and shared[other] is None for other in range(place)])
             columns.insert(before, [recorder.base_of(port) + row] * count)

@@ -332,6 +332,74 @@ def copy(model, example, a, b, i, j):
 
 
 @step
+def table(model, example, a, b, i, j):
+    """Filled and read step by step; plain at first."""
+    memory = a.new_zeros(3, WIDTH)
+    memory[0] = a
+    memory[1] += b
+    memory[i % 3, j % WIDTH] = 0.5
+    read = memory.mean(0)
+    memory[2] = read * b
+    memory[:, 1:3] *= 0.5
+    return memory.sum(0) + read
+
+
+@step
+def alias(model, example, a, b, i, j):
+    """Views that later steps use."""
+    found = dynograd.stack([a, b])
+    first = found[0]
+    example.pool.append(found[1])
+    found[1] = first * 0.5
+    first.add_(0.1)
+    if j % 2:
+        found[0] = found[1]
+    return found.sum(0)
+
+
+@step
+def known(model, example, a, b, i, j):
+    """A known tensor that is written while calls with it wait."""
+    plain = a.new_ones(WIDTH)
+    before = a + plain
+    plain[i % WIDTH] = 3.0
+    view = plain[1:3]
+    between = before * 0.5 + plain
+    view.mul_(0.5)
+    return between + plain
+
+
+@step
+def whole_views(model, example, a, b, i, j):
+    return a @ model.weight.t() + model.weight.permute(1, 0).reshape(-1).view(WIDTH, WIDTH) @ b
+
+
+@step
+def of_weights(model, example, a, b, i, j):
+    mixed, doubled = model.bias.softmax(0), model.left * 2
+    return doubled @ a * mixed[i % WIDTH] + (model.left * 2) @ b * mixed + (model.left * 0.5)[0]
+
+
+@step
+def written_weights(model, example, a, b, i, j):
+    one, other = model.left * 2, model.left * 2
+    one[i % WIDTH] = a
+    return one @ b + other @ a
+
+
+@step
+def computed_indices(model, example, a, b, i, j):
+    order = b.detach().argsort()
+    return a.gather(0, order) + a.index_select(0, order) + b[order.flip(0)] + a[b.detach().argmax()]
+
+
+@step
+def labels(model, example, a, b, i, j):
+    known = (dynograd.arange(2) + i) % WIDTH
+    return F.cross_entropy(a, b.detach().argmax()) * b + F.cross_entropy(dynograd.stack([a, b]), known)
+
+
+@step
 def detach(model, example, a, b, i, j):
     return a.detach() * b
 
