@@ -66,7 +66,7 @@ def not_begun(module: Any) -> str:
 
 
 def _notes_of(kind: type) -> list[str]:
-    return [name for name, one in vars(kind).items() if type(one) is Registered]
+    return [name for name, one in list(vars(kind).items()) if type(one) is Registered]  # a list: other threads may add notes
 
 
 def _note(kind: Any, group: str, name: str) -> None:
