@@ -66,12 +66,18 @@ def not_begun(module: Any) -> str:
 
 
 def _notes_of(kind: type) -> list[str]:
-    return [name for name, one in list(vars(kind).items()) if type(one) is Registered]  # a list: other threads may add notes
+    return [
+        name for name, one in list(vars(kind).items()) if type(one) is Registered
+    ]  # a list: other threads may add notes
 
 
 def _note(kind: Any, group: str, name: str) -> None:
-    if not name.isidentifier() or any([name in vars(base) for base in kind.__mro__]):
-        return
+    if (
+        AttributeMethods in kind.__bases__
+        or not name.isidentifier()
+        or any([name in vars(base) for base in kind.__mro__])
+    ):
+        return  # Module itself, whose notes all classes would have; a name that the class answers for
     if _usual(kind) and len(_notes_of(kind)) < _MOST:
         type.__setattr__(kind, name, Registered(group, name))
     else:

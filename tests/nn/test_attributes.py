@@ -127,3 +127,9 @@ def test_made_up_names_are_not_noted_without_end():
     net = nn.ModuleDict({f"part{k}": nn.Identity() for k in range(300)})
     assert [getattr(net, f"part{k}") for k in range(300)] == list(net.values())
     assert len(noted(nn.ModuleDict)) <= 200
+
+
+def test_a_bare_module_leaves_no_notes():
+    net = nn.Module()
+    net.layer = nn.Identity()
+    assert net.layer is net.layer and noted(nn.Module) == []
