@@ -20,7 +20,7 @@ except ImportError:  # the threads do the same
 
 __all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "states_of_thread"]
 
-_KEPT = 256  # idle threads
+_KEPT = 512  # idle threads
 _LOOK = 0.5  # seconds after which the caller looks whether a signal has come just before it began to wait
 _PATIENCE = 2.0  # seconds that an interrupted call waits for the running example to reach its next decision
 
@@ -43,6 +43,7 @@ _STATES = (
     ("dynograd.graphs", "_state"),
     ("dynograd.amp.autocasting", "STATE"),
     ("dynograd.kernels.batch_invariance", "_of_thread"),
+    ("dynograd.overriding", "STATE"),
     ("dynograd.transforms.batching.batched", "_active"),
     ("dynograd.transforms.duals", "_active"),
     ("dynograd.transforms.forward_ad", "_levels"),
@@ -125,10 +126,9 @@ class _Worker:
         threading.Thread(target=self.work, name="dynograd.batched", daemon=True).start()
 
     def work(self) -> None:
-        while True:
+        self.kept = True
+        while self.kept:
             self.turn.acquire()
-            if self.job is None:
-                return
             carrier, task = self.job
             self.job = None
             carrier.carry(self, task)
@@ -177,8 +177,10 @@ class Threads:
         task = self.running = self.waiting.pop() if self.waiting else None
         if task is not None and task.carried is None and free is not None:
             return task
-        if free is not None and len(_idle) < _KEPT:
-            _idle.append(free)
+        if free is not None:
+            free.kept = len(_idle) < _KEPT
+            if free.kept:
+                _idle.append(free)
         if task is None:
             self.caller.release()
         elif task.carried is not None:

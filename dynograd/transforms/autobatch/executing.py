@@ -340,6 +340,12 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
     first = codes[0]
     if codes[-1] == first and codes.count(first) == size:
         return _single(recorder, first), False
+    port = recorder.ports[first >> 32]
+    whole = port.whole
+    if codes[-1] - first == size - 1 and whole.slab is not None and not whole.one:
+        if codes == list(range(first, first + size)):  # a run of rows, as the next op on the same calls has
+            start = (first & _MASK) + whole.offset
+            return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start, size), True
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & _MASK
     tensors = recorder.ports[first >> 32].bucket.tensors
@@ -392,10 +398,16 @@ def _of_slab(slab: Any, node: Any, rows: Any, size: int) -> Any:
     array = slab.array
     start = int(rows[0])
     if int(rows[-1]) - start == size - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
-        if size == len(array):
-            return gathered(array, (node,), ((None, None),))
-        return gathered(array[start : start + size], (node,), ((slice(start, start + size), None),))
+        return _run_of(slab, node, start, size)
     return gathered(_taken(array, rows), (node,), ((rows, None),))
+
+
+def _run_of(slab: Any, node: Any, start: int, size: int) -> Any:
+    """Rows of a slab that lie behind one another: a view."""
+    array = slab.array
+    if size == len(array):
+        return gathered(array, (node,), ((None, None),))
+    return gathered(array[start : start + size], (node,), ((slice(start, start + size), None),))
 
 
 def _taken(array: Any, rows: Any) -> Any:

@@ -309,8 +309,9 @@ class Recorder:
             if type(entry) is tuple:
                 rows.append(entry)
                 shared.append(None)
-                if entry[0].bucket.depth > depth:
-                    depth = entry[0].bucket.depth
+                source = entry[0].bucket
+                if source.depth > depth and not source.done:  # what has run is no deeper than what came from outside
+                    depth = source.depth
             else:
                 shared.append(entry)
         bucket = self.bucket_of(form, tuple(shared), depth + 1, len(rows))

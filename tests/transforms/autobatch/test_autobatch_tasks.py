@@ -204,9 +204,9 @@ def test_parked_examples_are_unwound_when_one_stops_the_call(route):
 
     def one(k):
         try:
-            if float(dynograd.tensor(k) * 2.0) == 4:
+            if float(dynograd.tensor(float(k)) * 2.0) == 4:
                 raise KeyboardInterrupt
-            float(dynograd.tensor(k) * 3.0)
+            float(dynograd.tensor(float(k)) * 3.0)
         finally:
             left.append(k)
 
@@ -214,7 +214,7 @@ def test_parked_examples_are_unwound_when_one_stops_the_call(route):
         dynograd.batched(one)([0, 1, 2, 3, 4])
     assert sorted(left) == [0, 1, 2, 3, 4] and "batched: in example 2" in caught.value.__notes__
     assert type(dynograd.ones(2) + 1) is dynograd.Tensor
-    assert dynograd.batched(lambda k: float(dynograd.tensor(k) * 2.0))([1, 2]) == [2, 4]
+    assert dynograd.batched(lambda k: float(dynograd.tensor(float(k)) * 2.0))([1, 2]) == [2, 4]
 
 
 def test_an_interrupt_from_outside(route):
@@ -223,12 +223,12 @@ def test_an_interrupt_from_outside(route):
     seen = []
 
     def one(k):
-        float(dynograd.tensor(k) * 2.0)
+        float(dynograd.tensor(float(k)) * 2.0)
         if k == 1:
             signal.raise_signal(signal.SIGINT) if route == "greenlets" else os.kill(os.getpid(), signal.SIGINT)
         seen.append(k)
         for _ in range(3):
-            float(dynograd.tensor(k) * 2.0)
+            float(dynograd.tensor(float(k)) * 2.0)
         return k
 
     with pytest.raises(KeyboardInterrupt):
@@ -279,7 +279,7 @@ def test_threads_are_kept(monkeypatch):
     monkeypatch.setattr(carriers, "greenlet", None)
 
     def one(k):
-        return float(dynograd.tensor(k) * 2.0), threading.get_ident()
+        return float(dynograd.tensor(float(k)) * 2.0), threading.get_ident()
 
     first = {ident for _, ident in dynograd.batched(one)(list(range(5)))}
     again = {ident for _, ident in dynograd.batched(one)(list(range(5)))}
@@ -359,11 +359,11 @@ def test_an_example_that_does_not_come_to_a_decision_is_left_behind(monkeypatch)
 
     def one(k):
         try:
-            float(dynograd.tensor(k) * 2.0)
+            float(dynograd.tensor(float(k)) * 2.0)
             if k == 1:
                 os.kill(os.getpid(), signal.SIGINT)
                 go_on.wait(60)
-            float(dynograd.tensor(k) * 3.0)
+            float(dynograd.tensor(float(k)) * 3.0)
         finally:
             left.append(k)
             ended.release()
