@@ -388,9 +388,14 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
             return False
     try:
-        if masked and kind is float and array.dtype.char in "fd":
-            if array.nbytes < _SMALL or not kernel("writes", "masked_fill", array)(array, index, value):
-                putmask(array, index, value)  # NumPy's quicker way for these
+        large = array.nbytes >= _SMALL
+        if masked and large and kernel("writes", "masked_fill", array)(array, index, value):
+            pass
+        elif masked and kind is float and array.dtype.char in "fd":
+            putmask(array, index, value)  # NumPy's quicker way for these
+        elif large and type(index) in (ndarray, tuple) and type(value) is ndarray:
+            write_at = kernel("indexing", "write_at", array)
+            write_at(array, index, value)
         else:
             array[index] = value
     except (IndexError, TypeError, ValueError, OverflowError):

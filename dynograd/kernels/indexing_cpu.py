@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.copies_cpu import bits, copied, copy_into, zeros
+from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, zeros
 from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "key_of",
     "out_of_range",
     "result_shape",
+    "write_at",
     "write_masked",
 ]
 
@@ -140,7 +141,7 @@ def index_put_forward(x, values, indices, template, accumulate):
     """A copy of `x` with `values` written (or added) at the advanced index; of several writes to a place the last one stays."""
     if not accumulate:
         result = copied(x)
-        _write(result, key_of(indices, template), values)
+        write_at(result, key_of(indices, template), values)
         return result
     result = x.astype(np.float32, order="C") if _is_half(x) else copied(x)
     add_at(result, indices, template, values)
@@ -150,16 +151,36 @@ def index_put_forward(x, values, indices, template, accumulate):
 def index_assign(array, ready, value):
     """Writes `value` into `array` at what `ops.indexing.normalize_index` made of an advanced index."""
     target = array if ready.basic is None else array[ready.basic]
-    _write(target, key_of(ready.indices, ready.template), value)
+    write_at(target, key_of(ready.indices, ready.template), value)
 
 
-def _write(target, key, value):
+def write_at(target, key, value):
+    """target[key] = value, for NumPy's index arrays or a mask."""
     if type(key) is np.ndarray and key.ndim == target.ndim and np.ndim(value) > 1 and set(value.shape[:-1]) == {1}:
         value = value.reshape(-1)  # for a mask of the whole array NumPy wants a vector
     if type(key) is np.ndarray and key.dtype.kind == "b" and key.shape == target.shape and np.ndim(value) == 1:
         write_masked(target, key, value)
-    else:
+    elif not _write_at_places(target, key if type(key) is tuple else (key,), value):
         target[key] = value
+
+
+def _write_at_places(x, indices, values):
+    """Whether one value for each of many elements, each named along all dims, has been written. Raises IndexError."""
+    index = indices[0]
+    if type(index) is not np.ndarray or index.size < LARGE or len(indices) != x.ndim or not x.flags.c_contiguous:
+        return False
+    for one in indices:
+        if type(one) is not np.ndarray or one.dtype != _INT64 or one.shape != index.shape:
+            return False
+    if np.shape(values) != index.shape or values.dtype != x.dtype or x.itemsize not in (1, 2, 4, 8):
+        return False
+    places = joined_places([contiguous(one).reshape(-1) for one in indices], x.shape)
+    if places is None:
+        _check(indices, x.shape)
+    from dynograd.kernels.scatters_numba import write_vector
+
+    write_vector(bits(x).reshape(-1), places, bits(np.ascontiguousarray(values)).reshape(-1))
+    return True
 
 
 def write_masked(x, mask, values):

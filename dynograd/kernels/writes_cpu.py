@@ -10,7 +10,7 @@ import numpy as np
 
 from dynograd.kernels import copies_cpu
 from dynograd.kernels.compiled_kernels import compiled_for
-from dynograd.kernels.indexing_cpu import add_at, write_masked
+from dynograd.kernels.indexing_cpu import add_at, write_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along
 
 __all__ = [
@@ -41,7 +41,7 @@ _REACH = 3.4e38  # what float32 holds, and nearly no more
 
 def fill(x, value):
     """Every element of `x` becomes the number `value`."""
-    if not _is_number(x, value) and not (type(value) is int and x.dtype.char in _WHOLE):
+    if not _is_number(x, value) and not _is_whole(x, value):
         return False
     if x.flags.c_contiguous:
         copies_cpu.fill(x, value)
@@ -60,7 +60,7 @@ def copy(x, src, non_blocking=False):
 
 def masked_fill(x, mask, value):
     """`value`, a number, where `mask` is True."""
-    if not _is_number(x, value) or mask.dtype.char != "?":
+    if mask.dtype.char != "?" or not (_is_number(x, value) or _is_whole(x, value)):
         return False
     if mask.shape == x.shape:
         if x.nbytes >= _LARGE and x.flags.c_contiguous and mask.flags.c_contiguous:
@@ -137,7 +137,7 @@ def index_put(x, indices, values, accumulate=False):
     if not accumulate:
         if values.ndim > x.ndim:
             return False
-        x[tuple(indices)] = values
+        write_at(x, tuple(indices), values)
         return True
     if not x.flags.c_contiguous or _is_half(x) or not x.size:
         return False
@@ -176,6 +176,10 @@ def _is_number(x, value):
     if (type(value) is not float and type(value) is not int) or x.dtype.char not in _FLOATS:
         return False
     return -_REACH <= value <= _REACH or value in (np.inf, -np.inf) or value != value
+
+
+def _is_whole(x, value):
+    return type(value) is int and x.dtype.char in _WHOLE and -(1 << 63) <= value < 1 << 63
 
 
 def _few(name, x, dim, index, src, adds):

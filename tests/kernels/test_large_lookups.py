@@ -98,3 +98,24 @@ def test_a_copy_that_a_reshape_takes_is_of_a_transpose():
     assert not given[:, :100].any() and given[:, 100:].all()
     with pytest.raises(RuntimeError, match="invalid for input of size"):
         given.T.reshape(7, -1)
+
+
+@pytest.mark.parametrize("kind", ["f", "q", "?"])
+def test_writes_at_many_places(kind):
+    generator = numpy.random.default_rng(2)
+    x, source = values("f")[:40_000].reshape(200, 200).astype(kind), values("f")[:40_000].astype(kind)[::-1].copy()
+    rows, columns = generator.integers(-200, 200, (2, 40_000))
+    wanted, flat = x.copy(), x.reshape(-1).copy()
+    wanted[rows, columns] = source
+    at, beside, given = (dg.from_numpy(one) for one in (rows.copy(), columns, source))
+    numpy.testing.assert_array_equal(dg.from_numpy(x).index_put((at, beside), given).numpy(), wanted)
+    made = dg.from_numpy(x.copy())
+    made[at, beside] = given
+    numpy.testing.assert_array_equal(made.numpy(), wanted)
+    flat[rows] = source
+    made = dg.from_numpy(x.copy()).reshape(-1)
+    made[at] = given
+    numpy.testing.assert_array_equal(made.numpy(), flat)
+    with pytest.raises(IndexError, match="out of bounds"):
+        made.view(200, 200)[at, beside + 300] = given
+    numpy.testing.assert_array_equal(made.numpy(), flat)
