@@ -225,7 +225,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"dynograd.{name}")
     if name in _LAZY_NAMES:
-        return getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
+        found = globals()[name] = getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
+        return found
     why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))
 

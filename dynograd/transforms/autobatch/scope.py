@@ -22,12 +22,13 @@ __all__ = ["autobatch"]
 
 pending.install_methods()
 reading.install()
-_last: list[Report] = []
-# By line: how many of the next scopes there are not recorded, and how many were skipped the latest time.
-_alone: dict[Any, tuple[int, int]] = {}
+_last: list[Report | None] = [None]
+# By line: how many of the next scopes there are not recorded, how many were skipped the latest time, and whose line it is.
+_alone: dict[Any, tuple[int, int, Any]] = {}
 _MOST_SKIPPED = 63
 _PARTNERS = 2  # calls in a group, on average: with fewer, recording costs more than it gains
-_SKIPPED = object()
+_skipped = Report()  # of scopes that are not recorded
+_skipped.skipped = True
 
 
 class autobatch:
@@ -60,15 +61,15 @@ class autobatch:
         self.outer = MODES.recorder
         if self.outer is not None:  # one record for all scopes of a thread
             return self.outer.report
-        found = Report()
-        _last[:] = [found]
-        self.place = caller()
-        left, _ = _alone.get(self.place, (0, 0))
-        if left:  # the latest time nothing here had a partner: recording would only cost
-            _alone[self.place] = left - 1, _
-            found.skipped = True
-            self.outer = _SKIPPED
-            return found
+        self.code, line = caller() or (None, 0)
+        self.place = id(self.code), line  # to hash code takes a microsecond
+        if not self.always and self.place in _alone:
+            left, times, code = _alone[self.place]
+            if left:  # the latest time nothing here had a partner: recording would only cost
+                _alone[self.place] = left - 1, times, code
+                self.outer = _last[0] = _skipped
+                return _skipped
+        found = _last[0] = Report()
         if before_write not in inplace.guards:
             inplace.guards.append(before_write)
         writing.open_()
@@ -101,8 +102,9 @@ class autobatch:
             return
         if len(_alone) > 1000:
             _alone.clear()
-        _, times = _alone.get(self.place, (0, 0))
-        _alone[self.place] = min(2 * times + 1, _MOST_SKIPPED), min(2 * times + 1, _MOST_SKIPPED)
+        _, times, _ = _alone.get(self.place, (0, 0, None))
+        times = min(2 * times + 1, _MOST_SKIPPED)
+        _alone[self.place] = times, times, self.code
 
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -119,7 +121,7 @@ class autobatch:
         Raises:
             RuntimeError: there was no scope yet.
         """
-        if not _last:
+        if _last[0] is None:
             raise RuntimeError("autobatch.report: there was no `with dynograd.autobatch():` yet in this process.")
         return _last[0]
 
