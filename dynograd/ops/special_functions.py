@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
+from dynograd.kernels import kernel
 from dynograd.ops.op import composed, elementwise
+from dynograd.ops.reductions import sum
+from dynograd.ops.views import reshaped
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "igamma", "igammac", "lgamma", "mvlgamma", "polygamma"]
 
@@ -233,12 +237,29 @@ def polygamma(n: int, input: Any) -> Any:
 def mvlgamma(input: Any, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension `p`; needs `input > (p - 1) / 2`.
 
+    Raises:
+        RuntimeError: `p` is below 1, or so large that its terms (`p` for each element) do not fit into memory.
+
     >>> dynograd.mvlgamma(tensor([3.0]), 2)
     tensor([1.5502])
     """
     if p < 1:
         raise RuntimeError(f"mvlgamma: expected p to be at least 1, got {p}.")
     total = p * (p - 1) / 4 * math.log(math.pi)
-    for place in range(p):
-        total = lgamma(input - place / 2) + total
-    return total
+    if p <= 16:
+        for place in range(p):
+            total = lgamma(input - place / 2) + total
+        return total
+    shape = tuple(input.shape)
+    if p * math.prod(shape) >= _MOST_TERMS:
+        raise RuntimeError(
+            f"mvlgamma: p={p} takes {p} terms for each of the {math.prod(shape)} elements of input (shape {shape}), more than memory "
+            f"holds. It is the sum of lgamma(input - k / 2) for k below p: add it up in parts, or approximate it."
+        )
+    kind = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
+    steps = kernel("creation", "arange", 0)(0.0, -0.5, p, kind.numpy)
+    steps = arrays.to_device(steps, arrays.place_of(getattr(input, "array", input)))
+    return sum(lgamma(reshaped(input, (*shape, 1)) + steps), -1) + total
+
+
+_MOST_TERMS = 1 << 32

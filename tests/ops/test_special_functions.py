@@ -81,7 +81,20 @@ ROWS = [
         ),
         (1.2, 5),
         kwargs={"p": 3},
-        errors=[error(lambda op: op(tensor([3.0]), 0), RuntimeError, "mvlgamma", "at least 1", "0")],
+        errors=[
+            error(lambda op: op(tensor([3.0]), 0), RuntimeError, "mvlgamma", "at least 1", "0"),
+            error(lambda op: op(tensor([3.0]), 10**10), RuntimeError, "mvlgamma", "p=10000000000", "(1,)", "in parts"),
+        ],
+    ),
+    smooth(
+        "mvlgamma",
+        lambda x, p: (
+            special.multigammaln(x, p) if not x.shape else numpy.vectorize(special.multigammaln)(x, p) if x.size else x
+        ),
+        (12, 20),
+        kwargs={"p": 20},
+        tolerance=20,
+        id="many",
     ),
     *[
         Row(
