@@ -134,7 +134,7 @@ def all_of(kind: str) -> list[Item]:
 
 
 FEW_DRAWS = {kind: drawn(kind, EXAMPLES) for kind in KINDS}
-MANY_DRAWS = {kind: drawn(kind, 30) for kind in KINDS}
+MANY_DRAWS = {kind: drawn(kind, max(8, EXAMPLES)) for kind in KINDS}
 CASES = [pytest.param(kind, item, id=f"{kind}-{item!r}") for kind in KINDS for item in all_of(kind)]
 
 
