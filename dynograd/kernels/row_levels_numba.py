@@ -7,13 +7,13 @@ computed by other threads: each thread goes through all levels of its rows, and 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numba
 import numpy as np
 
-from dynograd.kernels import threads
-from dynograd.kernels.addresses_numba import address_of, call
+from dynograd.kernels import addresses_numba, threads
 from dynograd.kernels.compiling_numba import compile_source, compiled
 from dynograd.kernels.recurrent_products_numba import product_of_rows
 from dynograd.kernels.row_expressions_numba import add_rows, copy_rows
@@ -86,11 +86,12 @@ class LevelProgram:
         addresses = []
         for function, given in self._steps:
             kinds = tuple([names.get(name, numba.int64) for name in (*given, "first", "last")])
-            addresses.append(address_of(function, kinds))
+            addresses.append(addresses_numba.address_of(function, kinds))
         self._prepared = np.array(self._numbers, np.int64), np.array(addresses, np.int64)
         source = self._source([*names])
         if source not in _known:
-            _known[source] = compile_source(source, "row_levels", {"call": call}, chunk=True)
+            key = inspect.getsource(addresses_numba)  # which `call` is made from
+            _known[source] = compile_source(source, "row_levels", {"call": addresses_numba.call}, chunk=True, key=key)
         self._compiled = _known[source]
 
     def _source(self, names: list[str]) -> str:
