@@ -202,15 +202,15 @@ def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: An
     return (reshaped(add_advanced(kept, [places], (0,), (count,)), shape),)
 
 
-_STRIDED: dict[int, dict[Any, tuple[tuple, tuple[int, ...]]]] = {size: {} for size in (1, 2, 4, 8, 16)}
-"""Bytes of an element -> (size, stride) -> arguments of the op; strides in bytes."""
+_STRIDED: dict[int, dict[Any, dict[Any, tuple[tuple, tuple[int, ...]]]]] = {size: {} for size in (1, 2, 4, 8, 16)}
+"""Bytes of an element -> size -> stride -> arguments of the op; strides in bytes."""
 
 
 @composed(covers="as_strided", method=True)
 @shortcut(
     strided_view,
     """
-    statics, strides = _STRIDED[input.itemsize][size, stride]
+    statics, strides = _STRIDED[input.itemsize][size][stride]
     out = ndarray(size, input.dtype, input, 0, strides)
     """,
     when="storage_offset is None",
@@ -235,7 +235,10 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     array = getattr(made, "array", made)
     if type(array) is ndarray and array.size and {*map(type, (*placed[0], *placed[1]))} == {int}:
         if type(size) is tuple is type(stride) and storage_offset is None:
-            keep(_STRIDED[array.itemsize], (size, stride), (placed, array.strides))
+            of_size = _STRIDED[array.itemsize]
+            if size not in of_size:
+                keep(of_size, size, {})
+            keep(of_size[size], stride, (placed, array.strides), 64)
     return made
 
 

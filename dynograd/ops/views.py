@@ -45,14 +45,14 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
 
 
 _SIZES = """
-    out = input.reshape(*sizes) if input.size < 8192 or input.flags.c_contiguous else input.reshape(*sizes, copy=False)
+    out = input.reshape(*sizes)
     statics = (found := out.shape,)
-    if -1 not in sizes and found != sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
+    if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
 """
 
 
 @composed(method=True)
-@shortcut(reshaped, _SIZES, when="shape is None")
+@shortcut(reshaped, _SIZES, when="shape is None and (input.size < 8192 or input.flags.c_contiguous)")
 def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
