@@ -37,8 +37,44 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device)  # type: ignore[attr-defined]
 
 
+_REDUCTIONS = {"amax": "amax", "amin": "amin", "all": "all", "any": "any", "max": "amax", "mean": "mean", "min": "amin"}
+_REDUCTIONS |= {"prod": "prod", "std": "std", "sum": "sum", "var": "var"}
+
+
+def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What a function of NumPy makes of a tensor: reductions are the tensor's own, ragged or not; others go on as NumPy has them.
+
+    >>> import numpy
+    >>> numpy.sum(dynograd.ragged_tensor([[1.0, 2.0], [3.0]]))
+    tensor(6.)
+    """
+    given = {name: value for name, value in kwargs.items() if value is not None}
+    name = _REDUCTIONS.get(function.__name__)
+    if (
+        name is None
+        or len(args) > 2
+        or not isinstance(args[0], Tensor)
+        or not given.keys() <= _OPTIONS[name in _SPREADS]
+    ):
+        return function._implementation(*args, **kwargs)
+    axis = args[1] if len(args) > 1 else given.pop("axis", None)
+    options = {{"keepdims": "keepdim", "ddof": "correction"}.get(one, one): value for one, value in given.items()}
+    if name in _SPREADS:
+        options.setdefault("correction", 0)
+    if axis is not None:
+        options["dim"] = axis
+    elif not options.get("keepdim"):
+        options.pop("keepdim", None)
+    return getattr(args[0], name)(**options)
+
+
+_SPREADS = ("std", "var")
+_OPTIONS = ({"axis", "dtype", "keepdims"}, {"axis", "keepdims", "ddof"})
+
+
 def install_protocols(namespace: Callable[[], Any]) -> None:
     """Puts `__array_namespace__` and `to_device` on Tensor. `namespace` gives the module, which is a higher layer and loaded when asked for."""
     _namespace[:] = [namespace]
     Tensor.__array_namespace__ = array_namespace  # type: ignore[attr-defined]
+    Tensor.__array_function__ = array_function  # type: ignore[attr-defined]
     Tensor.to_device = to_device  # type: ignore[attr-defined]

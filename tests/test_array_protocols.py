@@ -122,3 +122,22 @@ def test_moves_to_a_device_in_the_standards_words():
     assert x.to_device("cpu") is x and x.to_device(x.device) is x
     with pytest.raises(ValueError, match=r"to_device: got stream=1. Use `with dynograd.cuda.stream"):
         x.to_device("cpu", stream=1)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "amax", "prod", "all", "any", "std", "var"])
+def test_reductions_of_numpy_are_the_tensors_own(name):
+    function, values = getattr(numpy, name), numpy.array([[1.0, 2.0], [0.0, 5.0]])
+    x, rows = dg.tensor(values), dg.ragged_tensor([[1.0, 2.0], [5.0]])
+    for options in ({}, {"axis": 0}, {"axis": 1, "keepdims": True}, {"keepdims": False}):
+        got = function(x, **options)
+        assert isinstance(got, dg.Tensor)
+        numpy.testing.assert_allclose(got.numpy(), function(values, **options), rtol=1e-12)
+    numpy.testing.assert_allclose(function(rows).numpy(), function(numpy.array([1.0, 2.0, 5.0])), rtol=1e-6)
+
+
+def test_other_functions_of_numpy_go_on_as_they_did():
+    x = dg.tensor([[3.0, 1.0]])
+    assert type(numpy.sort(x)) is numpy.ndarray and numpy.concatenate([x, x]).shape == (2, 2)
+    assert numpy.std(x, ddof=1).item() == pytest.approx(2**0.5) and numpy.sum(x, dtype=dg.float64).dtype is dg.float64
+    with pytest.raises(TypeError, match="rows of a ragged tensor have different lengths"):
+        numpy.sort(dg.ragged_tensor([[1.0, 2.0], [3.0]]))
