@@ -18,7 +18,7 @@ try:
 except ImportError:  # the threads do the same
     greenlet = None
 
-__all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "states_of_thread"]
+__all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "copied", "put", "states_of_thread"]
 
 _KEPT = 512  # idle threads
 _LOOK = 0.5  # seconds after which the caller looks whether a signal has come just before it began to wait
@@ -55,13 +55,15 @@ def states_of_thread() -> list[dict[str, Any]]:
     return [vars(getattr(importlib.import_module(module), name)) for module, name in _STATES]
 
 
-def _copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Such states as they are now."""
     return [
         {name: value.copy() if type(value) in (list, dict) else value for name, value in one.items()} for one in states
     ]
 
 
-def _put(live: list[dict[str, Any]], states: list[dict[str, Any]]) -> None:
+def put(live: list[dict[str, Any]], states: list[dict[str, Any]]) -> None:
+    """Makes a thread's own states those."""
     for one, wanted in zip(live, states, strict=True):
         one.clear()
         one.update(wanted)
@@ -76,7 +78,7 @@ class Greenlets:
     def __init__(self, run: Any) -> None:
         self.run, self.hub = run, greenlet.getcurrent()
         self.live = states_of_thread()
-        self.entry = _copied(self.live)
+        self.entry = copied(self.live)
         self.context = contextvars.copy_context()
 
     def turn(self, tasks: list[Any]) -> None:
@@ -91,7 +93,7 @@ class Greenlets:
                 carried.switch(task)
             else:
                 if task.states is not None:
-                    _put(live, task.states)
+                    put(live, task.states)
                     self.run.recorder.check_casting()
                     task.states = None
                 begin(task)
@@ -100,7 +102,7 @@ class Greenlets:
             if live != entry:
                 if not task.finished:
                     task.states = [dict(one) for one in live]
-                _put(live, _copied(entry))
+                put(live, copied(entry))
                 self.run.recorder.check_casting()
             if self.run.fatal is not None and not self.run.unwinding:
                 return
@@ -149,7 +151,7 @@ class Threads:
         self.caller.acquire()
         self.waiting: list[Any] = []  # who has the baton next, the last one first
         self.running: Any = None
-        self.entry = _copied(states_of_thread())
+        self.entry = copied(states_of_thread())
         self.context = contextvars.copy_context()
 
     def turn(self, tasks: list[Any]) -> None:
@@ -199,17 +201,17 @@ class Threads:
         if threading.getprofile() is not None or sys.getprofile() is not None:
             sys.setprofile(threading.getprofile())
         live = states_of_thread()
-        before = _copied(live)
+        before = copied(live)
         while task is not None:
             task.carried = worker
-            _put(live, _copied(self.entry))
+            put(live, copied(self.entry))
             self.run.begin(task)
             self.run.recorder.owner = threading.get_ident()
             self.run.recorder.check_casting()
             self.context.copy().run(self.run.work, task)
             self.run.end(task)
             task.carried = None
-            _put(live, before)
+            put(live, before)
             task = self.hand_on(worker)
 
     def park(self, task: Any) -> None:

@@ -6,23 +6,32 @@ when all are parked, what they wait for runs in groups. So decisions cost one gr
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import caller
 from dynograd.random_streams import default_generator
-from dynograd.transforms.autobatch.carriers import Stopped, carrier_for
+from dynograd.transforms.autobatch.carriers import Stopped, carrier_for, copied, put, states_of_thread
 from dynograd.transforms.autobatch.pending import Lazy
+from dynograd.transforms.autobatch.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 
 __all__ = ["batched"]
 
 _CONCURRENT = 512
+# By line: how many of the next calls there run their examples one after the other, how many did the latest time, up to how many
+# examples, and whose line it is.
+_few: dict[Any, tuple[int, int, int, Any]] = {}
+_MOST_SKIPPED = 63
+_WORTHWHILE = 12  # calls of ops in a group, on average: with fewer, waiting for each other costs more than it gains
+_OPS_OF_CELL = 8  # for how many a call of a cell counts
 
 
 def batched(
-    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = _CONCURRENT
+    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = _CONCURRENT, always: bool = False
 ) -> Callable[[Iterable[Any]], list[Any]]:
     """The function that runs `function(example)` on every example and lists the results, as `[function(x) for x in examples]` does.
 
@@ -34,6 +43,9 @@ def batched(
         errors: "raise": when all examples are done, raise the error of the first one that failed, with its place; "return":
             give each error in place of its example's result.
         concurrent: how many examples may be under way at a time.
+        always: let the examples wait for each other, each time. Otherwise, where too little came together (fewer than 12 calls of ops
+            a group, a cell counting for 8), the next call at that line with so few examples runs them one after the other, then 3
+            calls, 7 calls, up to 63.
 
     >>> def halvings(x):
     ...     count = 0
@@ -53,14 +65,20 @@ def batched(
     @functools.wraps(function)
     def call(examples: Iterable[Any]) -> list[Any]:
         listed = list(examples)
+        place = caller()
         if len(listed) == 1 and MODES.recorder is None:  # nothing to wait for
-            tasks = [_alone(function, listed[0])]
+            tasks = _one_by_one(function, listed)
+        elif not always and _too_few(place, len(listed)):
+            with outside():
+                tasks = _one_by_one(function, listed)
         else:
-            with autobatch(always=True):
+            with autobatch(always=True) as report:
+                before = len(report.order)
                 run = Run(function, listed, concurrent)
                 tasks = run.all()
                 if run.outer is None:
                     run.finish()
+                    _learn(place, len(listed), report.order[before:])
         for task in tasks:
             if task.error is not None:
                 task.error.add_note(f"batched: in example {task.place}")
@@ -181,20 +199,56 @@ class Run:
         task.example = None
 
 
-def _alone(function: Any, example: Any) -> Task:
-    """The only example, run as it stands, with the random numbers that it would draw among others."""
-    before = default_generator.state()
-    task = Task(None, 0, None, (_mixed(*before, 0), 0))
+def _one_by_one(function: Any, examples: list[Any]) -> list[Task]:
+    """Runs the examples as they stand, each with the modes and the random numbers that it would have among the others."""
+    seed, offset = default_generator.state()
     default_generator.key(1)
-    before = default_generator.state()
-    default_generator.set_plain_state(task.stream)
+    after, tasks = default_generator.state(), []
+    live = states_of_thread()
+    entry, context = copied(live), contextvars.copy_context()
     try:
-        task.result = function(example)
-    except Exception as error:
-        task.error = error
+        for place, example in enumerate(examples):
+            task = Task(None, place, None, (_mixed(seed, offset, place), 0))
+            tasks.append(task)
+            default_generator.set_plain_state(task.stream)
+            try:
+                task.result = context.copy().run(function, example)
+            except Exception as error:
+                task.error = error
+            finally:
+                if live != entry:
+                    put(live, copied(entry))
     finally:
-        default_generator.set_plain_state(before)
-    return task
+        default_generator.set_plain_state(after)
+    return tasks
+
+
+def _too_few(place: Any, examples: int) -> bool:
+    """Whether so many examples gained nothing from each other the latest time at this line."""
+    key = place and (id(place[0]), place[1])
+    if key not in _few or (MODES.recorder is not None and MODES.recorder.task is not None):
+        return False
+    left, times, most, code = _few[key]
+    if not left or examples > most:
+        return False
+    _few[key] = left - 1, times, most, code
+    return True
+
+
+def _learn(place: Any, examples: int, groups: list[Any]) -> None:
+    """Whether the next calls at this line are worth waiting; by counts, so that a program computes the same bits each time."""
+    if place is None or not groups:
+        return
+    key = id(place[0]), place[1]
+    ops = sum([size if form.run_chained is None else _OPS_OF_CELL * size for form, size, _ in groups])
+    if ops >= _WORTHWHILE * len(groups):
+        _few.pop(key, None)
+        return
+    if len(_few) > 1000:
+        _few.clear()
+    _, times, _, _ = _few.get(key, (0, 0, 0, None))
+    times = min(2 * times + 1, _MOST_SKIPPED)
+    _few[key] = times, times, examples, place[0]
 
 
 def error_in(result: Any) -> Any:

@@ -139,6 +139,35 @@ def test_more_examples_than_may_be_under_way():
         assert dynograd.batched(halvings, concurrent=concurrent)([dynograd.tensor(x) for x in numbers]) == expected
 
 
+def test_few_examples_run_one_after_the_other():
+    """Where little came together, the next calls at that line do not wait; modes and draws are those of each example all the same."""
+    kinds = []
+
+    def one(x):
+        y = x * 2
+        kinds.append(type(y))
+        float(y)
+        dynograd.set_grad_enabled(False)
+        return (y + dynograd.rand(())).item()
+
+    xs = [dynograd.ones((), requires_grad=True) * k for k in range(3)]
+    found = []
+    for _ in range(3):
+        dynograd.manual_seed(1)
+        found.append(dynograd.batched(one)(xs))
+        assert dynograd.is_grad_enabled()
+    assert found[0] == found[1] == found[2]
+    assert kinds[3:6] == [dynograd.Tensor] * 3 and dynograd.Tensor not in kinds[:3] + kinds[6:]
+    kinds.clear()
+    for _ in range(2):
+        dynograd.batched(one, always=True)(xs)
+    assert dynograd.Tensor not in kinds
+    kinds.clear()
+    for count in (2, 40):  # more examples than those that gained nothing
+        dynograd.batched(one)([dynograd.ones(())] * count)
+    assert dynograd.Tensor not in kinds
+
+
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
