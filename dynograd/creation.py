@@ -380,7 +380,7 @@ def _beside(input: Tensor, device: Any) -> Any:
 def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
     """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
     rank = len(shape)
-    if memory_format is None and (like is None or arrays.is_contiguous(like) or rank not in (4, 5)):
+    if memory_format is None and (like is None or rank not in (4, 5) or arrays.is_contiguous(like)):
         return make(shape)
     format = wanted("memory_format", memory_format, rank)
     if not (arrays.is_channels_last(like) if format is preserve_format and like is not None else format.rank):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.autograd import no_grad
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import lazy_property
@@ -42,11 +43,13 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property):
                 continue  # not given by the caller
             value = getattr(self, name)
-            if not bool(constraint.check(value.detach()).all()):
-                raise ValueError(
+            _check_all(
+                constraint.check(value.detach()),
+                lambda name=name, value=value, constraint=constraint: (
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
                     f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
-                )
+                ),
+            )
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -154,13 +157,26 @@ class Distribution:
         support = self.support
         if support is None or constraints.is_dependent(support):
             return
-        if not bool(support.check(value.detach()).all()):
-            raise ValueError(
+        _check_all(
+            support.check(value.detach()),
+            lambda: (
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
-            )
+            ),
+        )
 
     def __repr__(self) -> str:
         given = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
         shown = [f"{name}: {value if value.numel() == 1 else tuple(value.shape)}" for name, value in given]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _check_all(fits: Any, told: Any) -> None:
+    """Raises `ValueError(told())` where an element of `fits` is False: now, or when it is known."""
+
+    def check(known: Any) -> None:
+        if not known.all():
+            raise ValueError(told())
+
+    if not arrays.checked_later(fits.array, check):
+        check(fits)

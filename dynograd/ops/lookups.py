@@ -86,19 +86,23 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
                 f"one_hot: Can not infer total number of classes from empty tensor (shape {tuple(array.shape)}). Pass num_classes."
             )
         return classes_as_bits(tensor, num_classes)
+    if num_classes != -1 and num_classes < 1:
+        raise ShapeError(f"one_hot: num_classes should be positive, got {num_classes}.")
+    if num_classes == -1:
+        num_classes = int(arrays.all_values(array).max()) + 1
+    if not arrays.checked_later(array, lambda known: _check_classes(known, num_classes)):
+        _check_classes(array, num_classes)
+    return classes_as_bits(tensor, num_classes)
+
+
+def _check_classes(array: Any, num_classes: int) -> None:
     array = arrays.all_values(array)
     if array.min() < 0:
         raise ShapeError(f"one_hot: Class values must be non-negative, got {int(array.min())}.")
-    largest = int(array.max())
-    if num_classes == -1:
-        num_classes = largest + 1
-    elif num_classes < 1:
-        raise ShapeError(f"one_hot: num_classes should be positive, got {num_classes}.")
-    elif largest >= num_classes:
+    if array.max() >= num_classes:
         raise ShapeError(
-            f"one_hot: Class values must be smaller than num_classes, got class {largest} with num_classes={num_classes}."
+            f"one_hot: Class values must be smaller than num_classes, got class {int(array.max())} with num_classes={num_classes}."
         )
-    return classes_as_bits(tensor, num_classes)
 
 
 @op(name="bincount", saves="input")

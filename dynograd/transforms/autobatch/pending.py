@@ -225,13 +225,37 @@ def _settling(name: str) -> Any:
 def install_methods() -> None:
     """Gives Lazy the methods of Tensor that need a value or a place in memory; called once, when Tensor has all of its own."""
     for name in dir(Tensor):
-        settles = name in _SETTLING or (name.endswith("_") and not name.startswith("_") and name not in _LAZY_WRITES)
-        if settles and callable(getattr(Tensor, name)) and name not in Lazy.__dict__:
+        if name in Lazy.__dict__ or not callable(getattr(Tensor, name)):
+            continue
+        if name in _SETTLING:
             setattr(Lazy, name, _settling(name))
-    for name in _LAZY_WRITES:
-        setattr(Lazy, name, _standing(name))
+        elif name.endswith("_") and not name.startswith("_"):
+            written = name not in _AT_ONCE and hasattr(Tensor, name[:-1])
+            setattr(Lazy, name, _standing(name) if written else _settling(name))
+    for name in ("fill_", "zero_", "copy_"):
+        setattr(Lazy, name, _filling(name))
     for operator in ("add", "sub", "mul", "truediv"):
         setattr(Lazy, f"__i{operator}__", Lazy.__dict__[{"truediv": "div"}.get(operator, operator) + "_"])
+
+
+def _filling(name: str) -> Any:
+    """`fill_`, `zero_`, `copy_`: as `self[...] = value`."""
+    at_once = getattr(Tensor, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        value = args[0] if args else 0
+        number = not isinstance(value, Tensor)
+        if (
+            len(args) == (name != "zero_")
+            and not kwargs
+            and (number or name == "copy_")
+            and _slots.set_item(self, ..., value)
+        ):
+            return self
+        return at_once(settle(self), *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
 
 
 def _standing(name: str) -> Any:
@@ -248,15 +272,9 @@ def _standing(name: str) -> Any:
     return method
 
 
-def _alone(lazy: Any) -> bool:
-    if getattr(lazy, "origin", None) is not None:
-        return False
-    return not [one for one in getattr(lazy, "views", None) or () if one() is not None]
-
-
-# Written without settling, by standing for another call from then on.
-_LAZY_WRITES = frozenset(
-    "add_ sub_ mul_ div_ relu_ sigmoid_ tanh_ clamp_ neg_ exp_ addcmul_ addcdiv_ masked_fill_".split()
+# Not of values, or random: these are done on the value.
+_AT_ONCE = frozenset(
+    "as_strided_ bernoulli_ detach_ rename_ requires_grad_ resize_ resize_as_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split()
 )
 _SETTLING = frozenset(
     "stride storage_offset data_ptr retain_grad register_hook register_post_accumulate_grad_hook meta run_hooks adds_directly "
