@@ -320,16 +320,22 @@ def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int
     return given if array.dtype.num == dtypes.int64.num else convert(given, dtypes.int64)
 
 
+_ANY = 2**62  # `unsafe` leaves ends unchecked, but no length may be negative, as in PyTorch
+
+
 def _bounds(who: str, name: str, given: Any, size: int, unsafe: bool) -> tuple[Any, Any]:
     """(starts, ends) of segments within a row of `size` elements."""
     if name == "offsets":
         starts, ends = get_basic(given, (..., slice(0, -1))), get_basic(given, (..., slice(1, None)))
         if not unsafe:
             _check_values(who, "offsets", given, 0, size, f"axis has {size} elements")
-            _check_values(who, "a length, between two offsets,", ends - starts, 0, size, "offsets must not fall")
+        most = size if not unsafe else _ANY
+        _check_values(who, "a length, between two offsets,", ends - starts, 0, most, "offsets must not fall")
         return starts, ends
     ends = cumsum(given, -1)
-    if not unsafe:
+    if unsafe:
+        _check_values(who, "lengths", given, 0, _ANY, "no segment is shorter than that")
+    else:
         _check_values(who, "lengths", given, 0, size, f"axis has {size} elements")
         if given.shape[-1]:
             last = get_basic(ends, (..., -1))

@@ -113,6 +113,16 @@ REFUSED = [
         TypeError,
         "native_group_norm: N, C, HxW and group must be ints, got 1, 'x'",
     ),
+    (
+        lambda: dynograd.segment_reduce(t, "sum", offsets=dynograd.tensor([0, 2, 0]), unsafe=True),
+        IndexRangeError,
+        r"segment_reduce: expected a length, between two offsets, to be 0 .*got -2 .*offsets must not fall",
+    ),
+    (
+        lambda: dynograd.segment_reduce(t, "sum", lengths=dynograd.tensor([3, -1]), unsafe=True),
+        IndexRangeError,
+        r"segment_reduce: expected lengths to be 0 .*got -1",
+    ),
 ]
 
 
@@ -124,9 +134,7 @@ def test_refused(call, kind, words):
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_is_no_tensor(name):
-    with pytest.raises(
-        TypeError, match=rf"{name}\(\): argument 'input' must be Tensor, not float"
-    ):
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument 'input' must be Tensor, not float"):
         getattr(dynograd, name)(2.5, *((0,) if name == "softmax" else ()))
 
 
