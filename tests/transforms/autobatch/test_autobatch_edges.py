@@ -112,9 +112,9 @@ def test_batched_inside_a_checkpoint_and_a_checkpoint_inside_batched():
         if way == "loop":
             losses = [one(x) for x in xs]
         elif way == "outside":
-            losses = [checkpoint(lambda: sum(dynograd.batched(one)(xs)), use_reentrant=False)]
+            losses = [checkpoint(lambda: sum(dynograd.batched(one, always=True)(xs)), use_reentrant=False)]
         else:
-            losses = dynograd.batched(lambda x: checkpoint(one, x, use_reentrant=False))(xs)
+            losses = dynograd.batched(lambda x: checkpoint(one, x, use_reentrant=False), always=True)(xs)
         sum(losses).backward()
         return gradients(net)
 
@@ -138,7 +138,9 @@ def test_second_order_through_batched():
         return g.item(), again.item()
 
     xs = [dynograd.tensor(float(k), dtype=dynograd.float64) for k in (1, 2, 3, 9)]
-    assert run(dynograd.batched(one)) == pytest.approx(run(lambda given: [one(x) for x in given]), rel=1e-12)
+    assert run(dynograd.batched(one, always=True)) == pytest.approx(
+        run(lambda given: [one(x) for x in given]), rel=1e-12
+    )
 
 
 # --- threads --------------------------------------------------------------------------------------------------------------------------

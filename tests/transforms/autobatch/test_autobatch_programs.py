@@ -499,7 +499,7 @@ def run_example(model, depth, steps):
 def losses_of(model, examples, how):
     """(losses, values that were read)."""
     if how == "batched":
-        pairs = dynograd.batched(lambda one: run_example(model, *one))(examples)
+        pairs = dynograd.batched(lambda one: run_example(model, *one), always=True)(examples)
     else:
         pairs = [run_example(model, *one) for one in examples]
     return [loss for loss, _ in pairs], [value for _, seen in pairs for value in seen]

@@ -52,7 +52,7 @@ def run(step, scope):
         one.zero_grad()
     report = None
     if scope == "batched":
-        found = dynograd.batched(lambda x: step(step(x).view(-1)[:WIDTH]))(inputs())
+        found = dynograd.batched(lambda x: step(step(x).view(-1)[:WIDTH]), always=True)(inputs())
     elif scope == "autobatch":
         with dynograd.autobatch(always=True) as report:
             found = [step(step(x).view(-1)[:WIDTH]) for x in inputs()]
@@ -104,10 +104,10 @@ def test_draws_in_examples_do_not_depend_on_the_others():
         return CELL(h).tolist()
 
     dynograd.manual_seed(9)
-    everyone = dynograd.batched(one)(inputs())
+    everyone = dynograd.batched(one, always=True)(inputs())
     for concurrent, count in ((2, 7), (512, 3), (512, 1)):
         dynograd.manual_seed(9)
-        found = dynograd.batched(one, concurrent=concurrent)(inputs()[:count])
+        found = dynograd.batched(one, concurrent=concurrent, always=True)(inputs()[:count])
         numpy.testing.assert_allclose(found, everyone[:count], rtol=1e-5)
 
 

@@ -136,7 +136,10 @@ def test_more_examples_than_may_be_under_way():
     numbers = [float(k) for k in (5, 1, 100, 3, 3, 1, 7, 2, 60)]
     expected = [halvings(x) for x in numbers]
     for concurrent in (1, 2, 4, 100):
-        assert dynograd.batched(halvings, concurrent=concurrent)([dynograd.tensor(x) for x in numbers]) == expected
+        assert (
+            dynograd.batched(halvings, concurrent=concurrent, always=True)([dynograd.tensor(x) for x in numbers])
+            == expected
+        )
 
 
 def test_few_examples_run_one_after_the_other():
