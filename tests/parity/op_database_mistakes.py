@@ -11,6 +11,8 @@ What torch merely has not (a dtype, mixed dtypes, a padding of another rank) is 
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import inspect
 import math
 import os
@@ -286,6 +288,7 @@ class _Worker:
 
     def _serve(self, wanted: Any, told: Any) -> None:
         warnings.simplefilter("ignore")
+        faulthandler.disable()  # pytest's; of a process that may end, only how it ended is told
         for line in wanted:
             name, first, last = line.split()
             try:
@@ -317,16 +320,30 @@ class _Worker:
                 found.append(rest)
             else:
                 at = rest.split(" ", 2)
-        status = os.waitpid(self.process, 0)[1]
-        os.close(self.ask)
-        number = int(at[0])
+        status, number = self.close(), int(at[0])
         # Of a call that ends torch, nothing is asked; torch may also have spoilt memory before: our call must end a new process alone.
-        if at[1] == "dynograd" and (first == last or _Worker().tried(name, number, number)[1] is not None):
+        if at[1] == "dynograd" and (first == last or _ends_alone(name, number)):
             found.append(f"{at[2]}: the process ended with signal {status & 127}")
         return found, number
 
+    def close(self) -> int:
+        """Lets the process end; how it ended."""
+        os.close(self.ask)
+        self.answers.close()
+        return os.waitpid(self.process, 0)[1]
+
+
+def _ends_alone(name: str, number: int) -> bool:
+    """Whether this call ends a process that has done nothing else."""
+    worker = _Worker()
+    ended = worker.tried(name, number, number)[1] is not None
+    if not ended:
+        worker.close()
+    return ended
+
 
 _workers: list[_Worker] = []
+atexit.register(lambda: [worker.close() for worker in _workers])
 
 
 def wrong_in(name: str) -> list[str]:
