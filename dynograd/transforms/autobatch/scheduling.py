@@ -10,14 +10,12 @@ from dynograd.transforms.autobatch.sharing import few, with_rows
 __all__ = ["schedule"]
 
 
-_ALL = 1 << 62
-
-
 def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
     """Lists of buckets to be run as one group each: same form, same shared operands, all their operands known by then.
 
     Among the groups that can run now, one that leaves no bucket of its kind for later is taken first; where every kind has more to
-    come, the largest. So losses at the ends of sequences of different lengths wait for each other while the sequences go on.
+    come, the one that most groups follow one after the other, and the largest of those. So losses at the ends of sequences of different
+    lengths wait for each other while the sequences go on.
     """
     left: dict[Any, int] = {}
     rows: dict[Any, int] = {}
@@ -35,16 +33,14 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
             users.setdefault(source, []).append(bucket)
         if not sources:
             ready.setdefault(kind, []).append(bucket)
+    height: dict[Any, int] = {}
     while ready:
         chosen: Any = None
         if len(ready) > 1:
-            best: Any = None
-            for kind, buckets in ready.items():
-                size = sum([rows[bucket] for bucket in buckets]) if len(buckets) < left[kind] else _ALL
-                if best is None or size > best:
-                    best, chosen = size, kind
-                    if size == _ALL:
-                        break
+            chosen = next((kind for kind, buckets in ready.items() if len(buckets) == left[kind]), None)
+            if chosen is None:
+                height = height or _heights([one for buckets in ready.values() for one in buckets], missing, users)
+                chosen = max(ready, key=lambda kind: _rank(ready[kind], height, rows))
         else:
             (chosen,) = ready
         buckets = ready.pop(chosen)
@@ -71,3 +67,21 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
                         ran.append(user)
                 elif not missing[user]:
                     ready.setdefault((user.form, user.shared), []).append(user)
+
+
+def _rank(buckets: list[Any], height: dict[Any, int], rows: dict[Any, int]) -> tuple[int, int]:
+    return max([height[bucket] for bucket in buckets]), sum([rows[bucket] for bucket in buckets])
+
+
+def _heights(ready: list[Any], missing: dict[Any, int], users: dict[Any, list[Any]]) -> dict[Any, int]:
+    """For each bucket that has not run how many have to, one after the other, from it on."""
+    left, order = dict(missing), list(ready)
+    for bucket in order:  # grows while it is read
+        for user in users.get(bucket, ()):
+            left[user] -= 1
+            if not left[user]:
+                order.append(user)
+    found: dict[Any, int] = {}
+    for bucket in reversed(order):
+        found[bucket] = 1 + max([found[user] for user in users.get(bucket, ())], default=0)
+    return found
