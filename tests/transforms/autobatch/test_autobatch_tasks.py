@@ -276,9 +276,9 @@ def test_examples_of_examples_decide_together(route):
         return count
 
     def outer(k):
-        return dynograd.batched(inner)([dynograd.tensor([float(k)]), dynograd.tensor([3.0 * k])])
+        return dynograd.batched(inner, always=True)([dynograd.tensor([float(k)]), dynograd.tensor([3.0 * k])])
 
-    found = dynograd.batched(outer)([2, 5, 40])
+    found = dynograd.batched(outer, always=True)([2, 5, 40])
     assert found == [[inner(dynograd.tensor([1.0 * k])), inner(dynograd.tensor([3.0 * k]))] for k in (2, 5, 40)]
     sizes = dynograd.autobatch.report().groups
     assert max(max(one) for one in sizes.values()) == 6
