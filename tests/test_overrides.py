@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import itertools
 import pickle
 import threading
 
@@ -381,3 +382,48 @@ def test_values_are_those_of_plain_tensors(name):
     got = function(dynograd.tensor(x).as_subclass(Plain), *args)
     assert type(got) is Plain
     np.testing.assert_array_equal(got.numpy(), function(dynograd.tensor(x), *args).numpy())
+
+
+# --- beside others who put code over functions ----------------------------------------------------------------------------------
+
+
+def covers():
+    return {
+        "mode": Passing(),
+        "profile": dynograd.profiler.profile(),
+        "autobatch": dynograd.autobatch(always=True),
+        "autocast": dynograd.autocast("cpu", dtype=dynograd.bfloat16),
+    }
+
+
+class Passing(overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class Own(dynograd.Tensor):
+    pass
+
+
+def used(with_own):
+    x, w = dynograd.ones(3, 4, requires_grad=True), dynograd.ones(5, 4, requires_grad=True)
+    found = dynograd.nn.functional.linear(x, w).float().sum() + dynograd.einsum("ij,kj->ik", x, w).float().sum()
+    found = found + dynograd.bmm(x[None], w.t()[None]).float().sum() + dynograd.tanh(x).sum()
+    found = found + dynograd.ragged_tensor([[1.0, 2.0], [3.0]]).exp().sum()
+    found.backward()
+    if with_own:
+        own = Own([1.0, 2.0])
+        assert type(dynograd.sin(own)) is type(own + 1) is type(dynograd.cat([own, own])) is Own
+    return x.grad.sum().item()
+
+
+@pytest.mark.parametrize(
+    "names", [names for count in (1, 2, 3, 4) for names in itertools.permutations(covers(), count)]
+)
+def test_code_of_several_over_one_function(names):
+    wanted = used(True)
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(covers()[name])
+            assert used("autobatch" not in names) == pytest.approx(wanted, rel=1e-2)
+    assert used(True) == wanted

@@ -19,7 +19,7 @@ from dynograd.amp.policies import BANNED, POLICIES
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.cuda import driver
-from dynograd.ops.op import Op, prepare, registry
+from dynograd.ops.op import Op, code_below, prepare, registry
 from dynograd.ragged.tensor import load_rules
 from dynograd.tensor import Tensor
 
@@ -230,7 +230,7 @@ _regions = [0]
 code_changed: list[
     Callable[[list[str]], None]
 ] = []  # who also puts code over ops' functions: called with the names of the ops
-code_below: list[Callable[[Any, Any], Any]] = []  # of a function and its code: the code that lies below theirs
+code_beneath: list[Callable[[Any, Any], Any]] = []  # of a function and its code: the code that lies below theirs
 _watched: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its plain code, the code that casts
 
 
@@ -267,7 +267,7 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
     prepare(op)
     function = inspect.unwrap(op.function)  # what decorators call: code goes between functions without a closure only
     code = function.__code__
-    for below in code_below:
+    for below in code_beneath:
         code = below(function, code)
     plain = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -278,7 +278,9 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
     made: dict[str, Any] = {}
     exec(compile(text, f"<dynograd autocast {name}>", "exec"), made)
     function.__globals__[entry] = functools.partial(_cast_and_call, name, plain)
-    return function, code, made[function.__name__].__code__
+    casting = made[function.__name__].__code__
+    code_below[casting] = code
+    return function, code, casting
 
 
 def _cast_and_call(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:

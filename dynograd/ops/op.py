@@ -13,6 +13,7 @@ import functools
 import inspect
 import linecache
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,8 @@ class Op:
 registry: dict[str, Op] = {}
 # Called with an op when its function has got its code: who exchanges that code for a while (a profiler).
 when_written: list[Callable[[Op], None]] = []
+# Code that is put over that of a function (by a scope of autobatch, a profiler, autocast, ragged tensors, overrides) -> the code that it calls.
+code_below: dict[types.CodeType, types.CodeType] = {}
 _interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
 _write_shortcut: list[Callable[..., tuple[str, dict[str, Any]]]] = []
 

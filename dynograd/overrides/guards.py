@@ -6,6 +6,7 @@ Until then nothing is exchanged, and plain calls cost what they cost.
 
 from __future__ import annotations
 
+import inspect
 import threading
 import types
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 from dynograd.amp import autocasting
 from dynograd.methods import OPERATORS
-from dynograd.ops.op import Op, registry
+from dynograd.ops.op import Op, code_below, registry
 from dynograd.overrides.tables import SPACES, functions_of, methods, properties, public_function_of
 from dynograd.overriding import OVERRIDING, STATE, dispatch, overriding_among
 
@@ -30,7 +31,7 @@ class Guard:
 
     def __init__(self, function: types.FunctionType, reported: Any) -> None:
         self.function, self.reported = function, reported
-        self.lasting = False
+        self.lasting = self.signed = False
         entry = f"_guard_{len(_guards)}"
         free = ", ".join(function.__code__.co_freevars)
         lines = [f"def make({free}):", f"    def {_title(function)}(*args, **kwargs):"]
@@ -44,21 +45,28 @@ class Guard:
 
     def install(self) -> None:
         function = self.function
-        if function.__code__ is self.code:
-            return
+        below: Any = function.__code__
+        while below is not None:
+            if below is self.code:  # other code may have been put over it
+                return
+            below = code_below.get(below)
         self.plain = types.FunctionType(
             function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
         )
         self.plain.__kwdefaults__, self.plain.__annotations__ = function.__kwdefaults__, function.__annotations__
         if not hasattr(function, "__signature__") and not hasattr(function, "__wrapped__"):
-            function.__wrapped__ = self.plain  # type: ignore[attr-defined]  # what inspect.signature looks at
+            function.__signature__ = inspect.signature(self.plain)  # type: ignore[attr-defined]
+            self.signed = True
+        code_below[self.code] = function.__code__
         function.__code__ = self.code
 
     def remove(self) -> None:
+        """Takes the code off; where other code has been put over it, it stays, and passes calls on."""
         if self.function.__code__ is self.code:
             self.function.__code__ = self.plain.__code__
-            if self.function.__dict__.get("__wrapped__") is self.plain:
-                del self.function.__dict__["__wrapped__"]
+            if self.signed:
+                self.signed = False
+                del self.function.__dict__["__signature__"]
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         state = STATE
@@ -72,9 +80,10 @@ class Guard:
                         return dispatch(self.reported, found, args, kwargs)
         if not _writes_itself(self.plain.__code__):
             return self.plain(*args, **kwargs)
+        beneath = self.function.__code__ is not self.code
         self.remove()
         try:
-            return self.function(*args, **kwargs)
+            return (self.plain if beneath else self.function)(*args, **kwargs)
         finally:
             if self.installed():
                 self.install()
@@ -167,5 +176,5 @@ def _below(function: Any, code: types.CodeType) -> types.CodeType:
 
 
 # Autocast exchanges codes too: it learns the code that lies below ours, and ours is put over each code that it sets.
-autocasting.code_below.append(_below)
+autocasting.code_beneath.append(_below)
 autocasting.code_changed.append(_renew)

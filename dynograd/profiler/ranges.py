@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
-from dynograd.ops.op import Op, registry, set_shortcuts_aside, when_written
+from dynograd.ops.op import Op, code_below, registry, set_shortcuts_aside, when_written
 from dynograd.ragged.tensor import load_rules
 
 __all__ = ["Listener", "listen", "record_function", "stop_listening"]
@@ -99,6 +99,7 @@ def _exchange(key: str, op: Op) -> None:
         function.__globals__[entry] = functools.partial(_tell, op.name, plain)
         telling = made[function.__name__].__code__
         _telling[own], _own[telling] = telling, own
+        code_below[telling] = own
     _exchanged.append((function, own, telling))
     function.__code__ = telling
 

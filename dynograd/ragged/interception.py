@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
-from dynograd.ops.op import registry
+from dynograd.ops.op import code_below, registry
 from dynograd.ragged.calls import OWN, ragged_in, run_call
 from dynograd.ragged.sized import SIZED
 from dynograd.ragged.tensor import RaggedTensor
@@ -54,7 +54,12 @@ def install() -> None:
         function.__globals__.update({f"{title}_own": plain, f"{title}_kind": RaggedTensor, f"{title}_in": ragged_in})
         if key in SIZED:
             function.__globals__.update({f"{title}_sized": SIZED[key], f"{title}_error": RaggedSizeError})
-        function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+        _put_over(function, made[title].__code__)
+
+
+def _put_over(function: Any, code: types.CodeType) -> None:
+    code = code.replace(co_name=function.__name__)
+    code_below[code], function.__code__ = function.__code__, code
 
 
 def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
@@ -68,7 +73,7 @@ def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
     function.__globals__.update(
         {f"{title}_own": plain, f"{title}_kind": RaggedTensor, f"{title}_in": ragged_in, f"{title}_run": handler}
     )
-    function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+    _put_over(function, made[title].__code__)
     return plain
 
 
@@ -82,7 +87,7 @@ def intercept_sizes(function: Any, handler: Callable[[dict[str, Any]], Any]) -> 
     plain.__kwdefaults__ = function.__kwdefaults__
     named = {f"{title}_own": plain, f"{title}_sized": handler, f"{title}_error": RaggedSizeError}
     function.__globals__.update(named)
-    function.__code__ = made[title].__code__.replace(co_name=function.__name__)
+    _put_over(function, made[title].__code__)
 
 
 def _runner(key: str) -> Callable[[dict[str, Any]], Any]:

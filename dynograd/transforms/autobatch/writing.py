@@ -17,7 +17,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops import op as table_of_ops
-from dynograd.ops.op import Op, registry
+from dynograd.ops.op import Op, code_below, registry
 from dynograd.transforms.autobatch.forms import BY_ROW, frozen
 from dynograd.transforms.autobatch.pending import Lazy, note_view
 from dynograd.transforms.autobatch.recorder import OFTEN
@@ -86,6 +86,7 @@ def _exchange(op: Op) -> None:
     known = _codes.get(op.name)
     if known is None or known[0] is not code:
         known = _codes[op.name] = code, _recording_code(op, function)
+        code_below[known[1]] = code
     _exchanged[op.name] = function, code
     function.__code__ = known[1]
 
