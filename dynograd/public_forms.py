@@ -42,8 +42,8 @@ TENSOR_FIRST = frozenset(
     """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
 )
 ALL_TENSORS = {
-    "addcmul": ("input", "tensor1", "tensor2"),
-    "addcdiv": ("input", "tensor1", "tensor2"),
+    "addcmul": ("input", "tensor2"),  # `tensor1` may be the value, in the old form
+    "addcdiv": ("input", "tensor2"),
     "lerp": ("input", "end"),
     "dist": ("input", "other"),
     "inner": ("input", "other"),

@@ -44,7 +44,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", module_names())
 def test_docstring_examples(name, in_an_empty_folder):
     module = importlib.import_module(name)
-    names = public_names() | vars(module) | aliases()
+    names = public_names() | vars(module) | aliases() | {"__name__": "__main__"}  # as typed in by a user
     failures = []
     for owner, text, line in docstrings(module):
         if ">>>" in text:

@@ -32,6 +32,10 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, valu
     """
     if tensor3 is not None:
         value, tensor1, tensor2 = tensor1, tensor2, tensor3
+    elif isinstance(tensor1, (int, float, complex)):
+        raise TypeError(
+            f"addcmul(): argument 'tensor1' must be Tensor, not {type(tensor1).__name__}. Make one with dynograd.tensor(...)."
+        )
     return add_product(input, tensor1, tensor2, value)
 
 
@@ -58,6 +62,10 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, valu
     """
     if tensor3 is not None:
         value, tensor1, tensor2 = tensor1, tensor2, tensor3
+    elif isinstance(tensor1, (int, float, complex)):
+        raise TypeError(
+            f"addcdiv(): argument 'tensor1' must be Tensor, not {type(tensor1).__name__}. Make one with dynograd.tensor(...)."
+        )
     if is_whole(tensor1) and is_whole(tensor2):
         raise DtypeError(
             f"addcdiv: Integer division with addcdiv is not supported, got tensor1 of {_dtype_of(tensor1)} and tensor2 of "
