@@ -42,8 +42,8 @@ TENSOR_FIRST = frozenset(
     """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
 )
 ALL_TENSORS = {
-    "addcmul": ("input", "tensor2"),  # `tensor1` may be the value, in the old form
-    "addcdiv": ("input", "tensor2"),
+    "addcmul": ("input", "tensor1", "tensor2"),
+    "addcdiv": ("input", "tensor1", "tensor2"),
     "lerp": ("input", "end"),
     "dist": ("input", "other"),
     "inner": ("input", "other"),
@@ -236,6 +236,8 @@ def _refused_numbers(entry: Op) -> tuple[str, str]:
 
 def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str) -> tuple[str, str]:
     test = junction.join([f"type({one}) in _NUMBERS" for one in operands])
+    if name in ("addcmul", "addcdiv"):  # the old form has a number in the place of `tensor1`
+        test = f"tensor3 is None and ({test})"
     return test, f"_number_error({name!r}, {wanted!r}, {', '.join(operands)})"
 
 

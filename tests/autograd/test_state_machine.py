@@ -306,7 +306,8 @@ class Programs(RuleBasedStateMachine):
 
     def write(self, a, numbers, record, recording, wants, act, same=False):
         """Does `act` and notes what was written; `record` is that of the new numbers (None: constants, `same` for all)."""
-        if self.repeats(a) and 0 not in a.tensor.stride():
+        stretched = [step == 0 and size > 1 for size, step in zip(a.tensor.shape, a.tensor.stride(), strict=True)]
+        if self.repeats(a) and not any(stretched):
             return  # windows: which of two values stays is nobody's promise
         if self.repeats(a) and not same:
             with (
