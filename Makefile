@@ -67,7 +67,7 @@ peers:
 	@sh tools/setup.sh $(PEERS) --extras dev,peers
 
 parity: peers
-	$(PEERS)/bin/python -m pytest -n $(WORKERS) tests/parity
+	$(PEERS)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/parity
 
 array-api:
 	@sh tools/setup.sh $(VENV) --extras dev,viz,array-api
