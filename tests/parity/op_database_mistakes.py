@@ -12,12 +12,12 @@ What torch merely has not (a dtype, mixed dtypes, a padding of another rank) is 
 from __future__ import annotations
 
 import atexit
-import faulthandler
 import inspect
 import math
 import os
 import re
 import signal
+import subprocess
 import sys
 import traceback
 import warnings
@@ -268,35 +268,50 @@ KNOWN = {
 
 
 class _Worker:
-    """A process that tries the mistakes of entries, for it may die or hang; a new one goes on behind the call that ended the last."""
+    """A process that tries the mistakes of entries, for it may die or hang; a new one goes on behind the call that ended the last.
+
+    They are forked by a process of their own that computes nothing: a fork of one whose ops have started threads could wait for those.
+    """
 
     SECONDS = 5  # of processor time for one call
-    PATIENCE = 300  # of any time, if it sleeps
+    PATIENCE = 60  # of any time, if it sleeps
 
     def __init__(self) -> None:
         wanted, self.ask = os.pipe()
         answers, told = os.pipe()
-        self.process = os.fork()
-        if not self.process:
-            os.close(self.ask)
-            os.close(answers)
-            self._serve(os.fdopen(wanted), os.fdopen(told, "w", buffering=1))
-            os._exit(0)
+        command = [sys.executable, "-m", "parity.op_database_mistakes", "--serve", str(wanted), str(told)]
+        tests = Path(__file__).parents[1]
+        search = os.pathsep.join([str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            command, pass_fds=(wanted, told), env=os.environ | {"PYTHONPATH": search}, stderr=subprocess.DEVNULL
+        )
         os.close(wanted)
         os.close(told)
         self.answers = os.fdopen(answers)
 
-    def _serve(self, wanted: Any, told: Any) -> None:
-        warnings.simplefilter("ignore")
-        faulthandler.disable()  # pytest's; of a process that may end, only how it ended is told
+    @staticmethod
+    def serve(wanted: int, told: int) -> None:
+        """Forks one process after the other that answers, until nobody asks any more."""
+        while True:
+            child = os.fork()
+            if not child:
+                _Worker._answer(os.fdopen(wanted), os.fdopen(told, "w", buffering=1))
+                os._exit(0)
+            status = os.waitpid(child, 0)[1]
+            if not status:
+                return
+            os.write(told, f"ended {status & 127}\n".encode())
+
+    @staticmethod
+    def _answer(wanted: Any, told: Any) -> None:
         for line in wanted:
             name, first, last = line.split()
             try:
                 for number, (text, theirs, ours, call) in enumerate(calls_of(name)):
                     if not int(first) <= number <= int(last):
                         continue
-                    signal.setitimer(signal.ITIMER_PROF, self.SECONDS)
-                    signal.alarm(self.PATIENCE)
+                    signal.setitimer(signal.ITIMER_PROF, _Worker.SECONDS)
+                    signal.alarm(_Worker.PATIENCE)
                     wrong = _compared(theirs, ours, call, lambda who: print("at", number, who, text, file=told))  # noqa: B023
                     if wrong:
                         print("found", f"{text}: {_shown(call)}: {wrong}".replace("\n", " "), file=told)
@@ -318,28 +333,21 @@ class _Worker:
                 return found, None
             if word == "found":
                 found.append(rest)
-            else:
+            elif word == "at":
                 at = rest.split(" ", 2)
-        status, number = self.close(), int(at[0])
-        # Of a call that ends torch, nothing is asked; torch may also have spoilt memory before: our call must end a new process alone.
-        if at[1] == "dynograd" and (first == last or _ends_alone(name, number)):
-            found.append(f"{at[2]}: the process ended with signal {status & 127}")
-        return found, number
+            else:
+                number = int(at[0])
+                # Of a call that ends torch, nothing is asked; torch may also have spoilt memory before: our call must end a new process alone.
+                if at[1] == "dynograd" and (first == last or self.tried(name, number, number)[1] is not None):
+                    found.append(f"{at[2]}: the process ended with signal {rest}")
+                return found, number
+        raise RuntimeError(f"the process that tries mistakes has ended with status {self.process.wait()}")
 
-    def close(self) -> int:
-        """Lets the process end; how it ended."""
+    def close(self) -> None:
+        """Lets the process end."""
         os.close(self.ask)
         self.answers.close()
-        return os.waitpid(self.process, 0)[1]
-
-
-def _ends_alone(name: str, number: int) -> bool:
-    """Whether this call ends a process that has done nothing else."""
-    worker = _Worker()
-    ended = worker.tried(name, number, number)[1] is not None
-    if not ended:
-        worker.close()
-    return ended
+        self.process.wait()
 
 
 _workers: list[_Worker] = []
@@ -358,7 +366,6 @@ def wrong_in(name: str) -> list[str]:
             found.setdefault(line.partition(": (")[0], line)
         first = None
         if ended is not None:
-            _workers.clear()
             first = ended + 1
     return list(found.values())
 
@@ -366,7 +373,11 @@ def wrong_in(name: str) -> list[str]:
 def main() -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    dynograd.set_num_threads(1)
     dynograd.manual_seed(0)
+    if "--serve" in sys.argv:
+        _Worker.serve(*map(int, sys.argv[-2:]))
+        return 0
     writing = "--write" in sys.argv
     chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
     clean, lines = 0, []

@@ -20,8 +20,9 @@ from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
 from dynograd.tensor_parts import ViewMeta
-from dynograd.transforms.autobatch.pending import Lazy, _slots, settle
+from dynograd.transforms.autobatch.pending import Lazy, _slots, note_view, settle
 from dynograd.transforms.autobatch.recorder import Recorder
+from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = ["keep_old", "set_item", "write"]
 
@@ -32,7 +33,7 @@ _BASIC = registry["basic_index"]
 
 def write(target: Any, value: Any, who: str, at_once: Any) -> Any:
     """Gives `target` the value `value`, which was computed from it: recorded where it can be, else by `at_once(target, value, who)`."""
-    if _alike(target, value) and (type(target) is Lazy or _wait(target)) and _written(target, value):
+    if _alike(target, value) and _written(target, value):
         return target
     settle(target)
     settle(value)
@@ -54,9 +55,9 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
         return False
     if value.device != target.device or not _fits(tuple(value.shape), region):
         return False
-    if not (type(target) is Lazy or _wait(target)) or _views(target) is None or not _may_be_put(target):
+    if not _recorded() or _family(target, True) is None:
         return False
-    if type(value) is Lazy and getattr(value, "origin", None) is target:
+    if type(value) is Lazy and _origin(value) is target:
         form = value.pending.bucket.form
         if form.op is _BASIC and form.statics["index"] == ready:  # x[i] += y: the view has been written already
             return True
@@ -64,7 +65,7 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
         value = convert(value, dtype)
     if tuple(value.shape) != region:
         value = stretch(value, region)
-    return _written(target, indexing.put_basic(target, value, ready))
+    return _written(target, indexing.put_basic(target, value, ready), True)
 
 
 def keep_old(recorder: Recorder, tensor: Any) -> bool:
@@ -80,25 +81,50 @@ def keep_old(recorder: Recorder, tensor: Any) -> bool:
 # --- tensors that wait -------------------------------------------------------------------------------------------------------------
 
 
-def _written(target: Any, value: Any) -> bool:
-    """Lets `target` stand for `value`: itself, or as the part of its base that it is."""
-    if not _alike(target, value):
+def _recorded() -> bool:
+    """Whether ops are recorded now, so that what they give waits too."""
+    return MODES.recorder is not None and MODES.grad <= 1 and not active_vmaps.levels
+
+
+def _family(target: Any, part: bool) -> tuple[list[Any], list[Any]] | None:
+    """Those that share the memory of `target` and must be taken anew when it (or a part of it) is written.
+
+    Gives ([(tensor, index that the one before has in it), ...] from `target` up to the owner, [views, after what they are views of]);
+    None where one of them cannot wait.
+    """
+    if type(target) is not Lazy and not _wait(target):
+        return None
+    steps, owner = [], target
+    while _origin(owner) is not None:
+        form = _form_of_view(owner)
+        if form is None or form.op is not _BASIC:
+            return None
+        owner = owner.origin
+        steps.append((owner, form.statics["index"]))
+    views = _views(owner)
+    for one in views:  # grows meanwhile
+        form = None if type(one) is not Lazy else _form_of_view(one)
+        if form is None or not form.single or form.grad != MODES.grad:
+            return None
+        views += _views(one)
+    kind = owner.pending.kind
+    if (part or steps) and (kind.size > _LARGEST or (kind.grad and not MODES.grad)):
+        return None
+    return steps, views
+
+
+def _written(target: Any, value: Any, part: bool = False) -> bool:
+    """Lets `target` stand for `value`, and what it is a part of for that with the new part."""
+    family = _family(target, part) if _alike(target, value) else None
+    if family is None:
         return False
-    base = getattr(target, "origin", None)
-    if base is None:
-        views = _views(target)
-        if views is None:
+    steps, views = family
+    owner = target
+    for owner, index in steps:
+        value = indexing.put_basic(owner, value, index)
+        if type(value) is not Lazy:
             return False
-        _become(target, value, views)
-        return True
-    form = target.pending.bucket.form
-    views = _views(base) if type(base) is Lazy else None
-    if views is None or form.op is not _BASIC or not _may_be_put(base):
-        return False
-    made = indexing.put_basic(base, value, form.statics["index"])
-    if type(made) is not Lazy:
-        return False
-    _become(base, made, views)
+    _become(owner, value, views)
     return True
 
 
@@ -106,36 +132,33 @@ def _alike(target: Any, value: Any) -> bool:
     return type(value) is Lazy and value.pending.kind.dtype == target.dtype.numpy and value.shape == target.shape
 
 
-def _may_be_put(base: Any) -> bool:
-    return base.pending.kind.size <= _LARGEST and (bool(MODES.grad) or not base.pending.kind.grad)
+def _origin(one: Any) -> Any:
+    return getattr(one, "origin", None)
 
 
-def _views(base: Any) -> list[Any] | None:
-    """Those that share the memory of `base` and can be taken of it anew; None where it is a view itself, or one cannot."""
-    if getattr(base, "origin", None) is not None:
+def _views(one: Any) -> list[Any]:
+    return [view for view in [reference() for reference in getattr(one, "views", None) or ()] if view is not None]
+
+
+def _form_of_view(view: Any) -> Any:
+    """The form of the call that made a view; None where it is a tensor without its history, or unknown."""
+    bucket = view.pending.bucket
+    origin = view.origin
+    if type(origin) is not Lazy or bucket is origin.pending.bucket or bucket.form is None or not bucket.form.op.view:
         return None
-    found = [one for one in [reference() for reference in getattr(base, "views", None) or ()] if one is not None]
-    for one in found:
-        if (
-            type(one) is not Lazy
-            or one.origin is not base
-            or [1 for view in getattr(one, "views", None) or () if view() is not None]
-        ):
-            return None
-        form = one.pending.bucket.form
-        if form is None or not form.op.view or not form.single or form.grad != MODES.grad:
-            return None
-    return found
+    return bucket.form
 
 
-def _become(base: Any, made: Any, views: list[Any]) -> None:
-    """`base` stands for `made`, its views for what they are of it now."""
-    base.pending, base.row = made.pending, made.row
-    base.views = [ref(view) for view in views] or None
+def _become(owner: Any, made: Any, views: list[Any]) -> None:
+    """`owner` stands for `made`, its views for what they are of it now."""
+    owner.pending, owner.row = made.pending, made.row
+    parts = {id(one): [ref(view) for view in _views(one)] or None for one in (owner, *views)}
     for view in views:
         form = view.pending.bucket.form
-        again = form.op.function(base, **form.statics)
+        again = form.op.function(view.origin, **form.statics)
         view.pending, view.row = again.pending, again.row
+    for one in (owner, *views):
+        one.views = parts[id(one)]
 
 
 # --- plain tensors -----------------------------------------------------------------------------------------------------------------
@@ -146,27 +169,31 @@ def _wait(tensor: Any) -> bool:
     recorder: Any = MODES.recorder
     if recorder is None:
         return False
-    base = tensor._meta.base if type(tensor._meta) is ViewMeta else tensor
+    base = tensor._meta.base if isinstance(tensor._meta, ViewMeta) else tensor
     views = _held_views(recorder, base)
     if views is None or base.array.size > _LARGEST:
         return False
-    kinds = [(view, view._meta.op, view._meta.statics) for view in views]
-    if any([op.list_name or op.outputs for _, op, _ in kinds]):
+    grad = base._requires_grad and bool(MODES.grad)
+    if any([one._requires_grad != grad for one in (base, *views)]):  # taken anew, they would have another history
+        return False
+    ways = [view._meta.steps for view in views]
+    if any([op.outputs for way in ways for op, _, _ in way]):
         return False
     for view in views:
         _stand_in(recorder, view)
     port, row = recorder.entry_of(_stand_in(recorder, base))
     _turn(base, port, row)
-    for view, op, statics in kinds:
-        again = op.function(base, *statics)
-        _turn(view, again.pending, again.row)
-        view.origin = base
-    base.views = [ref(view) for view in views] or None
+    for view, way in zip(views, ways, strict=True):
+        made = base
+        for op, statics, _ in way:
+            made = op.function(made, *statics)
+        _turn(view, made.pending, made.row)
+        note_view(view, made.origin)
     return True
 
 
 def _turn(tensor: Any, port: Any, row: int) -> None:
-    tensor._meta = tensor._grad = None
+    tensor._meta = tensor._grad = None  # no views yet, and a view of none
     tensor.__class__ = Lazy
     tensor.pending, tensor.row = port, row
 
@@ -175,8 +202,8 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
     """The views of a plain tensor that the program holds; None where others may hold its memory, or it is a parameter."""
     if type(tensor) is not Tensor or (tensor._requires_grad and tensor.node is None):
         return None
-    array, meta = tensor.array, tensor._meta
-    if type(array) is not numpy.ndarray or array.base is not None or not array.flags.owndata:
+    meta = tensor._meta
+    if type(tensor.array) is not numpy.ndarray or tensor.array.base is not None or not tensor.array.flags.owndata:
         return None
     views: list[Any] = []
     held: list[Any] = []
@@ -184,17 +211,29 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
         if meta.base is not None or meta.hooks or meta.after_accumulate or meta.retains or meta.silent:
             return None
         views = [one for one in [reference() for reference in meta.views or ()] if one is not None]
-        for view in views:
-            if type(view._meta) is not ViewMeta or type(view) is not Tensor or getrefcount(view.array) > 2:
+        for view, holders in zip(views, _holders(views), strict=True):
+            if not isinstance(view._meta, ViewMeta) or type(view) is not Tensor or _holders_of_memory(view) > 0:
                 return None
-            if getrefcount(view) > _OF_RECORDED or id(view) not in recorder.entered:
+            if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
                 held.append(view)
-    if getrefcount(array) > 3 + (id(array) in recorder.captured) + len(views):  # the tensor, `array`, the call
+    if _holders_of_memory(tensor) > (id(tensor.array) in recorder.captured) + len(views):
         return None
     return held
 
 
-_OF_RECORDED = 5  # a tensor that is an operand and nothing else: known as such twice, `views`, `view`, the call
+def _holders(tensors: list[Any]) -> list[int]:
+    """How many hold each of the tensors besides the list."""
+    return [getrefcount(one) - _unheld[0] for one in tensors]
+
+
+def _holders_of_memory(tensor: Any) -> int:
+    """How many hold the array of a tensor besides itself: views of it, callers of `numpy()`."""
+    return getrefcount(tensor.array) - _unheld[1]
+
+
+# What the interpreter itself counts, which differs between its versions.
+_unheld = [0, 0]
+_unheld[:] = _holders([wrap(numpy.empty(1))])[0], _holders_of_memory(wrap(numpy.empty(1)))
 
 
 def _stand_in(recorder: Recorder, tensor: Any) -> Any:
@@ -202,11 +241,11 @@ def _stand_in(recorder: Recorder, tensor: Any) -> Any:
     other = wrap(tensor.array)
     other.node, other._requires_grad, other._meta = tensor.node, tensor._requires_grad, tensor._meta
     tensor._meta = None
-    if type(other._meta) is ViewMeta:
+    if isinstance(other._meta, ViewMeta):
         other._meta.base._meta.views.append(ref(other))
     for reference in getattr(other._meta, "views", None) or ():
         view = reference()
-        if view is not None and type(view._meta) is ViewMeta:
+        if view is not None and isinstance(view._meta, ViewMeta):
             view._meta.base = other
     held, entry = recorder.entered.pop(id(tensor), (None, None))
     if held is not None:

@@ -15,10 +15,11 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops import embeddings
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor
+from dynograd.transforms.autobatch.buckets import Shared
 from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, casting, frozen, kind_of
 from dynograd.transforms.autobatch.indices import INT64, Indices
 from dynograd.transforms.autobatch.pending import Lazy
-from dynograd.transforms.autobatch.recorder import OFTEN, Recorder, Shared
+from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.rows import gathered, slab_of
 from dynograd.transforms.batching.batched import Batched, make_batched
 

@@ -9,9 +9,10 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor
+from dynograd.transforms.autobatch.buckets import Bucket, Port
 from dynograd.transforms.autobatch.forms import AT_ONCE, BY_ROW, CHECKS, casting, form_of, frozen
 from dynograd.transforms.autobatch.pending import Kind, Lazy, note_view, settle, settled
-from dynograd.transforms.autobatch.recorder import Bucket, Port, Recorder, outside
+from dynograd.transforms.autobatch.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = [
@@ -208,22 +209,17 @@ def kind_for(entry: Any) -> Kind:
 
 def _refused(op: Op, given: dict[str, Any]) -> str | None:
     """Why the call is run at once: not worth a word in the report when it is an empty text."""
-    lazy = False
     for name in op.array_names:
         value = given[name]
         for one in value if name == op.list_name and isinstance(value, (list, tuple)) else (value,):
             kind = type(one)
-            if kind is Lazy:
-                lazy = True
-            elif kind not in TENSORS and one is not None:
+            if kind is not Lazy and kind not in TENSORS and one is not None:
                 if not (op.kind == "elementwise" and (kind is float or kind is int or kind is bool)):
                     return "" if not isinstance(one, Tensor) else f"an operand is a {kind.__name__}"
     if MODES.grad > 1:
         return "someone watches the tape (anomaly mode, hooks of saved tensors)"
     if active_vmaps.levels:
         return "it is inside vmap"
-    if op.view and not lazy:
-        return ""
     if op.list_name and not isinstance(given[op.list_name], (list, tuple)):
         return ""
     return AT_ONCE.get(op.name)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.ops.op import registry
-from dynograd.transforms.autobatch.executing import looked_up, operand
+from dynograd.transforms.autobatch.gathering import looked_up, operand
 from dynograd.transforms.autobatch.rows import from_arena
 
 __all__ = ["Rows", "codes_of", "places", "rows_of"]

@@ -241,17 +241,13 @@ def install_methods() -> None:
 def _filling(name: str) -> Any:
     """`fill_`, `zero_`, `copy_`: as `self[...] = value`."""
     at_once = getattr(Tensor, name)
+    arguments = 0 if name == "zero_" else 1
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = args[0] if args else 0
-        number = not isinstance(value, Tensor)
-        if (
-            len(args) == (name != "zero_")
-            and not kwargs
-            and (number or name == "copy_")
-            and _slots.set_item(self, ..., value)
-        ):
-            return self
+        if len(args) == arguments and not kwargs:
+            value = args[0] if args else 0
+            if (name == "copy_" or not isinstance(value, Tensor)) and _slots.set_item(self, ..., value):
+                return self
         return at_once(settle(self), *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -260,7 +256,7 @@ def _filling(name: str) -> Any:
 
 def _standing(name: str) -> Any:
     """An in-place method: a Lazy that shares memory with no other just stands for the result from then on."""
-    function = getattr(Tensor, name.rstrip("_"))
+    function = getattr(Tensor, name[:-1])
     at_once = getattr(Tensor, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,12 +6,13 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
+from dynograd.transforms.autobatch.buckets import Bucket
 from dynograd.transforms.autobatch.cell_forms import CellForm
 from dynograd.transforms.autobatch.forms import casting
 from dynograd.transforms.autobatch.new_calls import kind_for
 from dynograd.transforms.autobatch.outlines import PLACE
 from dynograd.transforms.autobatch.pending import Lazy
-from dynograd.transforms.autobatch.recorder import OFTEN, Bucket, Recorder
+from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
 
 __all__ = ["enter", "quick_of"]
 

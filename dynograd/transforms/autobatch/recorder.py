@@ -7,9 +7,7 @@ to chase. How ops come to be in it is in `recording`, how groups are run in `exe
 
 from __future__ import annotations
 
-import itertools
 import sys
-import weakref
 from threading import get_ident
 from typing import Any
 
@@ -18,123 +16,21 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
-from dynograd.transforms.autobatch.executing import arenas_for, row_tensor, run_group
+from dynograd.transforms.autobatch.buckets import Bucket, Port, Shared
+from dynograd.transforms.autobatch.executing import arenas_for, run_group
 from dynograd.transforms.autobatch.forms import BY_ROW, Form, cast_as, casting, kind_of
-from dynograd.transforms.autobatch.pending import Kind, Lazy, Row, _slots
+from dynograd.transforms.autobatch.pending import Kind, Row, _slots, settle
 from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
 from dynograd.transforms.autobatch.sums import RunningSum
 
-__all__ = ["OFTEN", "Bucket", "Port", "Recorder", "Shared", "outside"]
+__all__ = ["OFTEN", "Recorder", "outside"]
 
 PORT_SHIFT = 32
 OFTEN = (1 << 10) - 1  # a bucket asks after so many calls whether too many wait
 _READS, _WORTHWHILE = 16, 4  # after so many reads, with fewer calls a group on average, ops are quicker one by one
 _LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
-
-
-class Shared:
-    """An operand that all calls of a bucket have in common: a parameter, or a large constant."""
-
-    __slots__ = ("kind", "tensor")
-
-    def __init__(self, tensor: Any, kind: Kind) -> None:
-        self.tensor, self.kind = tensor, kind
-
-
-class Port:
-    """One output of a bucket. `slab` is, once the bucket has run, the tensor with all its rows (or, for one row, that row)."""
-
-    __slots__ = (
-        "__weakref__",
-        "_detached",
-        "_whole",
-        "arena",
-        "base",
-        "base_row",
-        "bucket",
-        "kind",
-        "number",
-        "offset",
-        "one",
-        "slab",
-        "slab_node",
-        "values",
-    )
-
-    def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
-        self.bucket, self.number, self.kind = bucket, number, kind
-        self.base = -1  # its number in the record, shifted; -1 when it is not in it
-        self.slab: Any = None
-        self.slab_node: Any = None
-        self.arena: Any = None  # where its rows lie with those of other groups, from `base_row` on
-        self.base_row = 0
-        self.offset = 0  # where its rows begin in `slab`
-        self.one = False  # `slab` is the only row itself
-        self._whole: Port | None = None  # of a detached view: the port that is filled
-        self._detached: Any = None  # a weak reference: ports are in no cycle, so that memory goes with the last tensor
-        self.values: Any = None  # of all its rows as Python numbers, once one of them was read
-
-    def detached(self) -> Port:
-        if not self.kind.grad:
-            return self
-        found: Port | None = None if self._detached is None else self._detached()
-        if found is None:
-            found = Port(self.bucket, self.number, self.kind.without_grad())
-            found._whole, self._detached = self, weakref.ref(found)
-        return found
-
-    @property
-    def whole(self) -> Port:
-        """The port that is filled: another one for a detached view of it."""
-        return self if self._whole is None else self._whole
-
-    def row(self, row: int) -> tuple[Any, Any]:
-        """(array, node) of one row."""
-        return row_tensor(self, row)
-
-
-class Bucket:
-    """Calls of one form, with the same shared operands, at one depth."""
-
-    __slots__ = (
-        "by_row", "checks", "columns", "common", "depth", "done", "errors", "form", "links", "next_row",
-        "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
-    )  # fmt: skip
-
-    def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
-        self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
-        self.done = False
-        self.common = False  # its calls share a row
-        self.errors: dict[int, Exception] | None = None  # of rows that failed
-        self.checks: list[Any] | None = None  # (port, row, check of its values), for when it has run
-        self.columns: list[list[int]] = []
-        self.by_row: list[Any] | None = None
-        self.numbers: list[Any] | None = None  # for each call, where an operand is a number
-        self.tensors: list[Any] | None = None  # of a source: the tensors themselves
-        self.sources: set[Bucket] = set()
-        counter = itertools.count()
-        self.next_row = counter.__next__
-        self.rows = counter
-        self.links = 0  # how many additions of numbers it follows, one after the other
-        self.ports: tuple[Port, ...] = ()
-
-    def same_row(self) -> None:
-        """All its calls are one: their operands are, and they draw nothing."""
-        self.common, new_row = True, self.next_row
-
-        def next_row() -> int:
-            if self.count() == 0:
-                new_row()
-            return 0
-
-        self.next_row = next_row
-
-    def count(self) -> int:
-        """How many calls it has."""
-        state: Any = self.rows.__reduce__()
-        return state[1][0]
 
 
 class outside:
@@ -255,9 +151,8 @@ class Recorder:
         return bucket
 
     def before_write(self, tensor: Any) -> None:
-        """A plain tensor is about to be written: what has been recorded with it is run first."""
-        if type(tensor) is Lazy:
-            return
+        """A tensor is about to be written: what has been recorded with it is run first."""
+        settle(tensor)
         if not self.waiting:
             if self.captured:
                 self.forget()

@@ -47,14 +47,12 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
         if made is not None:
             return made
     roles = roles_of(op)
-    if Lazy not in map(type, args):
-        if op.view and not any([type(one) is Lazy for one in args]):  # no work, and it must share the memory
-            return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
+    kinds = set(map(type, args))
+    if Lazy not in kinds or numpy.ndarray in kinds:
         args = tuple([_tensors(value, role) for value, role in zip(args, roles, strict=True)])
-        if _of_known_integers(op, args):  # indices and masks, which others may look at
+        # A view of what is known is no work, and must share the memory; known indices and masks may be looked at by others.
+        if Lazy not in kinds and (op.view or _of_known_integers(op, args)):
             return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
-    elif numpy.ndarray in map(type, args):
-        args = tuple([_tensors(value, role) for value, role in zip(args, roles, strict=True)])
     parts: list[Any] = [op, grad]  # what the call is looked up by
     plan: list[Any] = [op, grad, casting()]  # what its form is looked up by
     operands: list[Any] = []  # for each tensor (port, row), Shared or None; those of a list in a list

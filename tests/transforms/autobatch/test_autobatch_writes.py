@@ -36,6 +36,18 @@ def a_view_that_is_written(w, x):
     return (memory * view).sum() + first.sum()
 
 
+def views_of_views(w, x):
+    memory = dynograd.zeros(2, 3, SIZE, dtype=w.dtype)
+    page = memory[1]
+    row, alone = page[2], (memory[1, 0] + 0.0).detach()
+    for step in range(3):
+        memory[1][step] = w @ x
+        page[step, 1:] += x[1:]
+        memory[0][step].mul_(0.5).add_(row)
+        x = (page[step] + row).tanh()
+    return (memory**2).sum() + (page * x).sum() + alone.sum() + row.sum()
+
+
 def a_mask_that_changes(w, x):
     mask, total = dynograd.ones(SIZE, dtype=dynograd.bool), 0.0
     for step in range(3):
@@ -147,6 +159,18 @@ def test_a_tensor_whose_memory_others_hold_is_written_at_once():
         other = turned.t()
         turned[0] = w.sum(0)[:2]
         assert other[0, 0] == SIZE and other[1, 0] == SIZE
+
+
+def test_views_whose_history_is_another_one_keep_it():
+    w = dynograd.ones(SIZE, requires_grad=True)
+    base = w * 2
+    view = base[0]
+    with autobatch(always=True):
+        with dynograd.no_grad():
+            base[1] = (w * 3)[0]
+        assert base.requires_grad and view.requires_grad
+    view.backward()
+    assert w.grad.tolist() == [2.0, 0.0, 0.0, 0.0]
 
 
 def test_tensors_that_share_a_call_do_not_share_memory():

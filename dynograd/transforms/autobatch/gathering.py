@@ -1,0 +1,165 @@
+"""Operands of groups: rows of ports as one tensor, a view where they lie behind one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.ops.op import registry
+from dynograd.tensor import wrap
+from dynograd.transforms.autobatch.indices import Indices
+from dynograd.transforms.autobatch.rows import from_arena, gathered, row_of, slab_of
+
+__all__ = ["MASK", "looked_up", "operand", "row_tensor", "single"]
+
+MASK = (1 << 32) - 1
+
+
+def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
+    """(array, node) of a row of a port that is filled."""
+    whole = port.whole
+    if whole.bucket.tensors is not None:
+        tensor = whole.bucket.tensors[row]
+        return tensor.array, (tensor.node or (tensor if tensor._requires_grad else None)) if port.kind.grad else None
+    if whole.bucket.errors is not None and row in whole.bucket.errors:
+        raise whole.bucket.errors[row]
+    slab = whole.slab
+    if whole.one:
+        return slab.array, slab.node if port.kind.grad else None
+    row += whole.offset
+    array = slab.array[row] if type(slab.array) is not numpy.ndarray else slab.array[row, ...]
+    return array, row_of(whole.slab_node, row) if port.kind.grad and whole.slab_node is not None else None
+
+
+def single(recorder: Any, code: int) -> Any:
+    """One row as a tensor of its own."""
+    port, row = recorder.ports[code >> 32], code & MASK
+    if port.bucket.tensors is not None:
+        tensor = port.bucket.tensors[row]
+        return tensor if port.kind.grad or not tensor._requires_grad else tensor.detach()
+    array, node = row_tensor(port, row)
+    if port.whole.one and (port.kind.grad or node is None) and port.whole is port:
+        return port.slab
+    made = wrap(array)
+    if node is not None:
+        made.node, made._requires_grad = node, True
+    return made
+
+
+def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
+    """A column of a group as a tensor: (all rows along dim 0, True), or (the one row that all calls have, False)."""
+    first = codes[0]
+    if codes[-1] == first and codes.count(first) == size:
+        return single(recorder, first), False
+    port = recorder.ports[first >> 32]
+    whole = port.whole
+    if codes[-1] - first == size - 1 and whole.slab is not None and not whole.one:
+        if codes == list(range(first, first + size)):  # a run of rows, as the next op on the same calls has
+            start = (first & MASK) + whole.offset
+            return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start, size), True
+    listed = numpy.array(codes, numpy.int64)
+    numbers, rows = listed >> 32, listed & MASK
+    tensors = recorder.ports[first >> 32].bucket.tensors
+    if tensors is not None and not recorder.ports[first >> 32].kind.grad and bool((numbers == numbers[0]).all()):
+        if type(tensors) is Indices:
+            return wrap(tensors.rows(rows)), True
+        values = [tensors[row].array for row in rows.tolist()]
+        if type(values[0]) is numpy.ndarray:
+            return wrap(numpy.array(values)), True
+    found = sorted({code >> 32 for code in codes})
+    ports = [recorder.ports[number] for number in found]
+    wholes = [port.whole for port in ports]
+    if len(found) == 1 and wholes[0].one:  # rows of calls that were one
+        return single(recorder, first), False
+    arena = wholes[0].arena
+    if arena is not None and all([whole.arena is arena for whole in wholes]):
+        rows = rows + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+        slabs = dict.fromkeys(
+            [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad and whole.slab_node]
+        )
+        return from_arena(arena, rows, list(slabs)), True
+    if all([whole.bucket.tensors is not None or whole.one for whole in wholes]) or any(
+        [type(_array_of(port)) is not numpy.ndarray for port in ports]
+    ):
+        return _stacked([single(recorder, code) for code in codes]), True
+    slab = wholes[0].slab
+    if all([whole.slab is slab and slab is not None for whole in wholes]):
+        rows = rows + looked_up(found, [whole.offset for whole in wholes], numbers)
+        return _of_slab(slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
+    return _of_many(ports, numbers, rows), True
+
+
+def looked_up(keys: list[int], values: list[int], numbers: Any) -> Any:
+    """For each of `numbers` its value; `keys` are sorted."""
+    if len(keys) == 1:
+        return values[0]
+    table = numpy.zeros(keys[-1] - keys[0] + 1, numpy.int64)
+    table[numpy.array(keys) - keys[0]] = values
+    return table[numbers - keys[0]]
+
+
+def _stacked(tensors: list[Any]) -> Any:
+    if any([one._requires_grad for one in tensors]) or type(tensors[0].array) is not numpy.ndarray:
+        return registry["stack"].function(tensors, 0)
+    return wrap(numpy.array([one.array for one in tensors]))
+
+
+def _of_slab(slab: Any, node: Any, rows: Any, size: int) -> Any:
+    """Rows of one slab: a view where they are a run."""
+    array = slab.array
+    start = int(rows[0])
+    if int(rows[-1]) - start == size - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+        return _run_of(slab, node, start, size)
+    return gathered(_taken(array, rows), (node,), ((rows, None),))
+
+
+def _run_of(slab: Any, node: Any, start: int, size: int) -> Any:
+    """Rows of a slab that lie behind one another: a view."""
+    array = slab.array
+    if size == len(array):
+        return gathered(array, (node,), ((None, None),))
+    return gathered(array[start : start + size], (node,), ((slice(start, start + size), None),))
+
+
+def _taken(array: Any, rows: Any) -> Any:
+    if type(array) is numpy.ndarray:
+        return array.take(rows, 0)
+    places = wrap(arrays.to_device(rows, arrays.device_of(array)))
+    return registry["index_select"].function(wrap(array), 0, places).array
+
+
+def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
+    """Rows of several slabs in one array."""
+    kind = ports[0].kind
+    made = numpy.empty((len(rows), *kind.shape), kind.dtype)
+    slabs: list[Any] = []
+    plan: list[Any] = []
+    for port in ports:
+        to = numpy.nonzero(numbers == (port.base >> 32))[0]
+        of = rows[to]
+        whole = port.whole
+        if whole.bucket.tensors is not None:
+            for place, row in zip(to.tolist(), of.tolist(), strict=True):
+                tensor = whole.bucket.tensors[row]
+                made[place] = tensor.array
+                if tensor._requires_grad and port.kind.grad:
+                    slabs.append(slab_of(registry["view"].function(tensor, (1, *tensor.shape))))
+                    plan.append((numpy.zeros(1, numpy.int64), numpy.array([place])))
+            continue
+        if whole.one:
+            made[to], of = whole.slab.array, numpy.zeros_like(of)
+            if port.kind.grad and whole.slab_node is None and whole.slab._requires_grad:
+                whole.slab_node = slab_of(registry["view"].function(whole.slab, (1, *kind.shape)))
+        else:
+            of = of + whole.offset
+            made[to] = whole.slab.array[of]
+        slabs.append(whole.slab_node if port.kind.grad else None)
+        plan.append((of, to))
+    return gathered(made, tuple(slabs), tuple(plan))
+
+
+def _array_of(port: Any) -> Any:
+    whole = port.whole
+    return whole.bucket.tensors[0].array if whole.bucket.tensors is not None else whole.slab.array
