@@ -17,7 +17,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
-from dynograd.errors import DtypeError, GradientError
+from dynograd.errors import GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import Size
@@ -685,4 +685,3 @@ interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
 Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 install(interpreter.write_function, interpreter.write_shortcut)
-assert MODES is not None and DtypeError is not None

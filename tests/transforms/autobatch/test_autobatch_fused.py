@@ -161,18 +161,9 @@ BODIES = {
 
 
 @pytest.fixture(autouse=True)
-def hot(monkeypatch):
-    """Every form is fused at once, and the number of chained groups is counted."""
-    monkeypatch.setattr(fusing, "HOT", 0)
-    runs = []
-    whole = chains.Running.run
-
-    def run(self, buckets):
-        runs.append(self.chain.form.label)
-        return whole(self, buckets)
-
-    monkeypatch.setattr(chains.Running, "run", run)
-    return runs
+def hot(runs_of):
+    """The forms of the fused groups that ran."""
+    return runs_of("run", lambda running, _: running.chain.form.label)
 
 
 def program(module, leaves, steps, seed):

@@ -8,24 +8,15 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.kernels.row_levels_numba import Shares
-from dynograd.transforms.autobatch import chains, fusing, levels
+from dynograd.transforms.autobatch import levels
 
 WIDTH = 32  # of weights that are worth a second thread
 
 
 @pytest.fixture(autouse=True)
-def joined(monkeypatch):
-    """Every form is fused at once; the sizes of the groups that ran in one call."""
-    monkeypatch.setattr(fusing, "HOT", 0)
-    found = []
-    whole = chains.Running.run_levels
-
-    def run_levels(self, groups):
-        found.append([sum(bucket.count() for bucket in group) for group in groups])
-        return whole(self, groups)
-
-    monkeypatch.setattr(chains.Running, "run_levels", run_levels)
-    return found
+def joined(runs_of):
+    """The sizes of the groups that ran in one call."""
+    return runs_of("run_levels", lambda _, groups: [sum(bucket.count() for bucket in group) for group in groups])
 
 
 @pytest.fixture
