@@ -1,7 +1,7 @@
 """PyTorch's own database of modules, run against dynograd: what the tests of `test_module_database.py` ask of an entry.
 
 An entry (`ModuleInfo`) has a class of torch.nn, arguments to build it with and to call it with, and arguments that must be refused. Each
-check is a function that yields what went wrong: see `CHECKS`. With `PYTHONPATH=.:tests`:
+check is a function that yields what went wrong: see `DATABASE`. With `PYTHONPATH=.:tests`:
 
     python -m parity.module_database NAME...        what fails in these entries (`nn.Conv%`: all whose names start so)
     python -m parity.module_database --write        runs everything and writes module_database_known.txt anew
@@ -9,32 +9,26 @@ check is a function that yields what went wrong: see `CHECKS`. With `PYTHONPATH=
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
-import functools
 import inspect
 import io
 import pickle
-import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
+from parity.database import Database, error_text
 from parity.op_database_twins import Missing, converted, differences, of_torch, tolerance_of
 from torch.testing._internal.common_modules import ModuleErrorEnum, module_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 import dynograd
 
-__all__ = ["CHECKS", "ENTRIES", "KNOWN", "failures"]
+__all__ = ["DATABASE", "ENTRIES"]
 
-KNOWN_FILE = Path(__file__).with_name("module_database_known.txt")
-SECONDS = 400
 MOST_ROWS = 24
 DTYPES = (torch.float32, torch.float64)
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError)
@@ -160,7 +154,7 @@ def each(kind: Callable[[Pair], Iterator[str]], entry: Any, **options: Any) -> I
         except Missing as error:
             texts = [str(error)]
         except Exception as error:
-            texts = [_error(error)]
+            texts = [error_text(error)]
         yield from (f"{pair.described()}: {text}" for text in texts)
 
 
@@ -185,10 +179,6 @@ def tensors_in(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [tensor for one in value.values() for tensor in tensors_in(one)]
     return []
-
-
-def _error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 # --- what is asked -----------------------------------------------------------------------------------------------------
@@ -594,7 +584,7 @@ def errors(entry: Any) -> Iterator[str]:
                 if not str(error):
                     yield f"{who}: {type(error).__name__} without a message"
             except Exception as error:
-                yield f"{who}: {_error(error)} instead of {refused.error_type.__name__}"
+                yield f"{who}: {error_text(error)} instead of {refused.error_type.__name__}"
 
 
 class _Tolerance:
@@ -602,94 +592,12 @@ class _Tolerance:
 
 
 TOLERANCE = tolerance_of(_Tolerance)
-CHECKS: dict[str, Callable[[Any], Iterator[str]]] = {
-    check.__name__: check for check in (forward, gradient, second_order, state, copies, moves, strides, inplace, errors)
-}
 
 
-# --- running -----------------------------------------------------------------------------------------------------------
-
-
-def failures(kind: str, name: str) -> list[str]:
-    """What is wrong with one entry; nothing when all is well."""
-
-    def late(*_: Any) -> None:
-        raise TimeoutError(f"more than {SECONDS} s")
-
-    earlier = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            dynograd.manual_seed(0)
-            return list(CHECKS[kind](ENTRIES[name]))
-    except Missing as error:
-        return [str(error)]
-    except Exception as error:
-        return [f"the check failed with {_error(error)}"]
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, earlier)
-
-
-@functools.cache
-def _read_known() -> dict[tuple[str, str], str]:
-    """(check, entry) -> why it is not there yet."""
-    known: dict[tuple[str, str], str] = {}
-    for line in KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else []:
-        if line.strip() and not line.startswith("#"):
-            name, kinds, reason = line.split(" | ", 2)
-            known |= {(kind, name): reason for kind in kinds.split()}
-    return known
-
-
-KNOWN = _read_known()
-HEADER = """\
-# What of PyTorch's module database does not pass: entry | checks | reason. Lines only go away: a test fails when one of these passes.
-# `python -m parity.module_database --write` writes the file anew and keeps reasons.
-"""
-
-
-def _write(found: dict[str, dict[str, list[str]]]) -> None:
-    lines = []
-    for name, kinds in found.items():
-        by_reason: dict[str, list[str]] = {}
-        for kind, texts in kinds.items():
-            if texts:
-                by_reason.setdefault(KNOWN.get((kind, name), texts[0][-110:].strip()), []).append(kind)
-        lines += [f"{name} | {' '.join(kinds)} | {reason}" for reason, kinds in by_reason.items()]
-    KNOWN_FILE.write_text(HEADER + "".join(f"{line}\n" for line in lines))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="entries; a name that ends in %% stands for all that start so")
-    parser.add_argument("--kinds", default=" ".join(CHECKS), help="checks, separated by spaces")
-    parser.add_argument("--all", action="store_true", help="show every failing row instead of three")
-    parser.add_argument("--write", action="store_true", help="write module_database_known.txt")
-    options = parser.parse_args()
-    wanted = options.names or ["%"]
-    chosen = [
-        name
-        for name in ENTRIES
-        if any(name == one or (one.endswith("%") and name.startswith(one[:-1])) for one in wanted)
-    ]
-    found: dict[str, dict[str, list[str]]] = {}
-    passed = dict.fromkeys(options.kinds.split(), 0)
-    for name in chosen:
-        for kind in passed:
-            texts = failures(kind, name)
-            found.setdefault(name, {})[kind] = texts
-            passed[kind] += not texts
-            if texts:
-                note = f" (known: {KNOWN[kind, name]})" if (kind, name) in KNOWN else ""
-                print(f"{name} {kind}: {len(texts)} wrong{note}")
-                print("".join(f"    {text}\n" for text in texts[: None if options.all else 3]), end="", flush=True)
-    print(f"of {len(chosen)} entries pass: " + ", ".join(f"{kind} {count}" for kind, count in passed.items()))
-    if options.write and not options.names:
-        _write(found)
-    return 0
+DATABASE = Database(
+    __file__, ENTRIES, [forward, gradient, second_order, state, copies, moves, strides, inplace, errors], 400
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(DATABASE.main(__doc__))

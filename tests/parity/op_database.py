@@ -1,7 +1,7 @@
 """PyTorch's own database of ops, run against dynograd: what the tests of `test_op_database.py` ask of an entry.
 
 An entry (`OpInfo`) has a function of torch, sample inputs and inputs that must be refused. Six things are asked of it, each a function
-that yields what went wrong: see `CHECKS`. With `PYTHONPATH=.:tests`:
+that yields what went wrong: see `DATABASE`. With `PYTHONPATH=.:tests`:
 
     python -m parity.op_database NAME...            what fails in these entries (`linalg.%`: all whose names start so)
     python -m parity.op_database --write            runs everything and writes op_database_known.txt anew
@@ -9,28 +9,24 @@ that yields what went wrong: see `CHECKS`. With `PYTHONPATH=.:tests`:
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import itertools
 import os
-import signal
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 import torch
+from parity.database import Database, error_text
 from parity.op_database_twins import Missing, converted, differences, of_torch, seedless, tolerance_of, twin
 from torch.testing._internal.common_methods_invocations import op_db
 
 import dynograd
 
-__all__ = ["CHECKS", "ENTRIES", "KNOWN", "entry_name", "failures"]
+__all__ = ["DATABASE", "ENTRIES", "entry_name"]
 
-KNOWN_FILE = Path(__file__).with_name("op_database_known.txt")
 FULL = bool(os.environ.get("DYNOGRAD_OP_DATABASE_FULL"))  # every sample instead of a few of each entry
 SAMPLES = 400 if FULL else 16
 SECONDS = 600 if FULL else 60
@@ -136,10 +132,6 @@ def _dense(value: Any) -> Any:
     return value.to_dense() if isinstance(value, torch.Tensor) and value.layout is not torch.strided else value
 
 
-def _error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-
-
 # --- what is asked -----------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +169,7 @@ def _compared(
     except Missing as error:
         wrong = str(error)
     except Exception as error:
-        wrong = _error(error)
+        wrong = error_text(error)
     if wrong:
         yield f"{described(sample)}: {wrong}"
 
@@ -262,7 +254,7 @@ def _gradients_compared(entry: Any, of_theirs: Any, of_ours: Any, sample: Any, d
     except Missing as error:
         wrong = str(error)
     except Exception as error:
-        wrong = _error(error)
+        wrong = error_text(error)
     if wrong:
         yield f"{described(sample)}: {wrong}"
 
@@ -368,106 +360,18 @@ def _refused(theirs: Any, ours: Any, sample: Any) -> Iterator[str]:
     try:
         value, args, kwargs = _arguments(sample)
         ours(value, *args, **kwargs)
-        yield f"{described(sample)}: no {_error(expected)}"
+        yield f"{described(sample)}: no {error_text(expected)}"
     except Missing:
         return
     except REFUSALS:
         return
     except Exception as error:
         if not isinstance(error, type(expected)):
-            yield f"{described(sample)}: {_error(error)} instead of {_error(expected)}"
+            yield f"{described(sample)}: {error_text(error)} instead of {error_text(expected)}"
 
 
-CHECKS: dict[str, Callable[[Any], Iterator[str]]] = {
-    check.__name__: check for check in (forward, gradient, method, inplace, out, errors)
-}
-
-
-def failures(kind: str, name: str) -> list[str]:
-    """What is wrong with one entry; nothing when all is well."""
-
-    def late(*_: Any) -> None:
-        raise TimeoutError(f"more than {SECONDS} s")
-
-    earlier = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            dynograd.manual_seed(0)
-            return list(CHECKS[kind](ENTRIES[name]))
-    except Missing as error:
-        return [str(error)]
-    except Exception as error:
-        return [f"the check failed with {_error(error)}"]
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, earlier)
-
-
-def _read_known() -> dict[tuple[str, str], str]:
-    """(check, entry) -> why it is not there yet."""
-    known: dict[tuple[str, str], str] = {}
-    lines = KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else []
-    for line in lines:
-        if line.strip() and not line.startswith("#"):
-            name, kinds, reason = line.split(" | ", 2)
-            known |= {(kind, name): reason for kind in kinds.split()}
-    return known
-
-
-KNOWN = _read_known()
-HEADER = """\
-# What of PyTorch's op database does not pass yet: entry | checks | reason. Lines only go away: a test fails when one of these passes.
-# `python -m parity.op_database --write` writes the file anew and keeps reasons.
-"""
-
-
-def _write(found: dict[str, dict[str, list[str]]]) -> None:
-    lines = []
-    for name in ENTRIES:
-        by_reason: dict[str, list[str]] = {}
-        for kind in CHECKS:
-            texts = found.get(name, {}).get(kind, [])
-            if texts:
-                short = texts[0].split(": ", 1)[-1] if "): " in texts[0] else texts[0]
-                by_reason.setdefault(KNOWN.get((kind, name), short[:110].strip()), []).append(kind)
-        lines += [f"{name} | {' '.join(kinds)} | {reason}" for reason, kinds in by_reason.items()]
-    KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="entries; a name that ends in % stands for all that start so")
-    parser.add_argument("--kinds", default=" ".join(CHECKS), help="checks, separated by spaces")
-    parser.add_argument("--all", action="store_true", help="show every failing sample instead of three")
-    parser.add_argument("--write", action="store_true", help="write op_database_known.txt")
-    options = parser.parse_args()
-    chosen = [
-        name
-        for name, entry in ENTRIES.items()
-        if not options.names
-        or any(
-            entry.name == one or name == one or (one.endswith("%") and name.startswith(one[:-1]))
-            for one in options.names
-        )
-    ]
-    found: dict[str, dict[str, list[str]]] = {}
-    passed = dict.fromkeys(options.kinds.split(), 0)
-    for name in chosen:
-        for kind in passed:
-            texts = failures(kind, name)
-            found.setdefault(name, {})[kind] = texts
-            passed[kind] += not texts
-            if texts:
-                note = f" (known: {KNOWN[kind, name]})" if (kind, name) in KNOWN else ""
-                print(f"{name} {kind}: {len(texts)} wrong{note}")
-                print("".join(f"    {text}\n" for text in texts[: None if options.all else 3]), end="", flush=True)
-    print(f"of {len(chosen)} entries pass: " + ", ".join(f"{kind} {count}" for kind, count in passed.items()))
-    if options.write and not options.names:
-        _write(found)
-    return 0
+DATABASE = Database(__file__, ENTRIES, [forward, gradient, method, inplace, out, errors], SECONDS)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(DATABASE.main(__doc__))

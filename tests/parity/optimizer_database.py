@@ -16,12 +16,12 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from parity.op_database_twins import Missing, converted, differences
+from parity.database import Database
+from parity.op_database_twins import converted, differences
 from torch.testing._internal.common_optimizers import (
     OptimizerErrorEnum,
     _get_optim_inputs_including_global_cliquey_kwargs,
@@ -30,9 +30,8 @@ from torch.testing._internal.common_optimizers import (
 
 import dynograd
 
-__all__ = ["CHECKS", "ENTRIES", "KNOWN", "KNOWN_FILE", "failures"]
+__all__ = ["DATABASE", "ENTRIES", "plain_inputs_of"]
 
-KNOWN_FILE = Path(__file__).with_name("optimizer_database_known.txt")
 STEPS = 20
 SHAPES = [(10, 5), (5,), (), (3, 2, 4), (2, 0)]
 MATRICES = [(10, 5), (3, 4), (1, 1)]
@@ -417,49 +416,26 @@ def _said(one: Any, wrong: str, prefix: str = "") -> str:
     return wrong and f"{prefix}{described(one)}: {wrong}"
 
 
-CHECKS: dict[str, Callable[[Any], Iterator[str]]] = {
-    check.__name__: check
-    for check in (
-        steps, capturable, recorded, complex_numbers, sparse_gradients, closures, groups, states, copies, hooks, errors, schedules,
-    )
-}  # fmt: skip
-
-
-def failures(kind: str, name: str) -> list[str]:
-    """What is wrong with one entry; nothing when all is well."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return [text for text in CHECKS[kind](ENTRIES[name]) if text]
-    except Missing as error:
-        return [str(error)]
-
-
-def _read_known() -> dict[tuple[str, str], str]:
-    """(check, entry) -> why it is not there yet. Lines of the file: entry | checks | reason."""
-    known: dict[tuple[str, str], str] = {}
-    for line in KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else []:
-        if line.strip() and not line.startswith("#"):
-            name, kinds, reason = line.split(" | ", 2)
-            known |= {(kind, name): reason for kind in kinds.split()}
-    return known
-
-
-KNOWN = _read_known()
-
-
-def main() -> int:
-    count = 0
-    for name in sys.argv[1:] or ENTRIES:
-        for kind in CHECKS:
-            texts = failures(kind, name)
-            count += not texts
-            if texts:
-                print(f"{name} {kind}: {len(texts)} wrong")
-                print("".join(f"    {text}\n" for text in texts[:4]), end="", flush=True)
-    print(f"{count} checks pass")
-    return 0
+DATABASE = Database(
+    __file__,
+    ENTRIES,
+    [
+        steps,
+        capturable,
+        recorded,
+        complex_numbers,
+        sparse_gradients,
+        closures,
+        groups,
+        states,
+        copies,
+        hooks,
+        errors,
+        schedules,
+    ],
+    400,
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(DATABASE.main(__doc__))

@@ -8,18 +8,11 @@ import pytest
 from parity import op_database
 
 
-@pytest.mark.parametrize("kind", op_database.CHECKS)
+@pytest.mark.parametrize("kind", op_database.DATABASE.checks)
 @pytest.mark.parametrize("name", op_database.ENTRIES)
 def test_entry(name, kind):
-    wrong = op_database.failures(kind, name)
-    known = op_database.KNOWN.get((kind, name))
-    if wrong and known is not None:
-        pytest.xfail(known)
-    assert not wrong, "\n".join(wrong)
-    assert known is None, f"passes now: take `{kind}` of {name} out of {op_database.KNOWN_FILE.name}"
+    op_database.DATABASE.test(kind, name)
 
 
 def test_known_entries_exist():
-    assert not [
-        name for kind, name in op_database.KNOWN if name not in op_database.ENTRIES or kind not in op_database.CHECKS
-    ]
+    assert not op_database.DATABASE.unknown()

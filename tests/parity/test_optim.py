@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from parity.optimizer_states import as_numpy, as_tensors, assert_same, row_id
 
 import dynograd
 
@@ -27,10 +28,6 @@ ROWS = [("SGD", options) for options in SGD_GRID] + [
     (name, options) for name in ("Adam", "AdamW") for options in ADAM_GRID
 ]
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
-
-
-def row_id(row):
-    return row[0] + "-" + ",".join(f"{name}={value}" for name, value in row[1].items() if value and name != "lr")
 
 
 class Pair:
@@ -59,44 +56,6 @@ class Pair:
     def check(self, tolerance):
         for one, other in zip(*self.parameters):
             np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance)
-
-
-def as_numpy(value):
-    """A state_dict with arrays for tensors."""
-    if isinstance(value, (torch.Tensor, dynograd.Tensor)):
-        return value.detach().numpy().copy()
-    if isinstance(value, dict):
-        return {key: as_numpy(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(as_numpy(inner) for inner in value)
-    return value
-
-
-def as_tensors(value, lib):
-    """The arrays in a state_dict as tensors of `lib`."""
-    if isinstance(value, np.ndarray):
-        return lib.tensor(value)
-    if isinstance(value, dict):
-        return {key: as_tensors(inner, lib) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [as_tensors(inner, lib) for inner in value]
-    return value
-
-
-def assert_same(one, other, tolerance, path=""):
-    if isinstance(other, dict):
-        assert list(one) == list(other), path
-        for key in other:
-            assert_same(one[key], other[key], tolerance, f"{path}.{key}")
-    elif isinstance(other, (list, tuple)):
-        assert type(one) is type(other) and len(one) == len(other), path
-        for number, (mine, theirs) in enumerate(zip(one, other)):
-            assert_same(mine, theirs, tolerance, f"{path}[{number}]")
-    elif isinstance(other, np.ndarray):
-        assert one.dtype == other.dtype and one.shape == other.shape, path
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=path)
-    else:
-        assert type(one) is type(other) and (one == other or one == pytest.approx(other, rel=1e-12, abs=1e-15)), path
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -7,15 +7,10 @@ import pytest
 from parity import optimizer_database
 
 
-@pytest.mark.parametrize("kind", optimizer_database.CHECKS)
+@pytest.mark.parametrize("kind", optimizer_database.DATABASE.checks)
 @pytest.mark.parametrize("name", optimizer_database.ENTRIES)
 def test_entry(name, kind):
-    wrong = optimizer_database.failures(kind, name)
-    known = optimizer_database.KNOWN.get((kind, name))
-    if wrong and known is not None:
-        pytest.xfail(known)
-    assert not wrong, "\n".join(wrong)
-    assert known is None, f"passes now: take `{kind}` of {name} out of {optimizer_database.KNOWN_FILE.name}"
+    optimizer_database.DATABASE.test(kind, name)
 
 
 def test_the_table_is_whole():
@@ -23,7 +18,4 @@ def test_the_table_is_whole():
     entries = optimizer_database.ENTRIES.values()
     assert len(entries) == 15
     assert sum(len(optimizer_database.plain_inputs_of(entry)) for entry in entries) == 91
-    assert all(
-        name in optimizer_database.ENTRIES and kind in optimizer_database.CHECKS
-        for kind, name in optimizer_database.KNOWN
-    )
+    assert not optimizer_database.DATABASE.unknown()
