@@ -358,6 +358,22 @@ def alias(model, example, a, b, i, j):
 
 
 @step
+def parts_of_parts(model, example, a, b, i, j):
+    """Views of views that are written and read at every level."""
+    pages = dynograd.stack([a, b, b, a]).view(2, 2, WIDTH) if i % 3 else a.new_zeros(2, 2, WIDTH)
+    page = pages[i % 2]
+    row, before = page[j % 2], pages.detach().sum() if j % 3 else 0.0
+    page[0] = b * 0.5
+    row += a
+    pages[1][0].mul_(0.5)
+    pages[0, 1, 1:3] = row[:2] * 2.0
+    if j % 2:
+        example.pool.append(row)
+        page[1, i % WIDTH] += 0.1
+    return pages.sum((0, 1)) * 0.5 + row + before
+
+
+@step
 def known(model, example, a, b, i, j):
     """A known tensor that is written while calls with it wait."""
     plain = a.new_ones(WIDTH)
