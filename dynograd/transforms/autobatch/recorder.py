@@ -92,13 +92,14 @@ class Recorder:
             return known[1]
         kind = kind_of(tensor)
         self._capture(tensor.array)
-        entry: Any
-        if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
-            entry = self.shared[id(tensor)] = Shared(tensor, kind)
-        elif tensor.node is not None and tensor.node.op is not None and tensor.node.op.view:
-            entry = self.whole_view(tensor, kind) or self.as_row(tensor, kind)
-        else:
-            entry = self.as_row(tensor, kind)
+        entry: Any = None
+        if tensor.node is not None and tensor.node.op is not None and tensor.node.op.view:
+            entry = self.whole_view(tensor, kind)
+        if entry is None:
+            if (tensor._requires_grad and tensor.node is None) or kind.size >= _LARGE:
+                entry = self.shared[id(tensor)] = Shared(tensor, kind)
+            else:
+                entry = self.as_row(tensor, kind)
         self.entered[id(tensor)] = tensor, entry
         return entry
 

@@ -183,6 +183,13 @@ def test_tensors_that_share_a_call_do_not_share_memory():
     assert one.tolist() == [3.0] * SIZE and other.tolist()[1:] == [2.0] * (SIZE - 1)
 
 
+def test_views_of_a_large_weight_are_one_operand():
+    w = dynograd.full((300, 2, 150), 0.01, requires_grad=True)
+    with autobatch(always=True) as report:
+        found = [dynograd.full((300,), float(one)).tanh() @ w.permute(0, 2, 1).reshape(300, 300) for one in range(4)]
+    assert report.launches == 2 and found[0].tolist() == [0.0] * 300
+
+
 def test_a_leaf_written_between_two_uses():
     w = dynograd.ones(2, 3, requires_grad=True)
     with autobatch(always=True):
