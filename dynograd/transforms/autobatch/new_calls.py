@@ -16,7 +16,7 @@ from dynograd.transforms.autobatch.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = [
-    "ARRAY", "LIST", "NUMBER", "OWN", "STATIC", "at_once", "by_row_of", "entry_for", "given_back", "kind_for", "known_forms", "new_call", "roles_of",
+    "ARRAY", "LIST", "NUMBER", "OWN", "STATIC", "at_once", "by_row_of", "entry_for", "given_back", "kind_for", "known_forms", "new_call", "roles_of", "slots_of",
 ]  # fmt: skip
 
 _new = object.__new__
@@ -128,7 +128,7 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
-    slots = _slots_of(recorder, op, given, bucket, entries)
+    slots = slots_of(recorder, bucket, entries)
     if by_row is not None:
         slots.append(by_row_of(bucket).append)
         slots[-1](given[by_row])
@@ -175,20 +175,12 @@ def _numbered(bucket: Bucket, value: Any) -> Any:
     return note
 
 
-def _slots_of(recorder: Recorder, op: Op, given: dict[str, Any], bucket: Bucket, entries: list[Any]) -> list[Any]:
-    """For each array argument, how a row is added to its column: `add, base`, or for a list a list of such pairs."""
+def slots_of(recorder: Recorder, bucket: Bucket, entries: list[Any]) -> list[Any]:
+    """How a call's rows are added to the bucket's columns: `add, base` for each operand, one after the other; None, 0 where it is no row."""
     slots: list[Any] = []
-    columns, found = iter(bucket.columns), iter(entries)
-
-    def pair() -> tuple[Any, int]:
-        entry = next(found)
-        return (next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0)
-
-    for name in op.array_names:
-        if name == op.list_name:
-            slots.append([pair() for _ in given[name]])
-        else:
-            slots += pair()
+    columns = iter(bucket.columns)
+    for entry in entries:
+        slots += (next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0)
     return slots
 
 

@@ -28,6 +28,7 @@ from dynograd.transforms.autobatch.new_calls import (
     known_forms,
     new_call,
     roles_of,
+    slots_of,
 )
 from dynograd.transforms.autobatch.pending import Lazy, _slots, settled
 from dynograd.transforms.autobatch.recorder import Recorder, outside
@@ -55,7 +56,7 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
             return at_once(op, dict(zip(op.signature.parameters, args, strict=True)))
     parts: list[Any] = [op, grad]  # what the call is looked up by
     plan: list[Any] = [op, grad, casting()]  # what its form is looked up by
-    operands: list[Any] = []  # for each tensor (port, row), Shared or None; those of a list in a list
+    operands: list[Any] = []  # for each tensor (port, row), Shared or None
     own: Any = MISS  # the argument that is kept row by row
     key: Any
     try:
@@ -64,10 +65,12 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                 part = frozen(value)
                 plan.append(part)
             elif role == LIST:
-                found = [_operand_of(recorder, one, plan, grad) for one in value]
-                part = tuple([one for one, _ in found])
-                plan.append(len(found))
-                operands.append([entry for _, entry in found])
+                plan.append(len(value))
+                for one in value:
+                    part, entry = _operand_of(recorder, one, plan, grad)
+                    parts.append(part)
+                    operands.append(entry)
+                continue
             elif role == OWN:
                 own = value
                 continue
@@ -92,11 +95,6 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     for operand in operands:
         if type(operand) is tuple:
             known[place](known[place + 1] + operand[1])
-        elif type(operand) is list:
-            for (add, base), one in zip(known[place], operand, strict=True):
-                if add is not None:
-                    add(base + one[1])
-            place -= 1
         place += 2
     if own is not MISS:
         known[place](own)
@@ -130,27 +128,8 @@ def _operand_of(recorder: Recorder, value: Any, plan: list[Any], grad: int) -> t
 
 def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operands: list[Any]) -> Any:
     """What the table has for calls like this one, from now on."""
-    entries: list[Any] = []
-    for operand in operands:
-        if type(operand) is list:
-            entries += operand
-        else:
-            entries.append(operand)
-    bucket = recorder.bucket_for(form, entries)
-    columns = iter(bucket.columns)
-    slots: list[Any] = []
-    for operand in operands:
-        if type(operand) is tuple:
-            slots += next(columns).append, recorder.base_of(operand[0])
-        elif type(operand) is list:
-            slots.append(
-                [
-                    (next(columns).append, recorder.base_of(one[0])) if type(one) is tuple else (None, 0)
-                    for one in operand
-                ]
-            )
-        else:
-            slots += None, 0
+    bucket = recorder.bucket_for(form, operands)
+    slots = slots_of(recorder, bucket, operands)
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     if OWN in roles_of(op):

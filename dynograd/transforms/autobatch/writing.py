@@ -100,38 +100,6 @@ def _recording_code(op: Op, function: Any) -> Any:
     plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     parameters, defaults, call = signature_of(op)
-    found, keys, unpacked, last, notes = [], [], [], [], []
-    for number, name in enumerate(op.signature.parameters):
-        part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
-        if name == op.list_name:
-            found.append(f"{part}, {row} = ab_listed(recorder, {name})")
-            keys.append(part)
-            unpacked.append(add)
-            notes += [
-                f"for (add, base), row in zip({add}, {row}):",
-                "    if add is not None:",
-                "        add(base + row)",
-            ]
-        elif name in op.array_names:
-            found += [
-                f"if type({name}) is Lazy:",
-                f"    {part} = {name}.pending",
-                f"    {row} = {name}.row",
-                "else:",
-                f"    {part} = shared.get(id({name}))",
-                f"    if {part} is None:",
-                f"        {part}, {row} = ab_operand(recorder, {name})",
-            ]
-            keys.append(part)
-            unpacked += [add, base]
-            notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
-        elif name == BY_ROW.get(op.name) == "key":
-            last.append(add)
-            notes.append(f"{add}({name})")
-        elif op.signature.parameters[name].annotation in ("bool", bool):
-            keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
-        else:
-            keys.append(f"{name} if type({name}) in ab_simple else ab_frozen({name})")
     lines = [
         f"def {op.name}({parameters}):",
         "    recorder = MODES.recorder",
@@ -142,6 +110,97 @@ def _recording_code(op: Op, function: Any) -> Any:
             if op.view and not op.list_name  # no work, and it must share the memory
             else []
         ),
+    ]
+    space = function.__globals__
+    if op.list_name:
+        space["ab_lengths"] = _Lengths(op, space)
+        lines += [
+            f"    if type({op.list_name}) is list or type({op.list_name}) is tuple:",
+            f"        return ab_lengths[len({op.list_name})](recorder, {', '.join(op.signature.parameters)})",
+            f"    return ab_record(recorder, ab_op, {arguments_text(op)})",
+        ]
+    else:
+        lines += _lines(op, 0)
+    space.update(
+        ab_op=op,
+        ab_record=record,
+        ab_new=object.__new__,
+        ab_simple=frozenset({int, str, type(None)}),
+        ab_true=frozen(True),
+        ab_false=frozen(False),
+        ab_frozen=_frozen,
+        ab_operand=_operand,
+        ab_note_view=note_view,
+        ab_outputs=_outputs,
+        MODES=MODES,
+        Lazy=Lazy,
+        TENSORS=TENSORS,
+    )
+    space[plain_name] = plain
+    return _function(op, lines, defaults).__code__
+
+
+def _function(op: Op, lines: list[str], space: dict[str, Any]) -> Any:
+    exec(compile("\n".join(lines) + "\n", f"{_FILE}{op.name}>", "exec"), space)
+    return space[op.name]
+
+
+class _Lengths(dict):
+    """For an op of a list of tensors: length -> what records a call with so many, given the recorder and the arguments in order."""
+
+    def __init__(self, op: Op, space: dict[str, Any]) -> None:
+        self.op, self.space = op, space
+
+    def __missing__(self, length: int) -> Any:
+        op = self.op
+        if not 0 < length <= _MOST_WRITTEN:
+            return lambda recorder, *args: record(recorder, op, args)
+        lines = [
+            f"def {op.name}(recorder, {', '.join(op.signature.parameters)}):",
+            f"    {', '.join(_listed(op, length))}, = {op.list_name}",
+            *_lines(op, length),
+        ]
+        space: dict[str, Any] = {}
+        code = _function(op, lines, space).__code__
+        made = self[length] = types.FunctionType(code, self.space, op.name)
+        return made
+
+
+_MOST_WRITTEN = 16  # tensors in a list that code is written for
+
+
+def _listed(op: Op, length: int) -> list[str]:
+    return [f"ab_{op.list_name}_{place}" for place in range(length)]
+
+
+def _lines(op: Op, length: int) -> list[str]:
+    """Lines that record a call on `recorder`; with a list, it is of `length` tensors, which have names of their own."""
+    found, keys, unpacked, last, notes = [], [], [], [], []
+    for name in op.signature.parameters:
+        if name in op.array_names:
+            for one in _listed(op, length) if name == op.list_name else [name]:
+                number = len(unpacked) // 2
+                part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
+                found += [
+                    f"if type({one}) is Lazy:",
+                    f"    {part} = {one}.pending",
+                    f"    {row} = {one}.row",
+                    "else:",
+                    f"    {part} = shared.get(id({one}))",
+                    f"    if {part} is None:",
+                    f"        {part}, {row} = ab_operand(recorder, {one})",
+                ]
+                keys.append(part)
+                unpacked += [add, base]
+                notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
+        elif name == BY_ROW.get(op.name) == "key":
+            last.append("ab_own")
+            notes.append(f"ab_own({name})")
+        elif op.signature.parameters[name].annotation in ("bool", bool):
+            keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
+        else:
+            keys.append(f"{name} if type({name}) in ab_simple else ab_frozen({name})")
+    lines = [
         "    shared = recorder.shared",
         *[f"    {line}" for line in found],
         f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
@@ -150,8 +209,7 @@ def _recording_code(op: Op, function: Any) -> Any:
         f"    {', '.join([*unpacked, *last])}, next_row, out = entry",
         *[f"    {line}" for line in notes],
     ]
-    single = op.outputs is None
-    if single:
+    if op.outputs is None:
         lines += [
             "    made = ab_new(Lazy)",
             "    made.pending = out",
@@ -165,27 +223,7 @@ def _recording_code(op: Op, function: Any) -> Any:
     else:
         viewed = op.array_names[0] if op.view else "None"
         lines.append(f"    return ab_outputs(out, next_row(), {viewed})")
-    space = function.__globals__
-    space.update(
-        ab_op=op,
-        ab_record=record,
-        ab_new=object.__new__,
-        ab_simple=frozenset({int, str, type(None)}),
-        ab_true=frozen(True),
-        ab_false=frozen(False),
-        ab_frozen=_frozen,
-        ab_operand=_operand,
-        ab_listed=_listed,
-        ab_note_view=note_view,
-        ab_outputs=_outputs,
-        MODES=MODES,
-        Lazy=Lazy,
-        TENSORS=TENSORS,
-    )
-    space[plain_name] = plain
-    made: dict[str, Any] = dict(defaults)
-    exec(compile("\n".join(lines) + "\n", f"{_FILE}{op.name}>", "exec"), made)
-    return made[op.name].__code__
+    return lines
 
 
 def _frozen(value: Any) -> Any:
@@ -204,20 +242,6 @@ def _operand(recorder: Any, value: Any) -> tuple[Any, Any]:
     if value is None or (kind is float and value):
         return value, None
     return ((int, value) if kind is int else MISS), None
-
-
-def _listed(recorder: Any, tensors: Any) -> tuple[Any, Any]:
-    if type(tensors) is not list and type(tensors) is not tuple:
-        return MISS, None
-    parts, rows = [], []
-    for one in tensors:
-        if type(one) is Lazy:
-            part, row = one.pending, one.row
-        else:
-            part, row = _operand(recorder, one)
-        parts.append(part)
-        rows.append(row)
-    return tuple(parts), rows
 
 
 def _outputs(ports: Any, row: int, base: Any) -> Any:
