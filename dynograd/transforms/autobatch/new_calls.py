@@ -128,7 +128,7 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
-    slots = slots_of(recorder, bucket, entries)
+    slots = slots_of(recorder, bucket, [one[0] if type(one) is tuple else None for one in entries])
     if by_row is not None:
         slots.append(by_row_of(bucket).append)
         slots[-1](given[by_row])
@@ -175,12 +175,12 @@ def _numbered(bucket: Bucket, value: Any) -> Any:
     return note
 
 
-def slots_of(recorder: Recorder, bucket: Bucket, entries: list[Any]) -> list[Any]:
-    """How a call's rows are added to the bucket's columns: `add, base` for each operand, one after the other; None, 0 where it is no row."""
+def slots_of(recorder: Recorder, bucket: Bucket, ports: list[Any]) -> list[Any]:
+    """How rows are added to the bucket's columns: `add, base` for each operand, None, 0 for one that is no row of a port."""
     slots: list[Any] = []
     columns = iter(bucket.columns)
-    for entry in entries:
-        slots += (next(columns).append, recorder.base_of(entry[0])) if type(entry) is tuple else (None, 0)
+    for port in ports:
+        slots += (None, 0) if port is None else (next(columns).append, recorder.base_of(port))
     return slots
 
 

@@ -14,7 +14,8 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import wrap
-from dynograd.transforms.autobatch.forms import casting, frozen
+from dynograd.transforms.autobatch.buckets import Bucket, Port, Shared
+from dynograd.transforms.autobatch.forms import BY_ROW, casting, frozen
 from dynograd.transforms.autobatch.new_calls import (
     ARRAY,
     LIST,
@@ -35,9 +36,58 @@ from dynograd.transforms.autobatch.recorder import Recorder, outside
 from dynograd.transforms.autobatch.sums import chained
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = ["MISS", "record"]
+__all__ = ["MISS", "extend", "record"]
 
 MISS = object()  # stands in keys for what makes every look-up fail
+
+
+def extend(recorder: Recorder, key: tuple, operands: tuple[bool, ...]) -> Any:
+    """What the table has, from now on, for calls of a known form on other ports; None where `record` has to look at the call.
+
+    `key` is what the op's function looks up: the op, the mode, then for each argument what stands for it; `operands` says which are tensors.
+    """
+    op, grad = key[:2]
+    if grad > 1 or active_vmaps.levels:
+        return None
+    if len(recorder.waiting) >= recorder.check_at:
+        recorder.check_size()
+    plan: list[Any] = [op, grad, recorder.cast]
+    shared: list[Any] = []  # for each operand; None for rows
+    ports: list[Any] = []
+    sources: list[Bucket] = []
+    depth, pending = 0, False
+    for part, operand in zip(key[2:], operands, strict=True):
+        if not operand or part is None:
+            plan.append(part)
+            if operand:
+                shared.append(None)
+                ports.append(None)
+            continue
+        kind = type(part)
+        if kind is Port:
+            bucket = part.bucket
+            if bucket.recorder is not recorder:
+                return None
+            if not bucket.done:
+                sources.append(bucket)
+                if bucket.depth > depth:
+                    depth = bucket.depth
+            pending = pending or bucket.tensors is None
+            ports.append(part)
+            shared.append(None)
+        elif kind is Shared:
+            ports.append(None)
+            shared.append(part)
+        else:  # a number, or something unknown
+            return None
+        plan.append(part.kind if grad or not part.kind.grad else part.kind.without_grad())
+    form = known_forms.get(tuple(plan))
+    if form is None or not pending or (op.name == "add" and not form.kinds[0].shape):
+        return None
+    columns = len(ports) - ports.count(None)
+    bucket = recorder.bucket_of(form, tuple(shared), depth + 1, columns)
+    bucket.sources.update(sources)
+    return _entered(recorder, op, key, bucket, ports)
 
 
 def record(recorder: Recorder, op: Op, args: tuple) -> Any:
@@ -65,7 +115,6 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                 part = frozen(value)
                 plan.append(part)
             elif role == LIST:
-                plan.append(len(value))
                 for one in value:
                     part, entry = _operand_of(recorder, one, plan, grad)
                     parts.append(part)
@@ -129,12 +178,16 @@ def _operand_of(recorder: Recorder, value: Any, plan: list[Any], grad: int) -> t
 def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operands: list[Any]) -> Any:
     """What the table has for calls like this one, from now on."""
     bucket = recorder.bucket_for(form, operands)
-    slots = slots_of(recorder, bucket, operands)
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
-    if OWN in roles_of(op):
+    return _entered(recorder, op, key, bucket, [one[0] if type(one) is tuple else None for one in operands])
+
+
+def _entered(recorder: Recorder, op: Op, key: Any, bucket: Bucket, ports: list[Any]) -> Any:
+    slots = slots_of(recorder, bucket, ports)
+    if op.name in BY_ROW and OWN in roles_of(op):
         slots.append(by_row_of(bucket).append)
-    made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if form.single else bucket.ports)
+    made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if bucket.form.single else bucket.ports)
     return made
 
 

@@ -21,7 +21,7 @@ from dynograd.ops.op import Op, code_below, registry
 from dynograd.transforms.autobatch.forms import BY_ROW, frozen
 from dynograd.transforms.autobatch.pending import Lazy, note_view
 from dynograd.transforms.autobatch.recorder import OFTEN
-from dynograd.transforms.autobatch.recording import MISS, record
+from dynograd.transforms.autobatch.recording import MISS, extend, record
 
 __all__ = ["close", "open_"]
 
@@ -124,6 +124,7 @@ def _recording_code(op: Op, function: Any) -> Any:
     space.update(
         ab_op=op,
         ab_record=record,
+        ab_extend=extend,
         ab_new=object.__new__,
         ab_simple=frozenset({int, str, type(None)}),
         ab_true=frozen(True),
@@ -203,7 +204,9 @@ def _lines(op: Op, length: int) -> list[str]:
     lines = [
         "    shared = recorder.shared",
         *[f"    {line}" for line in found],
-        f"    entry = recorder.table.get((ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}))",
+        f"    ab_key = ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}",
+        "    entry = recorder.table.get(ab_key) or ab_extend(recorder, ab_key, "
+        f"{tuple([key.startswith('ab_p') for key in keys])})",
         "    if entry is None:",
         f"        return ab_record(recorder, ab_op, {arguments_text(op)})",
         f"    {', '.join([*unpacked, *last])}, next_row, out = entry",
