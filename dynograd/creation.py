@@ -207,7 +207,7 @@ def empty_strided(
     >>> dynograd.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    size, stride = tuple(size), tuple(stride)
+    size, stride = as_shape("empty_strided", (tuple(size),)), as_shape("empty_strided", (tuple(stride),))
     if len(size) != len(stride):
         raise ShapeError(f"empty_strided: size {size} and stride {stride} differ in length.")
     reach = 1 + sum([(count - 1) * step for count, step in zip(check_sizes("empty_strided", size), stride)])
@@ -230,7 +230,7 @@ def empty_permuted(
     >>> dynograd.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
     (15, 1, 3)
     """
-    size, order = tuple(size), tuple(physical_layout)
+    size, order = tuple(size), as_shape("empty_permuted", (tuple(physical_layout),))
     if sorted(order) != list(range(len(size))):
         raise ShapeError(
             f"empty_permuted: Number of dimensions in size does not match the length of the physical_layout, or a dim appears twice: "
@@ -359,6 +359,8 @@ def full(
     """
     dtype = out_dtype(dtype, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if type(value) is str:
+        raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
         arrays.full(_filled("full", (size,)), value, kind, _where("full", device, out)),

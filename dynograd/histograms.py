@@ -14,6 +14,7 @@ from dynograd.ops.joins import stack
 from dynograd.ops.lookups import bincount, searchsorted
 from dynograd.ops.op import read_values
 from dynograd.out_forms import write_out
+from dynograd.shapes import check_whole
 from dynograd.tensor import Tensor
 
 __all__ = ["histc", "histogram", "histogramdd"]
@@ -83,6 +84,8 @@ def histogram(
         raise ShapeError(
             f"histogram: weight of shape {tuple(weight.shape)} should have the shape of the input, {tuple(input.shape)}."
         )
+    if not isinstance(bins, Tensor):
+        check_whole("histogram", bins=bins)
     given = [bins] if isinstance(bins, Tensor) else [int(bins)]
     hist, edges = _counted("histogram", values.reshape(-1, 1), given, range, weight, density)
     found = histogram_result(hist, edges[0])

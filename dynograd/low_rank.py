@@ -10,6 +10,7 @@ from dynograd.ops.linear_systems import adjoint_of
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.reductions import mean
 from dynograd.randomness import randn
+from dynograd.shapes import check_tensor
 from dynograd.tensor import Tensor
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
@@ -30,6 +31,8 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     '3.464'
     """
     q, niter = 6 if q is None else q, 2 if niter is None else niter
+    if M is not None:
+        check_tensor("svd_lowrank", "M", M)
     matrix = A if M is None else A - M
     wide = matrix.shape[-2] < matrix.shape[-1]
     if wide:

@@ -18,6 +18,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops import choices, exponentials, extremes, norms, quantiles, reductions, scans, softmaxes
+from dynograd.public_forms import explained
 from dynograd.shapes import normalize_dim, normalize_dims
 
 __all__ = [
@@ -362,6 +363,8 @@ def _dim(who: str, input: Any, dim: int) -> int:
 def _dims(who: str, input: Any, dim: Any) -> tuple[int, ...]:
     return normalize_dims(f"masked.{who}", dim, len(input.shape))
 
+
+globals().update({name: explained(globals()[name]) for name in __all__})
 
 # --- PyTorch's own tests look for these -----------------------------------------------------------------------------------
 

@@ -52,9 +52,11 @@ WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter 
 # Where `out=` must have the result's own dtype, and where it may not lie in the memory of an operand at all (else: not partly).
 EXACT = frozenset(
     """abs aminmax addbmm addmm addmv alias_copy baddbmm bmm ceil complex conj_physical cross cumprod cumsum diag diagonal_copy dot expand_copy
-    floor frac gather index_select log_softmax softmax vdot""".split()
+    floor frac gather index_select log_softmax masked_select softmax vdot""".split()
 )
-UNSHARED = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
+UNSHARED = frozenset(
+    "cat concat concatenate cross gather index_select kthvalue linalg_cross masked_select take take_along_dim".split()
+)
 
 
 def has_out(entry: Op) -> bool:

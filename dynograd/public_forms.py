@@ -50,6 +50,7 @@ ALL_TENSORS = {
 }
 NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
 _NUMBERS = frozenset({bool, int, float, complex})
+_NO_TENSORS = _NUMBERS | {str, bytes}
 
 
 def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None, checked: bool = True) -> Any:
@@ -68,6 +69,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
         space.update(_function=function, _into=into() if into is not None else None)
         space.update(
             _NUMBERS=_NUMBERS,
+            _NO_TENSORS=_NO_TENSORS,
             _number_error=_number_error,
             _not_a_tensor=_not_a_tensor,
             _MISSING=_MISSING,
@@ -230,7 +232,7 @@ def _refused_numbers(entry: Op) -> tuple[str, str]:
     if (pairs or name in ("float_power", "pow")) and name not in NUMBERS_ALONE:
         return _number_test(name, parameters[:2], " and ", "at least one Tensor")
     if _first_is_a_tensor(entry, parameters):
-        return f"type({first}) in _NUMBERS", f"_not_a_tensor({name!r}, {first!r}, {first})"
+        return f"type({first}) in _NO_TENSORS", f"_not_a_tensor({name!r}, {first!r}, {first})"
     return "", ""
 
 

@@ -188,9 +188,20 @@ def randn_like(
 def _integers(
     who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None, place: Any
 ) -> Any:
+    check_number(who, "low", low)
+    check_number(who, "high", high)
     low, high = int(low), int(high)
     if low >= high:
         raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
+    if not kind.is_complex:
+        limits: Any = (
+            dtypes.finfo(kind) if kind.is_floating_point else None if kind is dtypes.bool else dtypes.iinfo(kind)
+        )
+        least, most = (0, 1) if limits is None else (limits.min, limits.max)
+        if low < least or high - 1 > most:
+            raise RuntimeError(
+                f"{who}: numbers from {low} to {high - 1} are out of bounds for {kind} ({least} to {most}). Use a wider dtype."
+            )
     where = draw("integers", prod(shape), generator)
     return kernel("random", "integers", place)(*where, shape, low, high, kind.numpy)
 
@@ -296,6 +307,9 @@ def normal(
     Raises:
         RuntimeError: a negative std.
     """
+    for name, one in (("mean", mean), ("std", std)):
+        if not isinstance(one, Tensor):
+            check_number("normal", name, one)
     tensors = [one for one in (mean, std) if isinstance(one, Tensor)]
     lowest = (std.array.min() if std.array.size else 0) if isinstance(std, Tensor) else std
     if lowest < 0:

@@ -90,7 +90,11 @@ def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
 
 def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """`shape`, when no size is negative and some memory could hold them all."""
-    if shape and (min(shape) < 0 or prod(shape) >= _TOO_MANY):
+    try:
+        wrong = shape and (min(shape) < 0 or prod(shape) >= _TOO_MANY)
+    except TypeError:
+        raise TypeError(f"{who}: sizes must be ints, got {shape!r}.") from None
+    if wrong:
         if min(shape) < 0:
             raise ShapeError(f"{who}: sizes must not be negative, got {shape}.")
         raise ShapeError(
@@ -104,6 +108,30 @@ def check_number(who: str, name: str, value: Any) -> None:
     """Raises TypeError where `value` is no real number (a 0-d tensor is one)."""
     if type(value) is not int and type(value) is not float and not hasattr(value, "__float__"):
         raise TypeError(f"{who}(): argument '{name}' must be a number, not {type(value).__name__} ({value!r}).")
+
+
+def check_tensor(who: str, name: str, value: Any) -> None:
+    """Raises TypeError where `value` is no tensor."""
+    if not hasattr(value, "shape"):
+        raise TypeError(
+            f"{who}(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}). Make one with dynograd.tensor(...)."
+        )
+
+
+def check_fits(who: str, name: str, value: Any, shape: tuple[int, ...]) -> None:
+    """Raises where `value` is no tensor, or does not broadcast to `shape`: a result of that shape would have to grow."""
+    check_tensor(who, name, value)
+    given = tuple(value.shape)
+    lead = len(shape) - len(given)
+    if given != shape and (lead < 0 or any([one != 1 and one != size for one, size in zip(given, shape[lead:])])):
+        raise ShapeError(f"{who}: {name} of shape {given} does not broadcast to {shape}. Squeeze or reshape {name}.")
+
+
+def check_whole(who: str, **named: Any) -> None:
+    """Raises TypeError where one of these is no whole number."""
+    for name, value in named.items():
+        if type(value) is not int and not hasattr(value, "__index__"):
+            raise TypeError(f"{who}(): argument '{name}' must be an int, not {type(value).__name__} ({value!r}).")
 
 
 _TOO_MANY = 1 << 59  # elements of at most 16 bytes

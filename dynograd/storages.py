@@ -16,7 +16,7 @@ from dynograd.arrays import storages
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
 from dynograd.memory_formats import preserve_format
-from dynograd.shapes import as_shape, check_sizes
+from dynograd.shapes import as_shape, check_sizes, check_tensor
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
@@ -60,6 +60,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
     """`resize_` to the shape of another tensor."""
+    check_tensor("resize_as_", "the_template", the_template)
     if memory_format is preserve_format:
         memory_format = None
     return resize_(self, tuple(the_template.array.shape), memory_format=memory_format)

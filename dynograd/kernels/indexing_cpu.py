@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, zeros
-from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places
+from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places, write_vector
 
 __all__ = [
     "add_at",
@@ -177,8 +177,6 @@ def _write_at_places(x, indices, values):
     places = joined_places([contiguous(one).reshape(-1) for one in indices], x.shape)
     if places is None:
         _check(indices, x.shape)
-    from dynograd.kernels.scatters_numba import write_vector
-
     write_vector(bits(x).reshape(-1), places, bits(np.ascontiguousarray(values)).reshape(-1))
     return True
 
@@ -198,17 +196,17 @@ def add_at(result, indices, template, values):
     """result[index] += values for each time an element is named; `result` is contiguous."""
     if len(indices) == 1 and indices[0].ndim == 1 and not _is_mask(indices, 0):
         dim = len(template) - 1
-        wanted = (*result.shape[:dim], indices[0].size, *result.shape[dim + 1 :])
-        if result.size and indices[0].size:
-            add_slices(result, dim, indices[0], np.broadcast_to(values, wanted))
+        values = np.broadcast_to(values, (*result.shape[:dim], indices[0].size, *result.shape[dim + 1 :]))
+        if values.size:
+            add_slices(result, dim, indices[0], values)
         return
     depth = sum(indices[entry].ndim if _is_mask(indices, entry) else 1 for entry in template)
     if depth == result.ndim == 0:
         return
     rows = _rows(result.shape[:depth], indices, template)
-    if result.size and rows.size:
-        tail = result.shape[depth:]
-        values = np.broadcast_to(values, (*rows.shape, *tail))
+    tail = result.shape[depth:]
+    values = np.broadcast_to(values, (*rows.shape, *tail))
+    if values.size:
         flat = result.reshape(-1, *tail)
         add_slices(flat, 0, rows.reshape(-1), values.reshape(-1, *tail))
 

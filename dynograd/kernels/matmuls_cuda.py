@@ -52,6 +52,8 @@ def linear_forward(input: Any, weight: Any, bias: Any) -> Any:
 def linear_activation_forward(input: Any, weight: Any, bias: Any, activation: str) -> Any:
     """An activation ("relu", "gelu", "silu", or "" for none) of `input @ weight.T + bias`, in one kernel."""
     if weight.ndim == 1:
+        if bias is not None and bias.size != 1:  # one number for each row
+            bias = bias.reshape(*bias.shape, 1)
         out = linear_activation_forward(input, weight.reshape(1, weight.shape[0]), bias, activation)
         return out.reshape(input.shape[:-1])
     features, inner = weight.shape

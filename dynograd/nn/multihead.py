@@ -10,6 +10,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.methods import public_functions
 from dynograd.nn import ragged_attention
 from dynograd.ragged import is_ragged
+from dynograd.shapes import check_tensor
 
 __all__ = ["additive_mask", "multi_head_attention_forward"]
 
@@ -85,6 +86,8 @@ def multi_head_attention_forward(
             f"{_WHO}: Need attn_mask if specifying the is_causal hint. Transformer.generate_square_subsequent_mask makes one."
         )
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
+    if type(width) is int:
+        _check_weights(width, weights, in_proj_bias, out_proj_weight, out_proj_bias, key, value)
     q, k, v = _projected(query, key, value, weights, in_proj_bias)
     if bias_k is not None:
         k = _ops["cat"]([k, bias_k.expand(1, batch, width)])
@@ -129,6 +132,27 @@ def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
             f"{who}: only bool and floating types of masks are supported, got {mask.dtype}. Compare first: mask != 0."
         )
     return creation.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)  # type: ignore[attr-defined]
+
+
+def _check_weights(width: int, weights: Any, bias: Any, out_weight: Any, out_bias: Any, key: Any, value: Any) -> None:
+    check_tensor(_WHO, "out_proj_weight", out_weight)
+    wanted = {
+        "out_proj_weight": (out_weight, (out_weight.shape[0], width)),
+        "out_proj_bias": (out_bias, out_weight.shape[:1]),
+    }
+    wanted["in_proj_bias"] = bias, (3 * width,)
+    if isinstance(weights, tuple):
+        for name, weight, read in zip("qkv", weights, (width, key.shape[-1], value.shape[-1]), strict=True):
+            wanted[f"{name}_proj_weight"] = weight, (width, read)
+    else:
+        wanted["in_proj_weight"] = weights, (3 * width, width)
+    for name, (given, shape) in wanted.items():
+        if given is not None:
+            check_tensor(_WHO, name, given)
+        if given is not None and tuple(given.shape) != tuple(shape):
+            raise ShapeError(
+                f"{_WHO}: expected {name} of shape {tuple(shape)} for an embedding dimension of {width}, got {tuple(given.shape)}."
+            )
 
 
 def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:

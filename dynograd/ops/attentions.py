@@ -191,6 +191,8 @@ def _check(who: str, query: Any, key: Any, value: Any, attn_mask: Any, is_causal
     if is_causal:
         raise RuntimeError(f"{who}: Explicit attn_mask should not be set when is_causal=True. Put both into one mask.")
     mask = getattr(attn_mask, "array", attn_mask)
+    if len(attn_mask.shape) > max(map(len, shapes.values())):
+        raise ShapeError(f"{who}: attn_mask of shape {tuple(attn_mask.shape)} has more dims than {shown}. Squeeze it.")
     if mask.dtype.kind != "b" and mask.dtype != kinds[0]:
         raise DtypeError(
             f"{who}: Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: {dtypes.of_array(mask)} and "

@@ -17,6 +17,7 @@ from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reductions import mean_dims
 from dynograd.ops.views import reshaped
+from dynograd.shapes import check_number
 
 __all__ = ["batch_norm", "instance_norm"]
 
@@ -118,6 +119,7 @@ def batch_norm(
         raise RuntimeError(
             f"{who}: Expected running_mean and running_var to be defined when training=False. Pass training=True to use the batch's."
         )
+    check_number(who, "momentum", momentum)
     if not training:
         return _by_running(input, weight, bias, running_mean, running_var, eps)
     out, mean, variance = batch_normalized(input, weight, bias, None, None, True, eps)

@@ -24,7 +24,7 @@ from dynograd.ops.reductions import sum_dims
 from dynograd.ops.scatters import gathered
 from dynograd.ops.softmaxes import log_softmax_over
 from dynograd.ops.views import reshaped
-from dynograd.shapes import broadcast_shapes
+from dynograd.shapes import check_fits, check_whole
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]
 
@@ -161,7 +161,7 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
     scores, labels = getattr(input, "array", input), getattr(target, "array", target)
-    _check_scores(who, scores, weight)
+    _check_scores(who, scores, weight, ignore_index)
     if scores.shape == labels.shape:
         if labels.dtype.kind in "iub":
             raise DtypeError(
@@ -204,7 +204,7 @@ def nll_loss(
     who = "nll_loss"
     reduction = reduction_of(who, size_average, reduce, reduction)
     scores = getattr(input, "array", input)
-    _check_scores(who, scores, weight)
+    _check_scores(who, scores, weight, ignore_index)
     target = _checked_labels(who, scores, target, getattr(target, "array", target), ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_likelihood_decomposition(input, target, weight, ignore_index, reduction)
@@ -257,7 +257,9 @@ def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -
     return -sum_dims(products, (dim,), False)
 
 
-def _check_scores(who: str, scores: Any, weight: Any) -> None:
+def _check_scores(who: str, scores: Any, weight: Any, ignore_index: int) -> None:
+    if type(ignore_index) is not int:
+        check_whole(who, ignore_index=ignore_index)
     if scores.dtype.kind in "iub":
         raise DtypeError(
             f"{who}: expected scores of a floating dtype, got {dtypes.of_array(scores)}. Use input.float()."
@@ -365,6 +367,7 @@ def binary_cross_entropy(
     _check_probabilities(who, input)
     if weight is None:
         return _yes_no(input, target, 0.0, reduction)
+    check_fits(who, "weight", weight, tuple(input.shape))
     return reduced(_yes_no_losses(input, target) * weight, reduction)
 
 
@@ -436,8 +439,9 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         loss = input - input * target - logarithm
     else:
-        broadcast_shapes(who, tuple(input.shape), tuple(pos_weight.shape))
+        check_fits(who, "pos_weight", pos_weight, tuple(input.shape))
         loss = input - input * target - logarithm * (target * (pos_weight - 1) + 1)
     if weight is not None:
+        check_fits(who, "weight", weight, tuple(input.shape))
         loss = loss * weight
     return reduced(loss, reduction)

@@ -163,7 +163,7 @@ def embedding_bag(
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"{who}: mode has to be one of sum, mean or max, got {mode!r}.")
     if per_sample_weights is not None:
-        _check_factors(who, per_sample_weights, input, mode)
+        _check_factors(who, per_sample_weights, input, weight, mode)
     indices = _checked_indices(who, input, weight)
     if padding_idx is not None:
         padding_idx = _checked_padding(who, padding_idx, weight)
@@ -226,7 +226,7 @@ def _bags(who: str, index: Any, offsets: Any, include_last: bool) -> tuple[Any, 
     return kernel("bags", "bag_numbers", starts)(starts, len(index), include_last), len(starts) - bool(include_last)
 
 
-def _check_factors(who: str, factors: Any, input: Any, mode: str) -> None:
+def _check_factors(who: str, factors: Any, input: Any, weight: Any, mode: str) -> None:
     if mode != "sum":
         raise NotImplementedError(
             f"{who}: per_sample_weights was not None, but is only supported for mode='sum' (got mode={mode!r}). Multiply the embeddings."
@@ -234,6 +234,11 @@ def _check_factors(who: str, factors: Any, input: Any, mode: str) -> None:
     if tuple(factors.shape) != tuple(input.shape):
         raise ShapeError(
             f"{who}: expected per_sample_weights to have the shape of input, {tuple(input.shape)}, got {tuple(factors.shape)}."
+        )
+    if factors.dtype != weight.dtype:
+        raise DtypeError(
+            f"{who}: expected per_sample_weights of the weight's dtype {weight.dtype}, got {factors.dtype}. Use "
+            f"per_sample_weights.to(weight.dtype)."
         )
 
 

@@ -28,6 +28,8 @@ __all__: list[str] = []
 
 def _plain(value: Any) -> Any:
     """A tolerance, a number or a tensor, as the kernel takes it."""
+    if isinstance(value, str):
+        raise TypeError(f"linalg: a tolerance (atol, rtol) must be a number or a Tensor, not str ({value!r}).")
     return getattr(value, "array", value)
 
 

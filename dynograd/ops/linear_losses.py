@@ -25,6 +25,7 @@ from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.views import permuted, reshaped
+from dynograd.shapes import check_whole
 
 __all__ = ["linear_cross_entropy"]
 
@@ -211,6 +212,8 @@ def linear_cross_entropy(
         raise RuntimeError(
             f"{who}: ignore_index={ignore_index} cannot be specified when target contains probabilities. Leave it out."
         )
+    if ignore_index is not None:
+        check_whole(who, ignore_index=ignore_index)
     ignored = -100 if ignore_index is None else ignore_index
     size = options.batch_chunk_size if options is not None else None
     chunk = size or max(1, _SCORES // max(classes, 1))

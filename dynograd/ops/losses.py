@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import ShapeError
+from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, square
 from dynograd.ops.choices import choose
@@ -16,7 +16,7 @@ from dynograd.ops.exponentials import exp, log
 from dynograd.ops.op import composed, op
 from dynograd.ops.reductions import mean_dims, sum_dims
 from dynograd.ops.views import reshaped
-from dynograd.shapes import broadcast_shapes
+from dynograd.shapes import broadcast_shapes, check_tensor
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
 
@@ -182,6 +182,11 @@ def kl_div(
     >>> dynograd.nn.functional.kl_div(tensor([[0.5, 0.5]]).log(), tensor([[0.0, 1.0]]), reduction="batchmean")
     tensor(0.6931)
     """
+    for name, given in (("input", input), ("target", target)):
+        if (kind := dtypes.of_array(getattr(given, "array", given))).category != dtypes.FLOATING:
+            raise DtypeError(
+                f"kl_div: expected log-probabilities and probabilities of floating dtypes, got {name} of {kind}. Use {name}.float()."
+            )
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = _reduced_divergence(input, target, log_target, "sum")
         return total / input.shape[0] if len(input.shape) else total
@@ -240,6 +245,7 @@ def poisson_nll_loss(
     tensor(1.)
     """
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
+    check_tensor("poisson_nll_loss", "target", target)
     loss = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         large = target > 1

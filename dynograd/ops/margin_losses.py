@@ -18,7 +18,7 @@ from dynograd.ops.reductions import sum_dims
 from dynograd.ops.scatters import gathered
 from dynograd.ops.similarities import pairwise_distance
 from dynograd.ops.views import reshaped
-from dynograd.shapes import broadcast_shapes
+from dynograd.shapes import broadcast_shapes, check_fits
 
 __all__ = [
     "cosine_embedding_loss",
@@ -140,7 +140,7 @@ def soft_margin_loss(
     tensor(0.6931)
     """
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
-    broadcast_shapes("soft_margin_loss", tuple(input.shape), tuple(target.shape))
+    check_fits("soft_margin_loss", "target", target, tuple(input.shape))
     return reduced(-logsigmoid(input * target), reduction)
 
 

@@ -14,7 +14,7 @@ from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import permuted, reshaped
-from dynograd.shapes import broadcast_shapes
+from dynograd.shapes import broadcast_shapes, check_fits
 
 __all__ = ["bmm", "linear", "matmul", "mm"]
 
@@ -170,7 +170,7 @@ def _check_rank(who: str, input: Any, rank: int) -> None:
         )
 
 
-@op(saves="input weight")
+@op(saves="input weight bias.shape")
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     """`input @ weight.T + bias`.
 
@@ -181,7 +181,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     Returns:
         (*, out_features), dtype of `input`.
     Raises:
-        ShapeError: the last size of `input` is not `in_features`.
+        ShapeError: the last size of `input` is not `in_features`, or `bias` does not broadcast to the result.
 
     >>> dynograd.nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([1.0]))
     tensor([[12.]])
@@ -196,6 +196,8 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     _check_product("linear", input, weight, ("input", "weight"))
     if bias is not None and bias.dtype != input.dtype:
         _check_product("linear", input, bias, ("input", "bias"))
+    if bias is not None and bias.shape != weight.shape[:-1]:
+        check_fits("linear", "bias", bias, (*input.shape[:-1], *weight.shape[:-1]))
     return kernel("matmuls", "linear_forward", input)(input, weight, bias)
 
 
@@ -208,7 +210,7 @@ def _outer(g: Any, x: Any) -> Any:
 
 @linear.backward
 def linear_backward(g: Any, saved: Any) -> Any:
-    x, w = saved.input, saved.weight
+    x, w, whole = saved.input, saved.weight, g
     if len(w.shape) == 1:
         g = reshaped(g, (*g.shape, 1))
         w = reshaped(w, (1, *w.shape))
@@ -225,7 +227,6 @@ def linear_backward(g: Any, saved: Any) -> Any:
             if len(saved.weight.shape) == 1:
                 g_w = reshaped(g_w, tuple(saved.weight.shape))
         if saved.needs(2):
-            g_b = sum_to(rows, (rows.shape[-1],))
-            if len(saved.weight.shape) == 1:
-                g_b = sum_to(g_b, ())
+            shape = saved.bias_shape
+            g_b = sum_to(rows if shape == rows.shape[-1:] else whole, shape)
     return g_x, g_w, g_b

@@ -20,6 +20,7 @@ from dynograd.ops.poolings import average
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reductions import mean_dims
 from dynograd.ops.views import reshaped
+from dynograd.shapes import check_number
 
 __all__ = ["group_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -198,6 +199,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         )
     check_channels(who, shape, weight=weight, bias=bias)
     check_floating(who, input)
+    check_number(who, "eps", eps)
     if 0 in shape:
         return by_channel(input, weight, bias)
     return group_normalized(input, weight, bias, num_groups, eps)

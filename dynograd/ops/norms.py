@@ -17,7 +17,7 @@ from dynograd.ops.op import composed, op, registry
 from dynograd.ops.reductions import kept, reduced_dims, sum_dims
 from dynograd.ops.triangles import triu_indices
 from dynograd.ops.views import permuted, reshaped
-from dynograd.shapes import normalize_dim
+from dynograd.shapes import check_number, normalize_dim
 
 __all__ = ["cdist", "dist", "norm", "pdist", "renorm"]
 
@@ -79,6 +79,7 @@ def vector_norm(
         raise DtypeError(
             f"{who}: Expected a floating point or complex tensor as input. Got {input.dtype}. Use input.float()."
         )
+    check_number(who, "ord", p)
     p = int(p) if p == p and p not in (inf, -inf) and p == int(p) else float(p)
     shape = tuple(input.shape)
     dims = None if dim is None else reduced_dims(who, dim, len(shape))
@@ -142,6 +143,10 @@ def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
         raise ShapeError(
             f"renorm: input needs at least 2 dimensions, got {input.ndim} (shape {input.shape}). Unsqueeze it first."
         )
+    check_number("renorm", "p", p)
+    check_number("renorm", "maxnorm", maxnorm)
+    if p <= 0 or maxnorm < 0:
+        raise ValueError(f"renorm: expected p above 0 and maxnorm of at least 0, got p={p} and maxnorm={maxnorm}.")
     return kernel("norms", "renorm", input)(input, p, _other_dims("renorm", dim, input.ndim), maxnorm)
 
 

@@ -110,7 +110,8 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
     pairs = list(zip(widths[0::2], widths[1::2], strict=True))
     sides = (*((0, 0),) * (len(shape) - len(pairs)), *reversed(pairs))
     left = [size + before + after for size, (before, after) in zip(shape, sides, strict=True)]
-    if min(left, default=0) < 0:
+    kept = [size + min(before, 0) + min(after, 0) for size, (before, after) in zip(shape, sides, strict=True)]
+    if min((*left, *(kept if mode == "constant" else ())), default=0) < 0:
         raise ShapeError(
             f"pad: The input size {shape}, plus padding {widths}, resulted in a negative output size, {tuple(left)}, which is invalid."
         )

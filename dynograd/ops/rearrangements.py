@@ -10,7 +10,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import ravel, reshaped, transpose
-from dynograd.shapes import as_shape, check_sizes, normalize_dim, normalize_dims
+from dynograd.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -84,6 +84,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     named = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if not moves:
         raise ShapeError("roll: `shifts` required, got none.")
+    for move in moves:
+        check_whole("roll", shifts=move)
     if not named and len(moves) == 1:
         return reshaped(rolled(ravel(input), moves, (0,)), tuple(input.shape))
     if len(moves) != len(named):
@@ -226,21 +228,27 @@ def repeat_interleave(
     Args:
         repeats: a number, or an integer tensor with one number per slice. When it is left out, `input` itself holds the numbers and
             the result is i repeated input[i] times.
-        output_size: accepted for PyTorch's sake; it is the sum of the repeats.
+        output_size: the sum of the repeats, when it is known.
     Raises:
-        ShapeError: not one repeat per slice, or a negative one.
+        ShapeError: not one repeat per slice, or a negative one; `output_size` is not the sum.
 
     >>> dynograd.repeat_interleave(tensor([1, 2]), tensor([1, 3]))
     tensor([1, 2, 2, 2])
     """
     if repeats is None:
         positions = kernel("creation", "arange", 0)(0, 1, input.shape[0], dtypes.int64.numpy)
-        return repeated_rows(positions, _checked_repeats(input, input.shape[0]), 0)
+        made = repeated_rows(positions, _checked_repeats(input, input.shape[0]), 0)
+        return made if output_size is None else _of_size(made, output_size, 0)
     if dim is None:
         input, dim = ravel(input), 0
     elif not input.ndim:
         input = reshaped(input, (1,))
     place = normalize_dim("repeat_interleave", dim, input.ndim)
+    made = _interleaved(input, repeats, place)
+    return made if output_size is None else _of_size(made, output_size, place)
+
+
+def _interleaved(input: Any, repeats: Any, place: int) -> Any:
     if hasattr(repeats, "shape"):
         size = input.shape[place]
         checked = _checked_repeats(repeats, size)
@@ -254,6 +262,17 @@ def repeat_interleave(
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {repeats}.")
     return interleaved(input, repeats.__index__(), place)
+
+
+def _of_size(made: Any, output_size: Any, place: int) -> Any:
+    """`made`, whose size the caller has foretold."""
+    check_whole("repeat_interleave", output_size=output_size)
+    if made.shape[place] != output_size:
+        raise ShapeError(
+            f"repeat_interleave: allocated size does not match required size: output_size={output_size}, but the repeats sum to "
+            f"{made.shape[place]}. Leave output_size away."
+        )
+    return made
 
 
 def _checked_repeats(repeats: Any, size: int) -> Any:

@@ -331,6 +331,10 @@ def _trapezoids(who: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[A
                 f"{y.shape[place]} along dim {place} (shape {tuple(y.shape)})."
             )
         x = reshaped(x, (x.shape[0], *(1,) * (rank - place - 1)))
+    elif len(x.shape) > rank:
+        raise ShapeError(
+            f"{who}: x has more dims than y: shape {tuple(x.shape)} for y of shape {tuple(y.shape)}. Give x the shape of y, or one dim."
+        )
     elif len(x.shape) < rank:
         x = reshaped(x, (*(1,) * (rank - len(x.shape)), *x.shape))
     along = place - rank + len(x.shape)

@@ -13,7 +13,7 @@ from dynograd.ops.indexing import get_basic, put_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined, stacked
 from dynograd.ops.op import composed, keep, op, shortcut
-from dynograd.shapes import normalize_dim
+from dynograd.shapes import check_whole, normalize_dim
 
 __all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
 
@@ -90,6 +90,8 @@ _PARTS: dict[tuple[int, tuple[int, ...]], tuple[int, list[tuple]]] = {}  # what 
 
 def _parts_of(place: int, split_sizes: tuple[int, ...]) -> tuple[int, list[tuple]]:
     """The sum of the sizes (-1 if one is negative) and the indices of the parts along dim `place`."""
+    for size in split_sizes:
+        check_whole("split_with_sizes", split_sizes=size)
     if split_sizes and min(split_sizes) < 0:
         return -1, []
     lead = (FULL,) * place

@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.ops.views import reshaped
-from dynograd.shapes import as_shape, normalize_dim
+from dynograd.shapes import as_shape, check_whole, normalize_dim
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
 
@@ -107,6 +107,7 @@ def windows(input: Array, dimension: int, size: int, step: int) -> Array:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim."""
     place = normalize_dim("unfold", dimension, input.ndim)
     held = input.shape[place] if input.ndim else 1
+    check_whole("unfold", size=size, step=step)
     if not 0 <= size <= held:
         raise ShapeError(f"unfold: maximum size for tensor at dimension {place} is {held} but size is {size}.")
     if step <= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
@@ -94,6 +95,6 @@ def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -
         raise ShapeError(
             f"{who}: expected pivots of shape {shape[:-1]} for LD of shape {shape}, got {tuple(pivots.shape)}."
         )
-    if pivots.dtype.is_floating_point or pivots.dtype.is_complex:
+    if pivots.dtype.is_floating_point or pivots.dtype.is_complex or pivots.dtype is dtypes.bool:
         raise DtypeError(f"{who}: Expected pivots to be integers, got {pivots.dtype}. Pass those of ldl_factor.")
     return ldl_solutions(LD, pivots, B, bool(hermitian))

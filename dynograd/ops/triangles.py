@@ -11,7 +11,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.ops.strides import diagonal, fill_diagonal_of
 from dynograd.ops.views import ravel
-from dynograd.shapes import check_sizes, normalize_dim
+from dynograd.shapes import check_sizes, check_whole, normalize_dim
 
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
 
@@ -152,5 +152,6 @@ def triu_indices(
 def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
     place = arrays.check_device(who, device)
     check_sizes(who, (row, col))
+    check_whole(who, offset=offset)
     found = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
     return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

@@ -19,6 +19,7 @@ from dynograd.ops.arithmetic import abs
 from dynograd.ops.bessel_functions import i0
 from dynograd.ops.exponentials import exp
 from dynograd.ops.trigonometrics import cos, sin
+from dynograd.public_forms import explained
 
 __all__ = [
     "bartlett",
@@ -212,3 +213,4 @@ def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Calla
 
 # Windows whose single point is what their formula says.
 _BY_FORMULA = ("cosine", "exponential", "gaussian")
+globals().update({name: explained(globals()[name]) for name in __all__})

@@ -13,7 +13,7 @@ from dynograd.ops.matmuls import matmul
 from dynograd.ops.scatters import scatter_reduce
 from dynograd.ops.sparse_products import sparse_sampled
 from dynograd.ops.views import reshape
-from dynograd.shapes import normalize_dim
+from dynograd.shapes import check_tensor, normalize_dim
 from dynograd.sparse import coordinates
 from dynograd.sparse.making import form_of
 from dynograd.sparse.rules import sum_of
@@ -33,6 +33,8 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
     tensor([[20.],
             [ 3.]])
     """
+    check_tensor("sparse.mm", "mat1", mat1)
+    check_tensor("sparse.mm", "mat2", mat2)
     if len(mat1.shape) != 2 or len(mat2.shape) != 2:
         raise ShapeError(f"sparse.mm: expected matrices, got shapes {tuple(mat1.shape)} and {tuple(mat2.shape)}.")
     if reduce == "sum":
@@ -75,6 +77,8 @@ def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.
             [7., 9.]])
     """
     _only_sparse("sparse.sampled_addmm", input)
+    check_tensor("sparse.sampled_addmm", "mat1", mat1)
+    check_tensor("sparse.sampled_addmm", "mat2", mat2)
     if input.form != "sparse_csr":
         return sampled_addmm(input.to_sparse_csr(), mat1, mat2, beta=beta, alpha=alpha).to_sparse(layout=input.form)
     if (

@@ -11,6 +11,7 @@ from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.ops.indexing import getitem
 from dynograd.ops.lookups import nonzero
 from dynograd.ops.transposes import movedim
+from dynograd.shapes import check_whole
 from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, of_coordinates
 from dynograd.tensor import Tensor
@@ -236,6 +237,8 @@ def to_sparse(
     if isinstance(input, SparseTensor):
         return input.to_sparse(sparse_dim, layout=layout)
     whole = tuple(input.shape)
+    if sparse_dim is not None:
+        check_whole("to_sparse", sparse_dim=sparse_dim)
     count = len(whole) if sparse_dim is None else sparse_dim
     if not 0 < count <= max(len(whole), 1) or not whole:
         raise ShapeError(f"to_sparse: sparse_dim must be 1 to {len(whole)} for shape {whole}, got {sparse_dim}.")

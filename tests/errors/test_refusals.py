@@ -3,10 +3,10 @@
 import pytest
 
 import dynograd
-from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.errors import DtypeError, IndexRangeError, InplaceError, ShapeError
 from dynograd.nn import functional as F
 
-t, eye, int32 = dynograd.ones(2), dynograd.eye(2), dynograd.int32
+t, eye, int32, held = dynograd.ones(2), dynograd.eye(2), dynograd.int32, dynograd.ones(5, 3)
 NUMBERS = [
     "sum",
     "prod",
@@ -123,6 +123,99 @@ REFUSED = [
         IndexRangeError,
         r"segment_reduce: expected lengths to be 0 .*got -1",
     ),
+    (
+        lambda: F.linear(eye, eye, dynograd.ones(3)),
+        ShapeError,
+        r"linear: bias of shape \(3,\) does not broadcast to \(2, 2\)",
+    ),
+    (
+        lambda: F.multi_head_attention_forward(
+            t[None], t[None], t[None], 2, 1, dynograd.ones(7, 2), None, None, None, False, 0.0, eye, None
+        ),
+        ShapeError,
+        r"expected in_proj_weight of shape \(6, 2\) for an embedding dimension of 2, got \(7, 2\)",
+    ),
+    (
+        lambda: F.binary_cross_entropy(t, t, weight=dynograd.ones(1, 1, 2)),
+        ShapeError,
+        r"binary_cross_entropy: weight of shape \(1, 1, 2\) does not broadcast to \(2,\)",
+    ),
+    (
+        lambda: F.binary_cross_entropy_with_logits(t, t, pos_weight=2.0),
+        TypeError,
+        r"argument 'pos_weight' must be Tensor, not float \(2.0\)",
+    ),
+    (lambda: F.soft_margin_loss(t, eye), ShapeError, r"target of shape \(2, 2\) does not broadcast to \(2,\)"),
+    (
+        lambda: F.kl_div(t, t.long(), reduction="sum"),
+        DtypeError,
+        "kl_div: .* got target of dynograd.int64. Use target.float",
+    ),
+    (
+        lambda: F.nll_loss(eye, eye[0].long(), ignore_index="x"),
+        TypeError,
+        r"nll_loss\(\): argument 'ignore_index' must be an int, not str",
+    ),
+    (
+        lambda: F.embedding_bag(eye.long(), eye, mode="sum", per_sample_weights=eye.double()),
+        DtypeError,
+        "embedding_bag: expected per_sample_weights of the weight's dtype dynograd.float32, got dynograd.float64",
+    ),
+    (lambda: F.pad(t, (-3, 5)), ShapeError, "negative output size"),
+    (
+        lambda: F.scaled_dot_product_attention(eye, eye, eye, eye[None]),
+        ShapeError,
+        r"attn_mask of shape \(1, 2, 2\) has more dims than query \(2, 2\)",
+    ),
+    (lambda: dynograd.renorm(eye, -1, 0, 1), ValueError, "renorm: expected p above 0 .* got p=-1"),
+    (lambda: dynograd.trapezoid(t, eye), ShapeError, r"x has more dims than y: shape \(2, 2\) for y of shape \(2,\)"),
+    (
+        lambda: t.repeat_interleave(dynograd.tensor([1, 2]), output_size=4),
+        ShapeError,
+        "repeat_interleave: .* output_size=4, but the repeats sum to 3",
+    ),
+    (
+        lambda: dynograd.randint(0, 300, (2,), dtype=dynograd.uint8),
+        RuntimeError,
+        r"randint: numbers from 0 to 299 are out of bounds for dynograd.uint8 \(0 to 255\). Use a wider dtype",
+    ),
+    (lambda: dynograd.full((2,), "x"), TypeError, r"full\(\): argument 'fill_value' must be a number, not str"),
+    (lambda: dynograd.zeros(2).new_empty((2, "x")), TypeError, "sizes must be ints"),
+    (lambda: dynograd.normal("x", t), TypeError, r"normal\(\): argument 'mean' must be a number, not str"),
+    (
+        lambda: dynograd.tril_indices(2, 2, "x"),
+        TypeError,
+        r"tril_indices\(\): argument 'offset' must be an int, not str",
+    ),
+    (lambda: dynograd.roll(t, "x"), TypeError, r"roll\(\): argument 'shifts' must be an int, not str"),
+    (
+        lambda: dynograd.histogram(t, 2.5),
+        TypeError,
+        r"histogram\(\): argument 'bins' must be an int, not float \(2.5\)",
+    ),
+    (
+        lambda: dynograd.ones(2).resize_as_(3),
+        TypeError,
+        r"resize_as_\(\): argument 'the_template' must be Tensor, not int",
+    ),
+    (lambda: dynograd.resolve_conj("x"), TypeError, r"resolve_conj\(\): argument 'input' must be Tensor, not str"),
+    (
+        lambda: dynograd.index_put(eye, (eye[0] > 2,), dynograd.ones(3), accumulate=True),
+        ShapeError,
+        r"index_put: shape mismatch: value tensor of shape \[3\] cannot be broadcast to indexing result of shape \[0, 2\]",
+    ),
+    (
+        lambda: dynograd.cross(held, held, out=held),
+        InplaceError,
+        "cross: unsupported operation: .* single memory location",
+    ),
+    (
+        lambda: dynograd.linalg.pinv(eye, rtol="x"),
+        TypeError,
+        r"tolerance \(atol, rtol\) must be a number or a Tensor, not str",
+    ),
+    (lambda: dynograd.signal.windows.gaussian(3, std="x"), TypeError, r"gaussian\(M=3, std='x'\)"),
+    (lambda: dynograd.masked.norm(t, "x"), TypeError, r"argument 'ord' must be a number, not str \('x'\)"),
 ]
 
 
