@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy
@@ -84,22 +85,47 @@ class Flush(dict):
         self.waiting = waiting
         self.chains: dict[Any, Any] = {}
         self.arenas: list[Arena] = []
-        self.first_rows: Any = (
-            None  # by the number of a port that a chain has filled: where its rows begin in its arena,
-        )
-        self.arena_numbers: Any = None  # and which of `arenas` that is; -1 for others
+        # By the number of a port: where its rows begin in its arena, and which of `arenas` that is (negative: see `row_codes_numba`).
+        self.first_rows: Any = None
+        self.arena_numbers: Any = None
 
     def note_port(self, recorder: Any, port: Any) -> None:
-        """A chain has filled the port."""
+        """The rows of the port lie in its arena, or in none."""
         if self.first_rows is None:
-            self.first_rows = numpy.zeros(len(recorder.ports), numpy.int64)
-            self.arena_numbers = numpy.full(len(recorder.ports), -1, numpy.int64)
+            self._begin(recorder)
         place = port.base >> 32
         if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
-            self.first_rows[place] = port.base_row + port.offset
-            if port.arena not in self.arenas:
-                self.arenas.append(port.arena)
-            self.arena_numbers[place] = self.arenas.index(port.arena)
+            whole = port.whole
+            if whole.arena is None:
+                self.arena_numbers[place] = _NOWHERE
+                return
+            self.first_rows[place] = whole.base_row + whole.offset
+            if whole.arena not in self.arenas:
+                self.arenas.append(whole.arena)
+            self.arena_numbers[place] = self.arenas.index(whole.arena)
+
+    def _begin(self, recorder: Any) -> None:
+        count = len(recorder.ports)
+        self.first_rows, self._marks = numpy.zeros((2, count), numpy.int64)
+        self.arena_numbers = numpy.full(count, _UNKNOWN, numpy.int64)
+
+    def rows_in_arena(self, recorder: Any, codes: list[int]) -> Any:
+        """(arena, rows, numbers of their ports, whether they lie behind one another) where all are in one arena; else None."""
+        from dynograd.kernels.row_codes_numba import rows_of_codes
+
+        if self.first_rows is None:
+            self._begin(recorder)
+        listed = numpy.array(codes, numpy.int64)
+        rows, ports = numpy.empty((2, len(codes)), numpy.int64)
+        found, count, run = rows_of_codes(listed, self.arena_numbers, self.first_rows, rows, self._marks, ports)
+        if found == _UNKNOWN:
+            for place in ports[:count].tolist():
+                self.note_port(recorder, recorder.ports[place])
+            found, count, run = rows_of_codes(listed, self.arena_numbers, self.first_rows, rows, self._marks, ports)
+        return None if found < 0 else (self.arenas[found], rows, ports[:count].tolist(), run)
+
+
+_UNKNOWN, _NOWHERE = -1, -2
 
 
 def arenas_for(waiting: list[Any]) -> Flush:
@@ -161,10 +187,10 @@ class Group:
             self._inherit()
         if type(form) is RunningSum:
             return self._running_sum()
-        if size == 1 and form.op.name == "stack" and len(self.columns) > 3 and not self.errors:
-            rows = self._stacked_rows()
-            if rows is not None:
-                return rows
+        if form.joins and (size > 1 or len(self.columns) > 3) and not self.errors:
+            joined = self._joined()
+            if joined is not None:
+                return joined
         if size == 1:
             return self._one_by_one("")
         operands = [operand(self.recorder, column, size) for column in self.columns]
@@ -177,8 +203,15 @@ class Group:
             like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
             given_numbers = numpy.array(self.numbers, like.dtype)
             numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
-        together = numbers is not None or self.by_row is not None or any([stacked for _, stacked in operands])
+        stacked = tuple([one for _, one in operands])
+        together = numbers is not None or self.by_row is not None or any(stacked)
+        ready = None if form.ready is None or self.by_row is not None or self.numbers is not None else form.ready
         try:
+            statics = None if ready is None or not together else ready.statics(stacked, size)
+            if statics is not None:
+                given = self._given(iter([value for value, _ in operands]))
+                given.update(statics)
+                return form.op.function(**given)
             if not together:  # the same call again and again
                 given = self._given(iter([value for value, _ in operands]))
                 if self.numbers is not None:
@@ -187,12 +220,16 @@ class Group:
             else:
                 draws = "error" if self.by_row is None else RowPlaces(self.by_row)
                 with Level(size, draws) as level:  # type: ignore[arg-type]
-                    values = [make_batched(level, value) if stacked else value for value, stacked in operands]
+                    values = [make_batched(level, value) if one else value for value, one in operands]
                     given = self._given(iter(values))
                     if numbers is not None:
                         given[form.number] = make_batched(level, numbers)
                     elif self.numbers is not None:
                         given[form.number] = self.numbers[0]
+                    if ready is not None:
+                        found = ready.watch(form.op, level, given, stacked)
+                        if found is not NotImplemented:
+                            return found
                     found = self._drawing(given, 0)
                     if isinstance(found, tuple):
                         return tuple([_lowered(one, size) for one in found])
@@ -246,15 +283,20 @@ class Group:
             return stack(results, 0)
         return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
 
-    def _stacked_rows(self) -> Any:
-        """A single `stack` along dim 0 of many rows: what gathering them gives already."""
-        if self.form.statics.get("dim") != 0 or len(self.columns) != len(self.shared):
+    def _joined(self) -> Any:
+        """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
+        count, size = len(self.columns), self.size
+        if count != len(self.shared):
             return None
-        kinds = {self.recorder.ports[column[0] >> 32].kind for column in self.columns}
-        if len(kinds) > 1:
+        codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
+        found, stacked = operand(self.recorder, codes, count * size)
+        array = found.array
+        if not stacked or type(array) is not numpy.ndarray or not array.flags.c_contiguous:
             return None
-        found, stacked = operand(self.recorder, [column[0] for column in self.columns], len(self.columns))
-        return found if stacked else None
+        if array.base is not None:  # rows of others, which a write into the result must not change
+            found = registry["clone"].function(found, False)
+        shape = self.form.kinds[0].shape
+        return registry["view"].function(found, shape if size == 1 else (size, *shape))
 
     def _running_sum(self) -> Any:
         column = self.columns[0]

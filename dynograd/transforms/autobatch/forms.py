@@ -6,6 +6,7 @@ A form is also why an op is not recorded: results whose shape depends on values,
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.pending import Kind
+from dynograd.transforms.autobatch.ready import ReadyCalls
 from dynograd.transforms.batching.batched import Batched
 from dynograd.transforms.batching.calls import run_op
 
@@ -62,12 +64,14 @@ class Form:
         "_text",
         "casting",
         "grad",
+        "joins",
         "kinds",
         "label",
         "number",
         "op",
         "pack",
         "places",
+        "ready",
         "refused",
         "single",
         "statics",
@@ -89,6 +93,8 @@ class Form:
         self.casting = casting()
         self._text: tuple[Any, str] = None, ""
         self.label = op.name
+        self.ready = ReadyCalls(op) if type(self) is Form else None
+        self.joins = False  # it puts its operands behind one another
         self.number: str | None = None  # the operand that is a number, perhaps another one in each call
         self.places: list[
             tuple[str, Any]
@@ -217,7 +223,16 @@ def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form
         made.pack = getattr(type(result), "_make", tuple) if not made.single else None
     assert found is not None
     made.kinds = found
+    made.joins = op.name in ("cat", "stack") and _puts_behind(made, kinds)
     return made
+
+
+def _puts_behind(form: Form, kinds: list[Any]) -> bool:
+    """Whether the result of a `cat` or `stack` has its operands one after the other in memory."""
+    (kind,) = form.kinds
+    dim = form.statics["dim"]
+    alike = all([one is kinds[0] for one in kinds])
+    return alike and type(dim) is int and math.prod(kind.shape[: dim % len(kind.shape)]) == 1
 
 
 def _stand_ins(value: Any, low: bool) -> Any:

@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.indices import Indices
-from dynograd.transforms.autobatch.rows import from_arena, gathered, row_of, slab_of
+from dynograd.transforms.autobatch.rows import from_arena, gathered, is_run, row_of, slab_of
 
 __all__ = ["MASK", "looked_up", "operand", "row_tensor", "single"]
 
@@ -55,14 +55,23 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
         return single(recorder, first), False
     port = recorder.ports[first >> 32]
     whole = port.whole
-    if codes[-1] - first == size - 1 and whole.slab is not None and not whole.one:
-        if codes == list(range(first, first + size)):  # a run of rows, as the next op on the same calls has
-            start = (first & MASK) + whole.offset
-            return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start, size), True
+    tensors = port.bucket.tensors
+    if codes[-1] - first == size - 1 and not whole.one and codes == list(range(first, first + size)):
+        start = first & MASK  # a run of rows, as the next op on the same calls has
+        if whole.slab is not None:
+            return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start + whole.offset, size), True
+        if type(tensors) is Indices:
+            return wrap(tensors.run(start, size)), True
+    if whole.arena is not None:
+        found = recorder.arenas.rows_in_arena(recorder, codes)
+        if found is not None:
+            arena, rows, numbers, run = found
+            ports = [recorder.ports[number] for number in numbers]
+            slabs = dict.fromkeys([port.whole.slab_node for port in ports if port.kind.grad and port.whole.slab_node])
+            return from_arena(arena, rows, list(slabs), run), True
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & MASK
-    tensors = recorder.ports[first >> 32].bucket.tensors
-    if tensors is not None and not recorder.ports[first >> 32].kind.grad and bool((numbers == numbers[0]).all()):
+    if tensors is not None and not port.kind.grad and bool((numbers == numbers[0]).all()):
         if type(tensors) is Indices:
             return wrap(tensors.rows(rows)), True
         values = [tensors[row].array for row in rows.tolist()]
@@ -73,13 +82,6 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
     wholes = [port.whole for port in ports]
     if len(found) == 1 and wholes[0].one:  # rows of calls that were one
         return single(recorder, first), False
-    arena = wholes[0].arena
-    if arena is not None and all([whole.arena is arena for whole in wholes]):
-        rows = rows + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
-        slabs = dict.fromkeys(
-            [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad and whole.slab_node]
-        )
-        return from_arena(arena, rows, list(slabs)), True
     if all([whole.bucket.tensors is not None or whole.one for whole in wholes]) or any(
         [type(_array_of(port)) is not numpy.ndarray for port in ports]
     ):
@@ -110,7 +112,7 @@ def _of_slab(slab: Any, node: Any, rows: Any, size: int) -> Any:
     """Rows of one slab: a view where they are a run."""
     array = slab.array
     start = int(rows[0])
-    if int(rows[-1]) - start == size - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+    if is_run(rows):
         return _run_of(slab, node, start, size)
     return gathered(_taken(array, rows), (node,), ((rows, None),))
 

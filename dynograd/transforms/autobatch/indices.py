@@ -24,3 +24,7 @@ class Indices(list[int]):
     def rows(self, rows: Any) -> Any:
         """Many of them, as an array."""
         return numpy.fromiter(self, INT64, len(self)).take(rows)
+
+    def run(self, start: int, count: int) -> Any:
+        """Those behind one another, as an array."""
+        return numpy.array(list.__getitem__(self, slice(start, start + count)), INT64)

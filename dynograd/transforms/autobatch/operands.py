@@ -9,7 +9,7 @@ import numpy
 
 from dynograd.ops.op import registry
 from dynograd.transforms.autobatch.gathering import looked_up, operand
-from dynograd.transforms.autobatch.rows import from_arena
+from dynograd.transforms.autobatch.rows import from_arena, is_run
 
 __all__ = ["Rows", "codes_of", "places", "rows_of"]
 
@@ -64,7 +64,7 @@ class Rows:
     def tensor_of(self, start: int, stop: int) -> Any:
         """These rows as a tensor with its history."""
         if self.arena is not None:
-            return from_arena(self.arena, self.index[start:stop], self.slabs)
+            return _rows_from(self.arena, self.index[start:stop], self.slabs)
         if self.single:
             wide = registry["view"].function(self.tensor, (1, *self.shape))
             return registry["expand"].function(wide, (stop - start, *self.shape))
@@ -77,7 +77,7 @@ class Rows:
         if g is None or not self.edges:
             return []
         if self.arena is not None:
-            node = from_arena(self.arena, self.index[start:stop], self.slabs).node
+            node = _rows_from(self.arena, self.index[start:stop], self.slabs).node
             return list(zip(node.edges, node.apply_graph(g), strict=True))
         (edge,) = self.edges
         if self.single:
@@ -85,6 +85,10 @@ class Rows:
         if start == 0 and stop == len(self.index):
             return [(edge, g)]
         return [(edge, registry["basic_fill"].function(g, (len(self.index), *self.shape), (slice(start, stop),)))]
+
+
+def _rows_from(arena: Any, rows: Any, slabs: list[Any]) -> Any:
+    return from_arena(arena, rows, slabs, is_run(rows))
 
 
 def codes_of(buckets: list[Any]) -> Any:

@@ -18,7 +18,18 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["GatherNode", "RowNode", "RowParts", "SlabNode", "gathered", "keep_saved", "row_of", "run_hooks", "slab_of"]
+__all__ = [
+    "GatherNode",
+    "RowNode",
+    "RowParts",
+    "SlabNode",
+    "gathered",
+    "is_run",
+    "keep_saved",
+    "row_of",
+    "run_hooks",
+    "slab_of",
+]
 
 
 class RowParts(Partial):
@@ -293,11 +304,11 @@ def slab_of(tensor: Any, kind: type[SlabNode] = SlabNode) -> Any:
     return node
 
 
-def from_arena(arena: Arena, rows: Any, slabs: list[Any]) -> Any:
-    """A tensor on rows of an arena; `slabs` are the SlabNodes of their groups, none where no gradient is wanted."""
+def from_arena(arena: Arena, rows: Any, slabs: list[Any], run: bool) -> Any:
+    """A tensor on rows of an arena, a `run` of them or not; `slabs` are the SlabNodes of their groups, none where no gradient is wanted."""
     array = arena.array
-    first, count = int(rows[0]), len(rows)
-    if int(rows[-1]) - first == count - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+    if run:
+        first, count = int(rows[0]), len(rows)
         which: Any = slice(first, first + count)
         made = wrap(array[first : first + count])
         if len(slabs) == 1 and slabs[0].start == first and slabs[0].attrs[0][0] == count:
@@ -309,6 +320,11 @@ def from_arena(arena: Arena, rows: Any, slabs: list[Any]) -> Any:
     if slabs:
         made.node, made._requires_grad = new_node(ArenaGatherNode, tuple(slabs), (arena, which)), True
     return made
+
+
+def is_run(rows: Any) -> bool:
+    """Whether row numbers are those of rows behind one another."""
+    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all())
 
 
 def row_of(slab: Any, row: int) -> Any:

@@ -1,0 +1,91 @@
+"""Ready calls: groups whose batch rule is one call of the op call it themselves.
+
+Most rules say only with which static arguments the op is called on all rows at once (`cat` along the next dim). That is found out when the
+first group of a form runs, by watching the rule, and holds for groups of other sizes when two sizes have agreed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.transforms.batching import elementwise, orders, products, reductions, views
+from dynograd.transforms.batching.batched import Batched, Level
+from dynograd.transforms.batching.calls import RULES, Call
+
+__all__ = ["ReadyCalls"]
+
+# Where rules choose by shapes and static arguments alone, and check no values.
+_BY_SHAPES = {module.__name__ for module in (elementwise, orders, products, reductions, views)}
+
+
+class ReadyCalls:
+    """What is known of a form: for each way in which its operands come (which of them have rows), the static arguments."""
+
+    __slots__ = ("known", "rule")
+
+    def __init__(self, op: Any) -> None:
+        self.rule: Any = RULES.get(op.name) or (RULES["elementwise"] if op.kind == "elementwise" else None)
+        if self.rule is not None and self.rule.__module__ not in _BY_SHAPES:
+            self.rule = None
+        # Static arguments and the size of the group that they are for (0: any). None: the rule does more.
+        self.known: dict[tuple[bool, ...], tuple[int, dict[str, Any]] | None] = {}
+
+    def statics(self, stacked: tuple[bool, ...], size: int) -> dict[str, Any] | None:
+        """With which static arguments the op is called on all rows; None where that is not known."""
+        found = self.known.get(stacked)
+        return found[1] if found is not None and (not found[0] or found[0] == size) else None
+
+    def watch(self, op: Any, level: Level, given: dict[str, Any], stacked: tuple[bool, ...]) -> Any:
+        """What the rule gives for all rows, along dim 0; NotImplemented: it does not apply, or there is nothing to find out."""
+        if self.rule is None or self.known.get(stacked, ()) is None:
+            return NotImplemented
+        call = _Watched(op, given, level)
+        found = self.rule(call)
+        statics = call.statics() if call.found is found and call.calls == 1 else None
+        before = self.known.get(stacked, ())
+        if statics is None or before is None:
+            self.known[stacked] = None
+        elif before and before[0] != level.size and _same(before[1], statics):
+            self.known[stacked] = 0, statics
+        else:
+            self.known[stacked] = level.size, statics
+        return found
+
+
+class _Watched(Call):
+    """A call that notes what its rule does with it."""
+
+    __slots__ = ("calls", "changed", "found")
+
+    def __init__(self, op: Any, given: dict[str, Any], level: Level) -> None:
+        super().__init__(op, given, level)
+        self.calls, self.changed, self.found = 0, {}, None
+
+    def with_(self, **changed: Any) -> Any:
+        self.calls, self.changed = self.calls + 1, changed
+        self.found = super().with_(**changed)
+        return self.found
+
+    def statics(self) -> dict[str, Any] | None:
+        """The static arguments that the op was called with; None where its operands were not those of the group as they are."""
+        found = {}
+        for name, value in self.changed.items():
+            if name == self.op.list_name:
+                inner = [one.inner if type(one) is Batched else one for one in self.original[name]]
+                if len(inner) != len(value) or any([one is not other for one, other in zip(inner, value, strict=True)]):
+                    return None
+            elif name in self.op.array_names:
+                if value is not self.given[name]:
+                    return None
+            else:
+                found[name] = value
+        if self.op.list_name is not None and self.op.list_name not in self.changed:
+            return None
+        return found
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):  # arrays among them
+        return False
