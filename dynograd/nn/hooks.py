@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.interpreter.recorded_methods import STATE
 from dynograd.nn.backward_hooks import BackwardWatch
 from dynograd.tensor import RemovableHandle
 
@@ -53,11 +54,24 @@ HOOKS = (
     "_load_state_dict_post_hooks",
 )
 
+CALL_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
 
 def before_change() -> None:
     """Hooks or the mode of a module are about to change: calls that an `autobatch` scope has recorded were made without that."""
     if MODES.recorder is not None:
         MODES.recorder.before_change()
+
+
+class CallHooks(OrderedDict):
+    """A module's hooks of calls. Modules note that they have none, until `STATE` says that some module was given one."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, hook: Any) -> None:
+        before_change()
+        super().__setitem__(key, hook)
+        STATE.note_hook()
 
 
 class _Handle(RemovableHandle):
@@ -99,6 +113,7 @@ def _note_global() -> None:
     any_global.clear()
     if _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks:
         any_global["any"] = True
+    STATE.note_hook()
 
 
 class _WithModule:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.interpreter.recorded_methods import CELLS
+from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Ready
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
 from dynograd.nn.hooks import *  # noqa: F403
@@ -62,7 +62,8 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         held["_parameters"], held["_buffers"], held["_modules"] = {}, {}, {}
         held["_non_persistent_buffers_set"] = set()
         for name in hooks.HOOKS:
-            held[name] = OrderedDict()
+            held[name] = hooks.CallHooks() if name in hooks.CALL_HOOKS else OrderedDict()
+        held[READY] = _NOT_READY
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -72,23 +73,36 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         held = self.__dict__
         try:
-            if (
-                held["_forward_hooks"]
-                or held["_forward_pre_hooks"]
-                or held["_backward_hooks"]
-                or held["_backward_pre_hooks"]
-                or hooks.any_global
-                or "_compiled_call_impl" in held
-            ):
-                return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+            ready = held["_dynograd_ready"]
+            if ready.hooked is not STATE.hooked:
+                return self._call_anew(args, kwargs)
+            if STATE.scopes and ready.cell is not None and not kwargs:
+                try:
+                    cell, forward = ready.cell, held["forward"] if "forward" in held else type(self).forward
+                    if ready.forward is forward and cell.owner is self:
+                        return cell.quick(*args)
+                except NOT_QUICK:
+                    pass
             return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
         except Exception as error:
             if "_forward_hooks" not in held:
                 raise AttributeError(not_begun(self)) from None
+            if READY not in held:
+                held[READY] = _NOT_READY
+                return self(*args, **kwargs)
             note_place(error, self)
             raise
 
     _wrapped_call_impl = __call__
+
+    def _call_anew(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of a module that perhaps has hooks; those that have none note it."""
+        held, now = self.__dict__, STATE.hooked
+        if self._hooked or "_compiled_call_impl" in held:
+            return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+        if all([type(held[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
+            held[READY] = Ready(now)
+        return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
@@ -139,6 +153,8 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             self._put("_buffers", name, value)
         else:
             super().__setattr__(name, value)
+            if name in _OF_CALLS:
+                STATE.note_hook()
 
     def __delattr__(self, name: str) -> None:
         for group in ("_parameters", "_buffers", "_modules"):
@@ -407,23 +423,29 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def __getstate__(self) -> dict[str, Any]:
         held = dict(self.__dict__)
         held.pop("_compiled_call_impl", None)
-        held.pop(CELLS, None)
+        for name in (CELLS, READY):
+            held.pop(name, None)
         return held
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in hooks.HOOKS:
-            self.__dict__.setdefault(name, OrderedDict())
+            self.__dict__.setdefault(name, hooks.CallHooks() if name in hooks.CALL_HOOKS else OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     def _replicate_for_data_parallel(self) -> Any:
         """A module that shares everything with this one, and can be given other parameters."""
         made = self.__new__(type(self))
         made.__dict__ = self.__dict__.copy()
-        made.__dict__.pop(CELLS, None)
+        for name in (CELLS, READY):
+            made.__dict__.pop(name, None)
         for name in ("_parameters", "_buffers", "_modules"):
             made.__dict__[name] = made.__dict__[name].copy()
         return made
+
+
+_NOT_READY = Ready()
+_OF_CALLS = frozenset({*hooks.CALL_HOOKS, "_compiled_call_impl"})
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

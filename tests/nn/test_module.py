@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import pytest
 
@@ -254,6 +255,49 @@ def test_forward_hooks_see_and_replace():
     pre.remove()
     post.remove()
     assert layer(dg.ones(1)).item() == 1 and not layer._hooked
+
+
+def _assigned(layer, hook):
+    layer._forward_hooks = OrderedDict({7: hook})
+
+
+def _assigned_and_filled(layer, hook):
+    layer._forward_hooks = OrderedDict()
+    layer(dg.ones(1))
+    layer._forward_hooks[7] = hook
+
+
+@pytest.mark.parametrize(
+    "hang",
+    [
+        lambda layer, hook: layer.register_forward_hook(hook),
+        lambda layer, hook: layer._forward_hooks.update({7: hook}),
+        lambda layer, hook: layer._forward_hooks.setdefault(7, hook),
+        lambda layer, hook: layer._forward_hooks.__ior__({7: hook}),
+        _assigned,
+        _assigned_and_filled,
+    ],
+)
+@pytest.mark.parametrize("same", [lambda layer: layer, copy.copy, copy.deepcopy])
+def test_hooks_are_seen_however_they_came_there(hang, same):
+    layer = nn.Identity()
+    layer(dg.ones(1))  # notes that there are none
+    other = same(layer)
+    hang(other, lambda module, args, output: output * 10)
+    assert other(dg.ones(1)).item() == 10
+    other._forward_hooks.clear()
+    assert other(dg.ones(1)).item() == 1
+
+
+def test_a_module_that_shares_a_dict_has_hooks_of_its_own():
+    layer = nn.Identity()
+    layer(dg.ones(1))
+    other = nn.Identity.__new__(nn.Identity)
+    other.__dict__.update(layer.__dict__)
+    other._forward_hooks = OrderedDict({0: lambda module, args, output: output * 10})
+    assert [one(dg.ones(1)).item() for one in (layer, other, layer, other)] == [1, 10, 1, 10]
+    del other.__dict__["_dynograd_ready"]  # as in files of earlier versions
+    assert other(dg.ones(1)).item() == 10
 
 
 def test_forward_hooks_with_kwargs_and_prepend():

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, Cells, recorded_whole
+from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Cells, Ready, recorded_whole
 from dynograd.interpreter.signatures import standing_before
 from dynograd.random_streams import default_generator
 from dynograd.transforms.autobatch.cell_forms import CellForm
@@ -59,7 +59,7 @@ def cell(body: Any) -> Any:
         first = next(iter(body.__code__.co_varnames), None)
         if first == "self":
             return recorded_whole(body)
-    known = dict(own_modes=MODES, own_cell=made, own_body=body, own_not_quick=NOT_QUICK)
+    known = dict(own_modes=MODES, own_state=STATE, own_cell=made, own_body=body, own_not_quick=NOT_QUICK)
     face = standing_before(body, _FUNCTION, known)
     if face is None:
 
@@ -72,31 +72,35 @@ def cell(body: Any) -> Any:
 
 
 _FUNCTION = """\
+    if not own_state.scopes:
+        return own_body(ARGS)
+    try:
+        return own_cell.quick(ARGS)
+    except own_not_quick:
+        pass
     own_recorder = own_modes.recorder
     if own_recorder is None:
         return own_body(ARGS)
-    try:
-        return own_cell.quick(own_recorder, ARGS)
-    except own_not_quick:
-        pass
     return own_cell.record(own_recorder, [ARGS], {})
 """
 # A method of Cell, with the parameters of the method that it is for.
 _BOUND = """\
+    if not own_state.scopes:
+        return FIRST.body(ARGS_AFTER_FIRST)
+    try:
+        return FIRST.quick(ARGS_AFTER_FIRST)
+    except own_not_quick:
+        pass
     own_recorder = own_modes.recorder
     if own_recorder is None:
         return FIRST.body(ARGS_AFTER_FIRST)
-    try:
-        return FIRST.quick(own_recorder, ARGS_AFTER_FIRST)
-    except own_not_quick:
-        pass
     return FIRST.record(own_recorder, [ARGS_AFTER_FIRST], {})
 """
 
 
 @functools.lru_cache(maxsize=1000)
 def _bound(function: Any) -> Any:
-    return standing_before(function, _BOUND, dict(own_modes=MODES, own_not_quick=NOT_QUICK))
+    return standing_before(function, _BOUND, dict(own_modes=MODES, own_state=STATE, own_not_quick=NOT_QUICK))
 
 
 class Cell:
@@ -162,6 +166,7 @@ class Cell:
             if form.quick is None:
                 form.quick = self.quick_for(outline, form)
             self.quick = form.quick
+            self.note_ready()
             training = None if self.owner is None else self.owner.training
             enter(recorder, bucket, (form.quick, MODES.grad, training, *[port for port, _ in rows]))
         made = []
@@ -170,6 +175,17 @@ class Cell:
             one.pending, one.row = port, row
             made.append(one)
         return made[0] if form.single else form.pack(made)
+
+    def note_ready(self) -> None:
+        """Calls of the module come here first from now on, if this is its `forward` and it has no hooks."""
+        held = getattr(self.owner, "__dict__", {})
+        ready = held.get(READY)
+        if ready is None or ready.cell is self:
+            return
+        own, kind = held.get("forward"), type(self.owner).forward
+        known = held.get(CELLS, {}).get(getattr(kind, "recorded", None))
+        if getattr(own, "__self__", None) is self or (own is None and known is self):
+            held[READY] = Ready(ready.hooked, self, own or kind)
 
     def quick_for(self, outline: Any, form: CellForm) -> Any:
         """One function for all forms whose arguments and results are nested alike."""
@@ -206,7 +222,7 @@ def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, An
         made = known[method] = Cell(functools.partial(method, owner), name, owner)
     if made.quick is not None and not kwargs:
         try:
-            return made.quick(recorder, *args[1:])
+            return made.quick(*args[1:])
         except NOT_QUICK:
             pass
     return made.record(recorder, args[1:], kwargs)

@@ -16,7 +16,8 @@ from dynograd.transforms.autobatch.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 __all__ = [
-    "ARRAY", "LIST", "NUMBER", "OWN", "STATIC", "at_once", "by_row_of", "entry_for", "given_back", "kind_for", "known_forms", "new_call", "roles_of", "slots_of",
+    "ARRAY", "LIST", "NUMBER", "OWN", "STATIC", "at_once", "by_row_of", "entry_for", "given_back", "kind_for", "known_forms", "new_call", "roles_of",
+    "slots_of",
 ]  # fmt: skip
 
 _new = object.__new__

@@ -29,10 +29,11 @@ _FLAG, _GRAD, _META = Tensor.__dict__["_requires_grad"], Tensor.__dict__["_grad"
 class Kind:
     """Shape, dtype, device and whether a gradient is wanted: one object for each combination."""
 
-    __slots__ = ("device", "dtype", "grad", "shape", "size")
+    __slots__ = ("device", "dtype", "grad", "shape", "shown", "size")
     _known: dict[Any, Kind] = {}
 
     shape: tuple[int, ...]
+    shown: Size  # the shape as a tensor shows it
     dtype: Any
     grad: bool
     device: devices.device
@@ -46,7 +47,7 @@ class Kind:
             if len(Kind._known) > 100_000:
                 Kind._known.clear()
             found = Kind._known[key] = Kind()
-            found.shape, found.dtype, found.grad, found.device = shape, dtype, grad, device
+            found.shape, found.shown, found.dtype, found.grad, found.device = shape, Size(shape), dtype, grad, device
             found.size = 1
             for one in shape:
                 found.size *= one
@@ -153,7 +154,7 @@ class Lazy(Tensor):
     def _meta(self, value: Any) -> None:
         settle(self)._meta = value
 
-    shape = property(lambda self: Size(self.pending.kind.shape))  # type: ignore[assignment]
+    shape = property(lambda self: self.pending.kind.shown)  # type: ignore[assignment]
     ndim = property(lambda self: len(self.pending.kind.shape))  # type: ignore[assignment]
     dtype = property(lambda self: dtypes.BY_NUM[self.pending.kind.dtype.num])  # type: ignore[assignment]
     device = property(lambda self: self.pending.kind.device)  # type: ignore[assignment]
@@ -167,7 +168,7 @@ class Lazy(Tensor):
 
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
-            return Size(self.pending.kind.shape)
+            return self.pending.kind.shown
         return Tensor.size(self, dim)
 
     def detach(self) -> Any:

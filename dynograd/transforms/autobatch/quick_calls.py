@@ -38,7 +38,7 @@ def _nesting(outline: Any) -> Any:
 
 
 def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
-    """`quick(recorder, *args)`: records a call that is in the table, and raises one of `NOT_QUICK` for any other.
+    """`quick(*args)`: records a call that is in the table, and raises one of `NOT_QUICK` for any other.
 
     `form` is one of those that it is for: their arguments and results are nested as in `outline` and `form.rebuild`.
     """
@@ -46,7 +46,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
     if None in nestings:
         return None
     names = [f"a{place}" for place in range(len(nestings))]
-    lines, leaves = [f"def quick(recorder, {', '.join(names)}):"], []
+    lines, leaves = [f"def quick({', '.join(names)}):", "    recorder = MODES.recorder"], []
     for name, nesting in zip(names, nestings, strict=True):
         if nesting == 1:
             leaves.append(name)

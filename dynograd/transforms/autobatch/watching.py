@@ -10,7 +10,7 @@ import functools
 import types
 from typing import Any
 
-from dynograd.interpreter.recorded_methods import CELLS
+from dynograd.interpreter.recorded_methods import CELLS, READY
 from dynograd.tensor import Tensor
 
 __all__ = ["origin_of", "same", "tensors_in", "watched"]
@@ -70,7 +70,7 @@ def watched(body: Any, owner: Any) -> list[Any] | None:
     return found
 
 
-_CACHES = (CELLS,)
+_CACHES = (CELLS, READY)
 
 
 def _ignored(module: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.recorded_methods import STATE
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, code_below, registry
@@ -34,7 +35,7 @@ _codes: dict[str, tuple[Any, Any]] = {}  # op -> (the code that the written one 
 def open_() -> None:
     """From now on ops called on a thread with a recorder are recorded."""
     with _lock:
-        _open[0] += 1
+        _open[0] = STATE.scopes = _open[0] + 1
         if _open[0] == 1:
             _collect_rarely()
             table_of_ops.set_shortcuts_aside(+1)
@@ -46,7 +47,7 @@ def open_() -> None:
 
 def close() -> None:
     with _lock:
-        _open[0] -= 1
+        _open[0] = STATE.scopes = _open[0] - 1
         if _open[0] == 0:
             _collect_as_before()
             table_of_ops.when_written.remove(_exchange)

@@ -142,3 +142,44 @@ def test_modes_of_modules_inside_count():
         net.train()
         found += [net(x)]
     assert [one[0].item() for one in found] == [2, 2, 1, 1, 2]
+
+
+def test_a_replaced_forward_counts_at_once():
+    class Twice(nn.Module):
+        @dynograd.cell
+        def forward(self, x):
+            return x * 2
+
+    first, other, x = Twice(), Twice(), dynograd.ones(2)
+    with dynograd.autobatch(always=True):
+        found = [one(x) for one in (first, first, other, other)]
+        first.forward = lambda x: x * 3
+        found += [first(x), other(x)]
+        Twice.forward = lambda self, x: x * 5
+        found += [first(x), other(x)]
+        del first.forward
+        found.append(first(x))
+    assert [one[0].item() for one in found] == [2, 2, 2, 2, 3, 2, 3, 5, 5]
+
+
+def test_hooks_that_come_and_go_between_calls_of_a_cell():
+    layer, x, seen = nn.GRUCell(2, 2), dynograd.ones(2), []
+    with dynograd.autobatch(always=True):
+        found = [layer(x, x) for _ in range(3)]
+        handle = layer.register_forward_hook(lambda *args: seen.append("called"))
+        found += [layer(x, x) for _ in range(2)]
+        handle.remove()
+        found += [layer(x, x) for _ in range(2)]
+    assert len(seen) == 2
+    assert all((one == found[0]).all() for one in found)
+
+
+def test_a_module_with_the_dict_of_another_is_recorded_with_its_own_parameters():
+    layer, x = nn.GRUCell(2, 2), dynograd.ones(2)
+    with dynograd.autobatch(always=True):
+        layer(x, x), layer(x, x)
+        other = nn.GRUCell.__new__(nn.GRUCell)
+        other.__dict__.update(layer.__dict__)
+        other._parameters = {name: nn.Parameter(one * 0) for name, one in layer._parameters.items()}
+        found = [other(x, x) for _ in range(2)]
+    assert all((one == 0.5).all() for one in found)
