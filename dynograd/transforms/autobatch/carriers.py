@@ -1,12 +1,14 @@
 """What carries the examples of `batched`: threads that take turns, or greenlets where the package `greenlet` is installed.
 
-Both do the same: of all examples only one runs at a time; where it parks, the next one goes on. A thread's turn costs about 10 us, a
-greenlet's under 1 us. Threads are kept for the next call, and one thread runs example after example as long as none of them parks.
+Both do the same: of all examples only one runs at a time; where it parks, the next one goes on. A greenlet's turn costs 1.5 us, a
+thread's 5 us on one core and 15 to 80 us where the next thread wakes on another one. Both are kept for the next call, and one thread
+runs example after example as long as none of them parks.
 """
 
 from __future__ import annotations
 
 import contextvars
+import functools
 import importlib
 import os
 import sys
@@ -20,7 +22,7 @@ except ImportError:  # the threads do the same
 
 __all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "copied", "put", "states_of_thread"]
 
-_KEPT = 512  # idle threads
+_KEPT = 512  # idle threads, or greenlets of a thread
 _LOOK = 0.5  # seconds after which the caller looks whether a signal has come just before it began to wait
 _PATIENCE = 2.0  # seconds that an interrupted call waits for the running example to reach its next decision
 
@@ -50,16 +52,24 @@ _STATES = (
 )
 
 
+@functools.cache
+def _owners() -> list[Any]:
+    return [getattr(importlib.import_module(module), name) for module, name in _STATES]
+
+
 def states_of_thread() -> list[dict[str, Any]]:
     """The calling thread's own states, in which the modes are looked up."""
-    return [vars(getattr(importlib.import_module(module), name)) for module, name in _STATES]
+    return [vars(one) for one in _owners()]
 
 
 def copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Such states as they are now."""
-    return [
-        {name: value.copy() if type(value) in (list, dict) else value for name, value in one.items()} for one in states
-    ]
+    made = [one.copy() for one in states]
+    for one in made:
+        for name, value in one.items():
+            if type(value) is list or type(value) is dict:
+                one[name] = value.copy()
+    return made
 
 
 def put(live: list[dict[str, Any]], states: list[dict[str, Any]]) -> None:
@@ -83,14 +93,15 @@ class Greenlets:
 
     def turn(self, tasks: list[Any]) -> None:
         """Lets each of `tasks` run until it is parked or done."""
-        begin, live, entry = self.run.begin, self.live, self.entry
+        begin, end, live, entry = self.run.begin, self.run.end, self.live, self.entry
+        idle = _of_thread.idle
         for task in tasks:
             carried = task.carried
             if carried is None:
-                carried = task.carried = greenlet.greenlet(self.run.work, self.hub)
+                carried = task.carried = idle.pop() if idle else greenlet.greenlet(_carry, self.hub)
                 carried.gr_context = self.context.copy()
                 begin(task)
-                carried.switch(task)
+                carried.switch(self, task)
             else:
                 if task.states is not None:
                     put(live, task.states)
@@ -98,7 +109,11 @@ class Greenlets:
                     task.states = None
                 begin(task)
                 carried.switch()
-            self.run.end(task)
+            end(task)
+            if task.finished:
+                task.carried = carried.gr_context = None
+                if len(idle) < _KEPT:
+                    idle.append(carried)
             if live != entry:
                 if not task.finished:
                     task.states = [dict(one) for one in live]
@@ -113,6 +128,25 @@ class Greenlets:
     def stop(self, tasks: list[Any]) -> None:
         """Unwinds those that are parked."""
         self.turn([task for task in tasks if task.carried is not None])
+
+
+def _carry(carrier: Greenlets, task: Any) -> None:
+    """A kept greenlet: runs the task that it has been given, and is given the next one, perhaps of a later call."""
+    while True:
+        carrier.run.work(task)
+        hub = carrier.hub
+        del carrier, task
+        carrier, task = hub.switch()
+
+
+class _Idle(threading.local):
+    """Greenlets without a task; they belong to the thread that has made them."""
+
+    def __init__(self) -> None:
+        self.idle: list[Any] = []
+
+
+_of_thread = _Idle()
 
 
 # --- threads -------------------------------------------------------------------------------------------------------------------------
@@ -158,6 +192,7 @@ class Threads:
         """Lets each of `tasks` run until it is parked or done."""
         if not tasks:
             return
+        self.run.recorder.report.turns_of_threads += len(tasks)
         self.waiting = tasks[::-1]
         self.hand_on()
         try:

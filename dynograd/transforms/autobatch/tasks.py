@@ -15,6 +15,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.random_streams import default_generator
 from dynograd.transforms.autobatch.carriers import Stopped, carrier_for, copied, put, states_of_thread
+from dynograd.transforms.autobatch.gains import gained
 from dynograd.transforms.autobatch.pending import Lazy
 from dynograd.transforms.autobatch.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
@@ -22,12 +23,10 @@ from dynograd.transforms.autobatch.scope import autobatch
 __all__ = ["batched"]
 
 _CONCURRENT = 512
-# By line: how many of the next calls there run their examples one after the other, how many did the latest time, up to how many
-# examples, and whose line it is.
+# By function and line: how many of the next calls there run their examples one after the other, how many did the latest time, up to
+# how many examples, and whose code these are.
 _few: dict[Any, tuple[int, int, int, Any]] = {}
-_MOST_SKIPPED = 63
-_WORTHWHILE = 12  # calls of ops in a group, on average: with fewer, waiting for each other costs more than it gains
-_OPS_OF_CELL = 8  # for how many a call of a cell counts
+_MOST_SKIPPED = 255
 
 
 def batched(
@@ -43,9 +42,9 @@ def batched(
         errors: "raise": when all examples are done, raise the error of the first one that failed, with its place; "return":
             give each error in place of its example's result.
         concurrent: how many examples may be under way at a time.
-        always: let the examples wait for each other, each time. Otherwise, where too little came together (fewer than 12 calls of ops
-            a group, a cell counting for 8), the next call at that line with so few examples runs them one after the other, then 3
-            calls, 7 calls, up to 63.
+        always: let the examples wait for each other, each time. Otherwise, where too little came together to gain anything (by the
+            number and sort of calls in a group), the next call at that line with no more examples runs them one after the other, then
+            3 calls, 7 calls, up to 255.
 
     >>> def halvings(x):
     ...     count = 0
@@ -62,15 +61,17 @@ def batched(
     if not isinstance(concurrent, int) or concurrent < 1:
         raise ValueError(f"batched: expected concurrent to be a positive number of examples, got {concurrent!r}.")
 
+    body = getattr(function, "__code__", type(function))
+
     @functools.wraps(function)
     def call(examples: Iterable[Any]) -> list[Any]:
         listed = list(examples)
-        place = caller()
+        place = body, *(caller() or (None, 0))
         if len(listed) == 1 and MODES.recorder is None:  # nothing to wait for
-            tasks = _one_by_one(function, listed)
+            results, failed = _one_by_one(function, listed)
         elif not always and _too_few(place, len(listed)):
             with outside():
-                tasks = _one_by_one(function, listed)
+                results, failed = _one_by_one(function, listed)
         else:
             with autobatch(always=True) as report:
                 before = len(report.order)
@@ -78,13 +79,15 @@ def batched(
                 tasks = run.all()
                 if run.outer is None:
                     run.finish()
-                    _learn(place, len(listed), report.order[before:])
-        for task in tasks:
-            if task.error is not None:
-                task.error.add_note(f"batched: in example {task.place}")
-                if errors == "raise":
-                    raise task.error
-        return [task.result if task.error is None else task.error for task in tasks]
+                    _learn(place, len(listed), gained(report.order[before:], run.turns))
+            results = [task.result if task.error is None else task.error for task in tasks]
+            failed = [task.place for task in tasks if task.error is not None]
+        for example in failed:
+            error = results[example]
+            error.add_note(f"batched: in example {example}")
+            if errors == "raise":
+                raise error
+        return results
 
     return call
 
@@ -121,6 +124,7 @@ class Run:
         self.tasks = [Task(self, place, one, (_mixed(seed, offset, place), 0)) for place, one in enumerate(examples)]
         self.fatal: BaseException | None = None  # what no example's error is: Ctrl-C, an exit
         self.stopping = self.unwinding = self.abandoned = False
+        self.turns = 0
         self.carrier = carrier_for(self)
 
     def all(self) -> list[Task]:
@@ -145,6 +149,7 @@ class Run:
 
     def turn(self, tasks: list[Task]) -> list[Task]:
         """Those that are parked after their turn."""
+        self.turns += len(tasks)
         self.carrier.turn(tasks)
         if self.fatal is not None and not self.unwinding:
             raise self.fatal
@@ -199,56 +204,61 @@ class Run:
         task.example = None
 
 
-def _one_by_one(function: Any, examples: list[Any]) -> list[Task]:
-    """Runs the examples as they stand, each with the modes and the random numbers that it would have among the others."""
-    seed, offset = default_generator.state()
-    default_generator.key(1)
-    after, tasks = default_generator.state(), []
+def _one_by_one(function: Any, examples: list[Any]) -> tuple[list[Any], list[int]]:
+    """Runs the examples as they stand, each with the modes and the random numbers that it would have among the others.
+
+    Returns the results, errors among them, and the places of those.
+    """
+    seed, offset = default_generator.key(1)
+    after = default_generator.state()
     live = states_of_thread()
     entry, context = copied(live), contextvars.copy_context()
+    results: list[Any] = []
+    failed: list[int] = []
     try:
         for place, example in enumerate(examples):
-            task = Task(None, place, None, (_mixed(seed, offset, place), 0))
-            tasks.append(task)
-            default_generator.set_plain_state(task.stream)
+            default_generator._seed, default_generator._offset = _mixed(seed, offset, place), 0
             try:
-                task.result = context.copy().run(function, example)
+                results.append(context.copy().run(function, example))
             except Exception as error:
-                task.error = error
+                results.append(error)
+                failed.append(place)
             finally:
                 if live != entry:
                     put(live, copied(entry))
     finally:
         default_generator.set_plain_state(after)
-    return tasks
+    return results, failed
 
 
 def _too_few(place: Any, examples: int) -> bool:
-    """Whether so many examples gained nothing from each other the latest time at this line."""
-    key = place and (id(place[0]), place[1])
+    """Whether so many examples gained nothing from each other the latest time at this place."""
+    key = _key(place)
     if key not in _few or (MODES.recorder is not None and MODES.recorder.task is not None):
         return False
-    left, times, most, code = _few[key]
+    left, times, most, codes = _few[key]
     if not left or examples > most:
         return False
-    _few[key] = left - 1, times, most, code
+    _few[key] = left - 1, times, most, codes
     return True
 
 
-def _learn(place: Any, examples: int, groups: list[Any]) -> None:
-    """Whether the next calls at this line are worth waiting; by counts, so that a program computes the same bits each time."""
-    if place is None or not groups:
-        return
-    key = id(place[0]), place[1]
-    ops = sum([size if form.run_chained is None else _OPS_OF_CELL * size for form, size, _ in groups])
-    if ops >= _WORTHWHILE * len(groups):
+def _learn(place: Any, examples: int, gain: float) -> None:
+    """Whether the next calls at this place are worth waiting."""
+    key = _key(place)
+    if gain >= 0:
         _few.pop(key, None)
         return
     if len(_few) > 1000:
         _few.clear()
     _, times, _, _ = _few.get(key, (0, 0, 0, None))
     times = min(2 * times + 1, _MOST_SKIPPED)
-    _few[key] = times, times, examples, place[0]
+    _few[key] = times, times, examples, place
+
+
+def _key(place: tuple[Any, Any, int]) -> tuple[int, int, int]:
+    body, code, line = place
+    return id(body), id(code), line  # to hash code takes a microsecond
 
 
 def error_in(result: Any) -> Any:

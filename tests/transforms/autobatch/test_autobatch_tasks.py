@@ -172,6 +172,52 @@ def test_few_examples_run_one_after_the_other():
 
 
 @pytest.mark.parametrize(
+    "plain, grad, examples, waits",
+    [
+        (lambda x: x * 2, False, 100, False),  # arithmetic on small rows costs less than noting it
+        (lambda x: x * 2, True, 16, False),
+        (lambda x: (x * 2).tanh() * x, True, 200, True),
+        (nn.Linear(8, 8), False, 4, False),
+        (nn.Linear(8, 8), False, 64, True),
+        (nn.Linear(8, 8), True, 12, True),
+        (nn.Sequential(nn.Linear(8, 8), nn.Tanh()), False, 16, True),
+        (lambda x: x, True, 64, False),  # nothing is noted
+    ],
+)
+def test_whether_waiting_gains(plain, grad, examples, waits):
+    kinds = set()
+
+    def one(x):
+        y = plain(plain(x))
+        kinds.add(type(y))
+        return y
+
+    xs = [dynograd.ones(8, requires_grad=grad) for _ in range(examples)]
+    with dynograd.set_grad_enabled(grad):
+        for _ in range(2):
+            kinds.clear()
+            dynograd.batched(one)(xs)
+    assert (kinds != {dynograd.Tensor}) == waits
+
+
+def test_what_waiting_gains_is_learned_by_function():
+    """Functions that are called at one line are judged each by its own calls."""
+    kinds, layer = [], nn.Linear(8, 8)
+
+    def small(x):
+        return x * 2
+
+    def large(x):
+        kinds.append(type(layer(layer(x))))
+
+    xs = [dynograd.ones(8) for _ in range(32)]
+    with dynograd.no_grad():
+        for function in (small, large, small, large):
+            dynograd.batched(function)(xs)
+    assert dynograd.Tensor not in kinds
+
+
+@pytest.mark.parametrize(
     "arguments, error, words",
     [
         ((3,), TypeError, "expected a function of one example, got int"),
@@ -320,6 +366,39 @@ def test_threads_are_kept(monkeypatch):
     dynograd.batched(one)(list(range(5)))
     assert threading.active_count() == before
     assert len(set(dynograd.batched(lambda k: threading.get_ident())(list(range(9))))) == 1  # none of them parks
+
+
+def test_the_report_says_what_greenlets_would_save(route):
+    def one(k):
+        return [float(dynograd.tensor(float(k)) * 2.0) for _ in range(30)]
+
+    dynograd.batched(one, always=True)(list(range(10)))
+    assert ("pip install dynograd[greenlet]" in str(dynograd.autobatch.report())) == (route == "threads")
+
+
+def test_greenlets_are_kept_by_their_thread():
+    if carriers.greenlet is None:
+        pytest.skip("greenlet is not installed")
+    seen = []
+
+    def one(k):
+        seen.append(carriers.greenlet.getcurrent())
+        return float(dynograd.tensor(float(k)) * 2.0)
+
+    def rounds():
+        found = [dynograd.batched(one, always=True)(list(range(5))) for _ in range(2)]
+        seen.append(found)
+
+    for _ in range(2):
+        thread = threading.Thread(target=rounds)
+        thread.start()
+        thread.join()
+    rounds()
+    for first in (0, 11, 22):
+        assert len(set(seen[first : first + 5])) == 5 and set(seen[first : first + 5]) == set(
+            seen[first + 5 : first + 10]
+        )
+        assert seen[first + 10] == [[0, 2, 4, 6, 8]] * 2
 
 
 def test_one_example_runs_as_it_stands():
