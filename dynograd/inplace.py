@@ -229,16 +229,16 @@ class CopyBackwards(Node):
     apply_graph = apply
 
 
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Copies `src` (broadcast, converted) into this tensor.
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Copies `other` (broadcast, converted) into this tensor.
 
     >>> x = dynograd.zeros(2)
     >>> x.copy_(tensor([1, 2]))
     tensor([1., 2.])
     """
-    if not guards and type(self) in TENSORS and written(self, "copy", (src,), {}):
+    if not guards and type(self) in TENSORS and written(self, "copy", (other,), {}):
         return self
-    return _assign(self, _as_tensor(src, self), "copy_")
+    return _assign(self, _as_tensor(other, self), "copy_")
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
@@ -302,7 +302,7 @@ def written(target: Tensor, name: str, args: tuple, kwargs: dict[str, Any]) -> b
         if not kernel("writes", name, array)(array, *given, **kwargs):
             return False
     except (AttributeError, IndexError, OverflowError, TypeError, ValueError):
-        return False  # before anything was written
+        return False  # the op says what is wrong
     meta = target._meta
     if meta is None or not meta.silent:
         stamp(array)

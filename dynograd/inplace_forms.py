@@ -296,7 +296,9 @@ _RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes"
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
 # Those with a kernel that writes into the tensor's own memory.
-WRITES = frozenset("index_add index_copy index_fill index_put masked_fill masked_scatter scatter scatter_add".split())
+WRITES = frozenset(
+    "index_add index_copy index_fill index_put masked_fill masked_scatter put scatter scatter_add".split()
+)
 # Their static arguments, with the public function's defaults.
 _STATICS = {"addcmul": (("value", 1),), "addcdiv": (("value", 1),), "clamp": (("min", None), ("max", None))}
 _AUGMENTED = {

@@ -19,7 +19,6 @@ SMALLEST = 1 << 18
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
 _PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once
-_LONG_ROW = 1 << 10  # bytes
 _copyto = numpy.copyto
 
 
@@ -89,14 +88,12 @@ def _copy(target: Any, source: Any) -> None:
         dims.insert(len(dims) - 1, moved)
     else:
         turned = None
-    if turned is None and last[2] == 1 and last[0] * item >= _LONG_ROW and threads.parts(target.size) == 1:
-        _copyto(target, source)  # row by row in the C library
-        return
     from dynograd.kernels import copies_numba
 
-    if len(dims) == 1 and last[2] == 1 and target.nbytes < 4 * SMALLEST:
-        _copyto(target, source)
-        return
+    if len(dims) == 1 and last[2] == 1 and (target.nbytes < 4 * SMALLEST or threads.parts(target.size) == 1):
+        if (target.ctypes.data - source.ctypes.data - 1) % copies_numba.PAGE >= 63:  # see `copy_rows`
+            _copyto(target, source)  # in the C library
+            return
     if len(dims) == 1 and last[0] > 2 * _PIECE:  # one long row: cut it, so that there are parts
         size, t, s = last
         whole = size // _PIECE

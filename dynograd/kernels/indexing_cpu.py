@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, zeros
-from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places, write_vector
+from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places, write_places
 
 __all__ = [
     "add_at",
@@ -174,10 +174,14 @@ def _write_at_places(x, indices, values):
             return False
     if np.shape(values) != index.shape or values.dtype != x.dtype or x.itemsize not in (1, 2, 4, 8):
         return False
-    places = joined_places([contiguous(one).reshape(-1) for one in indices], x.shape)
+    vectors = [contiguous(one).reshape(-1) for one in indices]
+    places = vectors[0] if len(vectors) == 1 else joined_places(vectors, x.shape)
     if places is None:
         _check(indices, x.shape)
-    write_vector(bits(x).reshape(-1), places, bits(np.ascontiguousarray(values)).reshape(-1))
+    try:
+        write_places(x.reshape(-1), places, values, -x.size)
+    except IndexError:
+        _check(indices, x.shape)
     return True
 
 
@@ -218,6 +222,11 @@ def _rows(shape, indices, template):
             return true_places(indices[0])
         return indices[0] if shape else np.zeros(0, np.int64)
     if _all_arrays(indices, template):
+        if indices[0].size >= LARGE and len({one.shape for one in indices}) == 1:
+            ordered = [contiguous(indices[entry], np.int64).reshape(-1) for entry in template]
+            places = joined_places(ordered, shape)
+            if places is not None:
+                return places.reshape(indices[0].shape)
         place = np.int64(0)
         for entry, size in zip(template, shape, strict=True):
             index = indices[entry].astype(np.int64, copy=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels import threads
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.copies_cpu import SMALLEST, copy_into
 
@@ -17,7 +16,7 @@ _concatenate = np.concatenate
 def cat(arrays, dim):
     """Arrays one after the other along `dim`; they agree in dtype."""
     first = arrays[0]
-    if first.nbytes * len(arrays) < SMALLEST or not first.ndim:
+    if (first.nbytes + arrays[-1].nbytes) * len(arrays) < 2 * SMALLEST or not first.ndim:
         return _concatenate(arrays, dim)
     place = dim + first.ndim if dim < 0 else dim
     shape = list(first.shape)
@@ -30,8 +29,6 @@ def cat(arrays, dim):
             return _concatenate(arrays, dim)  # which says what is wrong
         shape[place] += one.shape[place]
     out = buffers.empty(shape, first.dtype)
-    if threads.parts(out.size) == 1:
-        return _concatenate(arrays, dim, out)
     lead, start = (slice(None),) * place, 0
     for one in arrays:
         stop = start + one.shape[place]

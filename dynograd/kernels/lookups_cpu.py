@@ -59,7 +59,8 @@ def bincount(x, weights, minlength):
 
         sums = np.zeros((4, max(high, minlength), 1))
         given = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
-        scatters_numba.add_in_blocks(sums, np.ascontiguousarray(x, np.int64), given, count=4, work=4 * x.size)
+        index, outside = np.ascontiguousarray(x, np.int64), np.zeros(1, np.int64)
+        scatters_numba.add_in_blocks(sums, index, given, 0, outside, count=4, work=4 * x.size)
         return sums.sum(0).reshape(-1).astype(kind)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
@@ -172,7 +173,7 @@ def searchsorted(boundaries, values, side, sorter, dtype):
             blocks = len(given) * -(-count // searches_numba.LANES)
             steps = max(table.shape[1].bit_length(), 1)
             searches_numba.search(
-                table, given, side == "right", out.reshape(given.shape), count=blocks, work=2 * steps * values.size
+                table, given, side == "right", out.reshape(given.shape), count=blocks, work=(steps + 2) * values.size
             )
             return out
     if boundaries.ndim == 1:

@@ -33,6 +33,7 @@ __all__ = [
     "true_places",
     "wrapped",
     "write_along",
+    "write_places",
 ]
 
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
@@ -103,31 +104,57 @@ def joined_places(indices, shape):
     return None if outside.any() else out
 
 
-def add_slices(out, dim, index, src):
-    """out's slices along `dim` at the vector `index` += src's slices, in place; `out` is row-major."""
+def add_slices(out, dim, index, src, low=None):
+    """out's slices along `dim` at the vector `index` += src's slices, in place; `out` is row-major.
+
+    Raises IndexError, with some added, for an index outside `dim`, or below `low`; negative ones count from the end.
+    """
     outer, inner = prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
     size, count = out.shape[dim], index.size
     elements = outer * inner * count
+    low = -size if low is None else low
     if elements < COMPILED_SIZE_OF_ADDING or out.dtype.char not in _SUMMED:
+        _check(index, low, size)
         np.add.at(out, (*(slice(None),) * dim, index), src)
         return
     from dynograd.kernels import scatters_numba
 
-    source, index = contiguous(src, out.dtype), _vector(index)
+    source, index, outside = contiguous(src, out.dtype), _vector(index), np.zeros(1, np.int64)
     if outer > 1:
         given = source.reshape(outer, count, inner)
-        scatters_numba.add_slices(out.reshape(outer, size, inner), index, given, count=outer, work=elements)
+        scatters_numba.add_slices(
+            out.reshape(outer, size, inner), index, given, low, outside, count=outer, work=elements
+        )
+        _check_none(outside)
         return
     flat, source = out.reshape(size, inner), source.reshape(count, inner)
     if inner < 16 and elements >= _LARGE_INDEX and count >= 8 * size:
         sums = zeros((4, size, inner), out.dtype)
-        scatters_numba.add_in_blocks(sums, index, source, count=4, work=2 * elements)
+        scatters_numba.add_in_blocks(sums, index, source, low, outside, count=4, work=2 * elements)
         for part in sums:
             flat += part
-    elif elements < 4 * threads.GRAIN or threads.parts(elements) == 1:  # the second thread gains 10 % there
-        scatters_numba.add_slices.serial(flat[None], index, source[None], 0, 1)
+    elif elements < 4 * threads.GRAIN or threads.parts(elements) == 1:  # the second thread gains 10 to 20 % there
+        scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
+    elif inner == 1:
+        smallest = _check(index, low, size)
+        index = wrapped(index, size) if smallest < 0 else index
+        scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
     else:
-        scatters_numba.add_rows(flat, index, source, count=size, work=elements)
+        scatters_numba.add_rows(flat, index, source, low, outside, count=size, work=elements)
+    _check_none(outside)
+
+
+def _check(index, low, size):
+    """The smallest index (0 of none); raises IndexError for one below `low` or above size - 1."""
+    smallest, largest = limits(index) if index.size else (0, size - 1)
+    if smallest < low or largest >= size:
+        raise IndexError
+    return smallest
+
+
+def _check_none(outside):
+    if outside[0]:
+        raise IndexError
 
 
 def limits(index):
@@ -170,7 +197,7 @@ def _vector(index):
 def gather(x, dim, index):
     """x[..., index[..., i, ...], ...] in the shape of `index`, which may be smaller than `x` outside `dim`.
 
-    Raises IndexError for an index outside a matrix; others have been checked.
+    Raises IndexError for an index outside `dim`.
     """
     if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
         one = _one_for_all(index, dim)
@@ -181,16 +208,13 @@ def gather(x, dim, index):
         result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
         given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
         pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
-        if outside[0]:
-            raise IndexError
+        _check_none(outside)
         return result
-    if x.ndim == 2 and index.size:
+    if x.ndim == 2:
         found = gather_few(x, dim, index)
         if found is not None:
             return found
-        smallest, largest = limits(index)
-        if smallest < 0 or largest >= x.shape[dim]:
-            raise IndexError
+    _check(index, 0, x.shape[dim])
     if not x.flags.c_contiguous:
         rank = x.ndim
         grid = [np.arange(size).reshape(_along(axis, rank)) for axis, size in enumerate(index.shape)]
@@ -223,30 +247,56 @@ def wrapped(index, size):
 
 
 def scatter(x, dim, index, src):
-    """A copy of `x` with src written at `index` along `dim`; of several writes to a place the last one stays."""
+    """A copy of `x` with src written at `index` along `dim`; of several writes to a place the last one stays.
+
+    Raises IndexError for an index outside `dim`.
+    """
     result = copied(x)
     write_along(result, dim, index, src)
     return result
 
 
 def write_along(out, dim, index, src):
-    """`scatter` into `out` itself, which is row-major."""
+    """`scatter` into `out` itself, which is row-major; when it raises, some may have been written."""
     if index.size >= COMPILED_SIZE and out.itemsize <= 8 and _suits_numba(out, dim, index):
         from dynograd.kernels import scatters_numba
 
+        if out.size == out.shape[dim] and index.size == index.shape[dim]:
+            write_places(out.reshape(-1), _whole(index).reshape(-1), src, 0)
+            return
         source = contiguous(src, out.dtype) if np.ndim(src) else np.full(index.shape, src, out.dtype)
         made, places, given = [_in_three(array, dim) for array in (bits(out), _whole(index), bits(source))]
-        if made.size == made.shape[1] and places.size == places.shape[1]:
-            scatters_numba.write_vector(made.reshape(-1), places.reshape(-1), given.reshape(-1))
-            return
-        count = places.shape[0] * -(-places.shape[2] // 16)
-        scatters_numba.write_along(made, places, given, count=count, work=2 * index.size)
+        count, outside = places.shape[0] * -(-places.shape[2] // 16), np.zeros(1, np.int64)
+        scatters_numba.write_along(made, places, given, outside, count=count, work=2 * index.size)
+        _check_none(outside)
     else:
+        _check(index, 0, out.shape[dim])
         out.reshape(-1)[_places(out.shape, dim, index)] = src
 
 
+def write_places(out, index, src, low):
+    """out[index] = src for vectors (`src` may be a number), first to last, elements of up to 8 bytes; negative ones count from the end.
+
+    Raises IndexError for an index outside, or below `low`; some may have been written.
+    """
+    from dynograd.kernels import scatters_numba
+
+    if not np.ndim(src):
+        outside, value = np.zeros(1, np.int64), bits(np.full(1, src, out.dtype))[0]
+        scatters_numba.fill_vector(bits(out), index, value, low, outside, count=index.size, work=2 * index.size)
+        _check_none(outside)
+        return
+    if low and _check(index, low, out.size) < 0:
+        index = wrapped(index, out.size)
+    if not scatters_numba.write_vector(bits(out), index, bits(contiguous(src, out.dtype)).reshape(-1)):
+        raise IndexError
+
+
 def scatter_add(x, dim, index, src):
-    """A copy of `x` with src added at `index` along `dim`. Half types add up in float32."""
+    """A copy of `x` with src added at `index` along `dim`. Half types add up in float32.
+
+    Raises IndexError for an index outside `dim`.
+    """
     kind = _sum_dtype(x)
     result = copied(x) if kind == x.dtype else x.astype(kind, order="C")
     add_along(result, dim, index, src)
@@ -254,21 +304,22 @@ def scatter_add(x, dim, index, src):
 
 
 def add_along(result, dim, index, src):
-    """`scatter_add` into `result` itself, which is row-major."""
+    """`scatter_add` into `result` itself, which is row-major; when it raises, some may have been added."""
     kind = result.dtype
     if index.size < COMPILED_SIZE_OF_ADDING or kind.char not in _SUMMED or not _suits_numba(result, dim, index):
+        _check(index, 0, result.shape[dim])
         np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
         return
     one = index if index.ndim == 1 else _one_for_all(index, dim)
     if one is not None and result.shape[:dim] == index.shape[:dim]:
-        add_slices(result, dim, one, src)
+        add_slices(result, dim, one, src, 0)
         return
     from dynograd.kernels import scatters_numba
 
     made, places, given = [_in_three(array, dim) for array in (result, _whole(index), contiguous(src, kind))]
-    scatters_numba.add_along(
-        made, places, given, count=places.shape[0] * -(-places.shape[2] // 16), work=2 * index.size
-    )
+    count, outside = places.shape[0] * -(-places.shape[2] // 16), np.zeros(1, np.int64)
+    scatters_numba.add_along(made, places, given, outside, count=count, work=2 * index.size)
+    _check_none(outside)
 
 
 def _one_for_all(index, dim):
@@ -307,7 +358,7 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
             return result.astype(x.dtype, copy=False)
         if not include_self:
             first = np.full_like(given, 1) if reduce == "prod" else given
-            write_along(made, places, first, count=count, work=work)
+            write_along(made, places, first, np.zeros(1, np.int64), count=count, work=work)
         reduce_along(made, places, given, _NUMBERS[reduce], count=count, work=work)
         return result.astype(x.dtype, copy=False)
     flat = result.reshape(-1)

@@ -12,10 +12,12 @@ from dynograd.kernels.lines_numba import LINE, add_line, copy_line
 __all__ = [
     "add_along",
     "add_in_blocks",
+    "add_own",
     "add_rows",
     "add_slices",
     "bounds",
     "count_true",
+    "fill_vector",
     "join_places",
     "pick_along",
     "pick_few",
@@ -98,8 +100,10 @@ def pick_along(x, index, out, outside, start, stop):
         if inner == 1:
             for to in range(item, last):
                 place = places[np.uint64(to)]
-                beyond |= place | (size - 1 - place)
-                target[np.uint64(to)] = flat[np.uint64(origin + min(max(place, 0), size - 1))]
+                if np.uint64(place) >= np.uint64(size):  # also one below 0
+                    outside[0] = 1
+                    return
+                target[np.uint64(to)] = flat[np.uint64(origin + place)]
         else:
             for begin in range(item * inner, last * inner, inner):
                 for c in range(inner):
@@ -137,16 +141,68 @@ def pick_few(x, index, out, dim):
     return True
 
 
+@compiled(noalias=True, inline=True)
+def _is_outside(index, begin, end, low, size):
+    """Whether one of index[begin:end] is below `low` or above size - 1."""
+    beyond = np.int64(0)
+    for m in range(begin, end):
+        place = index[np.uint64(m)]
+        beyond |= (place - low) | (size - 1 - place)  # one of them is negative
+    return beyond < 0
+
+
 @compiled(noalias=True)
 def write_vector(out, index, src):
-    """out[index[m]] = src[m], first to last: half the time of `write_along`, as nothing but this becomes scatter instructions."""
-    for m in range(index.size):
-        out[np.uint64(index[np.uint64(m)])] = src[np.uint64(m)]
+    """out[index[m]] = src[m], first to last; False, with some written, where an index lies outside.
+
+    Half the time of `write_along`, as nothing but this becomes scatter instructions.
+    """
+    for begin in range(0, index.size, BLOCK):
+        end = min(index.size, begin + BLOCK)
+        if _is_outside(index, begin, end, 0, out.size):
+            return False
+        for m in range(begin, end):
+            out[np.uint64(index[np.uint64(m)])] = src[np.uint64(m)]
+    return True
+
+
+@chunked
+def fill_vector(out, index, value, low, outside, start, stop):
+    """out[index[m]] = value; items are elements of the index, of which several may name one place.
+
+    outside[0] = 1 for an index below `low`, which may be -N, or above N - 1.
+    """
+    for begin in range(start, stop, BLOCK):
+        end = min(stop, begin + BLOCK)
+        if _is_outside(index, begin, end, low, out.size):
+            outside[0] = 1
+            return
+        for m in range(begin, end):
+            place = index[np.uint64(m)]
+            out[np.uint64(place + (out.size & (place >> 63)))] = value
 
 
 @chunked(noalias=True)
-def write_along(out, index, src, start, stop):
-    """out[a, index[a, m, c], c] = src[a, m, c], first to last; items are (a, 16 columns)."""
+def add_own(out, index, src, start, stop):
+    """out[index[m]] += src[m], first to last, for the elements of `out` from start to stop, which are the items.
+
+    What is a part's own of each BLOCK is listed first. The index has been checked.
+    """
+    own = np.empty(BLOCK + 1, np.int32)
+    width = np.uint64(stop - start)
+    for begin in range(0, index.size, BLOCK):
+        held = 0
+        for m in range(min(BLOCK, index.size - begin)):
+            own[np.uint64(held)] = m
+            held += np.int64(np.uint64(index[np.uint64(begin + m)] - start) < width)
+        for k in range(held):
+            m = begin + np.int64(own[np.uint64(k)])
+            out[np.uint64(index[np.uint64(m)])] += src[np.uint64(m)]
+
+
+@chunked(noalias=True)
+def write_along(out, index, src, outside, start, stop):
+    """out[a, index[a, m, c], c] = src[a, m, c], first to last; items are (a, 16 columns). outside[0] = 1 for an index outside."""
     size, count, inner = out.shape[1], index.shape[1], index.shape[2]
     blocks = (inner + LINE - 1) // LINE
     target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
@@ -158,9 +214,16 @@ def write_along(out, index, src, start, stop):
         origin = a * size * inner
         if inner == 1:
             for row in range(a * count, (a + 1) * count):
-                target[np.uint64(origin + places[np.uint64(row)])] = source[np.uint64(row)]
+                place = places[np.uint64(row)]
+                if np.uint64(place) >= np.uint64(size):  # also one below 0
+                    outside[0] = 1
+                    return
+                target[np.uint64(origin + place)] = source[np.uint64(row)]
         else:
             for row in range(a * count * inner, (a + 1) * count * inner, inner):
+                if _is_outside(places, row + begin, row + end, 0, size):
+                    outside[0] = 1
+                    return
                 for c in range(begin, end):
                     place = places[np.uint64(row + c)] * inner
                     target[np.uint64(origin + place + c)] = source[np.uint64(row + c)]
@@ -168,8 +231,8 @@ def write_along(out, index, src, start, stop):
 
 
 @chunked(noalias=True)
-def add_along(out, index, src, start, stop):
-    """out[a, index[a, m, c], c] += src[a, m, c], first to last; items are (a, 16 columns)."""
+def add_along(out, index, src, outside, start, stop):
+    """out[a, index[a, m, c], c] += src[a, m, c], first to last; items are (a, 16 columns). outside[0] = 1 for an index outside."""
     size, count, inner = out.shape[1], index.shape[1], index.shape[2]
     blocks = (inner + LINE - 1) // LINE
     target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
@@ -181,9 +244,16 @@ def add_along(out, index, src, start, stop):
         origin = a * size * inner
         if inner == 1:
             for row in range(a * count, (a + 1) * count):
-                target[np.uint64(origin + places[np.uint64(row)])] += source[np.uint64(row)]
+                place = places[np.uint64(row)]
+                if np.uint64(place) >= np.uint64(size):
+                    outside[0] = 1
+                    return
+                target[np.uint64(origin + place)] += source[np.uint64(row)]
         else:
             for row in range(a * count * inner, (a + 1) * count * inner, inner):
+                if _is_outside(places, row + begin, row + end, 0, size):
+                    outside[0] = 1
+                    return
                 for c in range(begin, end):
                     place = places[np.uint64(row + c)] * inner
                     target[np.uint64(origin + place + c)] += source[np.uint64(row + c)]
@@ -191,32 +261,37 @@ def add_along(out, index, src, start, stop):
 
 
 @chunked(noalias=True)
-def add_slices(out, index, src, start, stop):
-    """out[a, index[m]] += src[a, m], first to last; items are a."""
+def add_slices(out, index, src, low, outside, start, stop):
+    """out[a, index[m]] += src[a, m], first to last; items are a. outside[0] = 1 for an index below `low`, which may be -N, or above N - 1."""
     size, count, inner = out.shape[1], index.size, out.shape[2]
     target, source = out.reshape(-1), src.reshape(-1)
     for a in range(start, stop):
-        if inner == 1:
-            for m in range(count):
+        for begin in range(0, count, BLOCK):
+            end = min(count, begin + BLOCK)
+            if _is_outside(index, begin, end, low, size):
+                outside[0] = 1
+                return
+            if inner == 1:
+                for m in range(begin, end):
+                    place = index[np.uint64(m)]
+                    place += a * size + (size & (place >> 63))
+                    target[np.uint64(place)] += source[np.uint64(a * count + m)]
+                continue
+            for m in range(begin, end):
                 place = index[np.uint64(m)]
                 place += a * size + (size & (place >> 63))
-                target[np.uint64(place)] += source[np.uint64(a * count + m)]
-            continue
-        for m in range(count):
-            place = index[np.uint64(m)]
-            place += a * size + (size if place < 0 else 0)
-            into, of, c = place * inner, (a * count + m) * inner, 0
-            while c + LINE <= inner:
-                add_line(target, into + c, source, of + c)
-                c += LINE
-            while c < inner:
-                target[np.uint64(into + c)] += source[np.uint64(of + c)]
-                c += 1
+                into, of, c = place * inner, (a * count + m) * inner, 0
+                while c + LINE <= inner:
+                    add_line(target, into + c, source, of + c)
+                    c += LINE
+                while c < inner:
+                    target[np.uint64(into + c)] += source[np.uint64(of + c)]
+                    c += 1
 
 
 @chunked(noalias=True)
-def add_rows(out, index, src, start, stop):
-    """out[index[m]] += src[m], first to last, for the rows of `out` (N, C) from start to stop; items are rows.
+def add_rows(out, index, src, low, outside, start, stop):
+    """`add_slices` of out[0], (N, C), for its rows from start to stop; items are rows.
 
     A part first lists what is its own of the next BLOCK. Parts by columns would share neighbouring cache lines: twice as slow as
     one thread.
@@ -224,23 +299,21 @@ def add_rows(out, index, src, start, stop):
     size, inner = out.shape
     target, source = out.reshape(-1), src.reshape(-1)
     own = np.empty(BLOCK + 1, np.int64)
-    for block in range(0, index.size, BLOCK):
+    for begin in range(0, index.size, BLOCK):
+        end = min(index.size, begin + BLOCK)
+        if _is_outside(index, begin, end, low, size):
+            outside[0] = 1
+            return
         held = 0
-        for m in range(block, min(index.size, block + BLOCK)):
+        for m in range(begin, end):
             place = index[np.uint64(m)]
-            place += (size if place < 0 else 0) - start
+            place += (size & (place >> 63)) - start
             own[np.uint64(held)] = m
             held += np.int64(np.uint64(place) < np.uint64(stop - start))
-        if inner == 1:
-            for k in range(held):
-                m = own[np.uint64(k)]
-                place = index[np.uint64(m)]
-                target[np.uint64(place + (size if place < 0 else 0))] += source[np.uint64(m)]
-            continue
         for k in range(held):
             m = own[np.uint64(k)]
             place = index[np.uint64(m)]
-            place += size if place < 0 else 0
+            place += size & (place >> 63)
             into, of, c = place * inner, m * inner, 0
             while c + LINE <= inner:
                 add_line(target, into + c, source, of + c)
@@ -283,17 +356,28 @@ def reduce_along(out, index, src, how, start, stop):
 
 
 @chunked(noalias=True)
-def add_in_blocks(sums, index, src, start, stop):
-    """sums[b, index[m]] += src[m] for the b-th of equal parts of the index; `sums` (B, N, C) starts from 0. Items are parts."""
+def add_in_blocks(sums, index, src, low, outside, start, stop):
+    """sums[b, index[m]] += src[m] for the b-th of equal parts of the index; `sums` (B, N, C) starts from 0. Items are parts.
+
+    outside[0] = 1 for an index below `low`, which may be -N, or above N - 1.
+    """
     blocks, size, inner = sums.shape
     target, source = sums.reshape(-1), src.reshape(-1)
     for b in range(start, stop):
-        for m in range(index.size * b // blocks, index.size * (b + 1) // blocks):
-            place = index[np.uint64(m)]
-            place += b * size + (size if place < 0 else 0)
+        last = index.size * (b + 1) // blocks
+        for begin in range(index.size * b // blocks, last, BLOCK):
+            end = min(last, begin + BLOCK)
+            if _is_outside(index, begin, end, low, size):
+                outside[0] = 1
+                return
             if inner == 1:
-                target[np.uint64(place)] += source[np.uint64(m)]
-            else:
+                for m in range(begin, end):
+                    place = index[np.uint64(m)]
+                    target[np.uint64(place + b * size + (size & (place >> 63)))] += source[np.uint64(m)]
+                continue
+            for m in range(begin, end):
+                place = index[np.uint64(m)]
+                place += b * size + (size & (place >> 63))
                 for c in range(inner):
                     target[np.uint64(place * inner + c)] += source[np.uint64(m * inner + c)]
 

@@ -1,7 +1,8 @@
 """Writes into an array in its own memory, for in-place ops that nobody records: `fill_`, `index_add_`, `scatter_` and their like.
 
 Each takes what PyTorch's method takes, with arrays for tensors that share no memory with `x`, and says whether it has written.
-False (or an error, before anything is written) leaves the call to the op itself, which checks, converts and explains.
+False (or an error) leaves the call to the op itself, which checks, converts and explains. Large indices are checked while they are
+read: when one is outside, those before it may have been written, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import numpy as np
 
 from dynograd.kernels import copies_cpu
 from dynograd.kernels.compiled_kernels import compiled_for
-from dynograd.kernels.indexing_cpu import add_at, write_at, write_masked
-from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along
+from dynograd.kernels.copies_cpu import contiguous
+from dynograd.kernels.indexing_cpu import LARGE, add_at, write_at, write_masked
+from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along, write_places
 
 __all__ = [
     "copy",
@@ -25,6 +27,7 @@ __all__ = [
     "index_was_put",
     "masked_fill",
     "masked_scatter",
+    "put",
     "scatter",
     "scatter_add",
     "scatter_added",
@@ -92,6 +95,9 @@ def index_fill(x, dim, index, value):
     """`value`, a number, in the slices of `x` at `index`."""
     if not _is_number(x, value):
         return False
+    if _is_long_vector(x, index) and _is_vector(x, dim, index):
+        write_places(x, contiguous(index), value, -x.size)
+        return True
     key = _slices(x, dim, index, True)
     if key is None:
         return False
@@ -102,6 +108,9 @@ def index_fill(x, dim, index, value):
 def index_copy(x, dim, index, source):
     """The slices of `source` at `index`."""
     if _few("write_few_slices", x, dim, index, source, False):
+        return True
+    if _is_long_vector(x, index) and _is_vector(x, dim, index) and _one_for_each(x, dim, index, source):
+        write_places(x, contiguous(index), source, 0)
         return True
     key = _slices(x, dim, index, False)
     if key is None or not _one_for_each(x, dim, index, source):
@@ -114,11 +123,11 @@ def index_add(x, dim, index, source, *, alpha=1):
     """The slices of `source` added at `index`."""
     if alpha == 1 and _few("write_few_slices", x, dim, index, source, True):
         return True
-    if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or _slices(x, dim, index, False) is None:
+    if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or not _is_vector(x, dim, index):
         return False
     if not _one_for_each(x, dim, index, source):
         return False
-    add_slices(x, dim, index, source)
+    add_slices(x, dim, index, source, 0)
     return True
 
 
@@ -142,6 +151,24 @@ def index_put(x, indices, values, accumulate=False):
     if not x.flags.c_contiguous or _is_half(x) or not x.size:
         return False
     add_at(x, indices, tuple(range(len(indices))), values)
+    return True
+
+
+def put(x, index, source, accumulate=False):
+    """The elements of `source` written or added at the flat positions `index`."""
+    if index.dtype is not _INT64 or not index.size or index.size != source.size or source.dtype != x.dtype:
+        return False
+    if not x.flags.c_contiguous or not x.size or (accumulate and _is_half(x)):
+        return False
+    flat, places, given = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
+    if accumulate:
+        if not _inside(places, x.size, True):
+            return False
+        add_slices(flat, 0, places, given)
+    elif _is_long_vector(flat, places):
+        write_places(flat, places, given, -x.size)
+    else:
+        flat[places] = given
     return True
 
 
@@ -216,11 +243,13 @@ scattered, scatter_added = _on_copy(scatter), _on_copy(scatter_add)
 
 def _slices(x, dim, index, negative):
     """NumPy's index of the slices, where `index` is a vector of numbers inside `dim`; else None."""
-    if type(dim) is not int or not 0 <= dim < x.ndim or index.ndim != 1 or index.dtype is not _INT64 or not index.size:
-        return None
-    if not _inside(index, x.shape[dim], negative):
+    if not _is_vector(x, dim, index) or not _inside(index, x.shape[dim], negative):
         return None
     return (slice(None),) * dim + (index,) if dim else index
+
+
+def _is_vector(x, dim, index):
+    return type(dim) is int and 0 <= dim < x.ndim and index.ndim == 1 and index.dtype is _INT64 and index.size > 0
 
 
 def _one_for_each(x, dim, index, source):
@@ -228,15 +257,12 @@ def _one_for_each(x, dim, index, source):
 
 
 def _along(x, dim, index):
-    """Whether `index` may stand beside `x` along `dim`."""
+    """Whether the shape of `index` may stand beside `x` along `dim`."""
     if type(dim) is not int or not 0 <= dim < x.ndim == index.ndim or index.dtype is not _INT64 or not index.size:
         return False
     if not x.flags.c_contiguous:
         return False
-    for place, (own, size) in enumerate(zip(index.shape, x.shape)):
-        if own > size and place != dim:
-            return False
-    return _inside(index, x.shape[dim], False)
+    return all([own <= size or place == dim for place, (own, size) in enumerate(zip(index.shape, x.shape))])
 
 
 def _inside(index, size, negative):
@@ -246,6 +272,11 @@ def _inside(index, size, negative):
     else:
         low, high = limits(index)
     return low >= (-size if negative else 0) and high < size
+
+
+def _is_long_vector(x, index):
+    """Whether kernels of vectors pay for so large an index."""
+    return x.ndim == 1 and index.size >= LARGE and x.flags.c_contiguous and x.itemsize in (1, 2, 4, 8)
 
 
 def _is_half(x):

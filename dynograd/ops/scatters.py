@@ -25,7 +25,7 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim
 
 @op(name="gather", linear=True, saves="input.shape index")
 def gathered(input: Array, dim: int, index: Array) -> Array:
-    """`input` at `index` along `dim` (counted from the front; `index` has been checked)."""
+    """`input` at `index` along `dim` (counted from the front). On the CPU an index outside raises IndexError, elsewhere it has been checked."""
     return kernel("scatters", "gather", input)(input, dim, index)
 
 
@@ -69,17 +69,32 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     tensor([[1],
             [4]])
     """
-    place = _check_index("gather", input, dim, index)
+    own = _is_checked_by_kernel(index)
+    place = _check_index("gather", input, dim, index, not own)
     if not input.ndim:
         return reshaped(gathered(reshaped(input, (1,)), 0, ravel(index)), tuple(index.shape))
-    return gathered(input, place, index)
+    try:
+        return gathered(input, place, index)
+    except IndexError:
+        if own:
+            _check_index("gather", input, dim, index)
+        raise
 
 
 _INT64 = dtypes.int64.num
 
 
-def _check_index(who: str, input: Any, dim: int, index: Any) -> int:
-    """`dim` counted from the front, when `index` fits `input` along it."""
+def _is_checked_by_kernel(index: Any) -> bool:
+    """Whether the kernels of `gather`, `scatter` and `scatter_add` read the values of `index` themselves, and raise IndexError."""
+    array = getattr(index, "array", None)
+    return type(array) is arrays.ndarray and array.size >= _LARGE
+
+
+_LARGE = 1 << 15  # below, a check beforehand costs less than the second call that explains
+
+
+def _check_index(who: str, input: Any, dim: int, index: Any, values: bool = True) -> int:
+    """`dim` counted from the front, when `index` fits `input` along it; its values are looked at if `values` says so."""
     shape = tuple(getattr(input, "array", input).shape)
     array = getattr(index, "array", index)
     place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim(who, dim, len(shape))
@@ -100,7 +115,8 @@ def _check_index(who: str, input: Any, dim: int, index: Any) -> int:
                 f"{who}: Size does not match at dimension {axis}: expected index {list(array.shape)} to be no larger than self "
                 f"{list(shape)} apart from dimension {place}."
             )
-    check_range(who, array, place, shape, negative=False)
+    if values:
+        check_range(who, array, place, shape, negative=False)
     return place
 
 
@@ -267,7 +283,8 @@ def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Any:
 
 def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: Any, *options: Any) -> Any:
     """Checks what every scatter checks, and calls the op on matching shapes."""
-    place = _check_index(who, input, dim, index)
+    own = function in (written, added) and _is_checked_by_kernel(index)
+    place = _check_index(who, input, dim, index, not own)
     kinds = [getattr(one, "array", one).dtype for one in (input, src)]
     if kinds[0] != kinds[1]:
         raise DtypeError(
@@ -285,7 +302,12 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
         return reshaped(function(clone(reshaped(input, (1,))), 0, ravel(index), ravel(src), *options), ())
     if 0 in wanted:
         return function(input, place, reshaped(index, (0,) * input.ndim), reshaped(src, (0,) * input.ndim), *options)
-    return function(input, place, index, src, *options)
+    try:
+        return function(input, place, index, src, *options)
+    except IndexError:
+        if own:
+            _check_index(who, input, dim, index)
+        raise
 
 
 @composed(covers="scatter_add", method=True)

@@ -66,6 +66,21 @@ def test_copies_of_any_strides(view, dtype, monkeypatch):
     np.testing.assert_array_equal(on_threads(monkeypatch, lambda: copies_cpu.copied(x)), x)
 
 
+@pytest.mark.parametrize("shift", [1, 15, 16, 1000, -1, -1000])
+@pytest.mark.parametrize("rows", [1, 90])
+def test_copies_to_every_place_of_a_page(rows, shift, monkeypatch):
+    """Right behind its source in a page, memory is copied by loops of our own."""
+    x = draw(rows, 100_000 // rows)
+    found = on_threads(monkeypatch, lambda: rearrangements_cpu.roll(x, (shift,), (1,)))
+    np.testing.assert_array_equal(found, np.roll(x, shift, 1))
+    room = np.zeros(2 * x.size + 4096, np.float32)
+    begin = (x.ctypes.data - room.ctypes.data) // 4 % 1024 + 1024 + shift
+    target = room[begin : begin + x.size].reshape(x.shape)
+    for view in (np.s_[:], np.s_[:, :-1]):
+        copies_cpu.copy_into(target[view], x[view])
+        np.testing.assert_array_equal(target[view], x[view])
+
+
 def test_filled_memory(monkeypatch):
     assert not on_threads(monkeypatch, lambda: copies_cpu.zeros((700, 1001), np.float32)).any()
     assert (paddings_cpu.pad_constant(draw(400, 900), ((1, 2), (-3, 4)), 7.0)[0] == 7).all()
@@ -109,6 +124,49 @@ def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
             return out
 
         np.testing.assert_allclose(on_threads(monkeypatch, added), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("low", [0, -50000])
+def test_many_elements_of_a_vector(low, dtype, monkeypatch):
+    """Written in order, so the last one stays; filled and added in any order or in parts."""
+    x, index = random.integers(0, 99, 50000).astype(dtype), random.integers(low, 50000, 140000)
+    src = random.integers(0, 99, index.size).astype(dtype)
+
+    def changed(write, *args):
+        made = x.copy()
+        write(made, *args)
+        return made
+
+    wanted = [x.copy() for _ in range(3)]
+    wanted[0][index], wanted[1][index] = src, 7
+    np.add.at(wanted[2], index, src)
+    calls = [
+        (scatters_cpu.write_places, index, src, low),
+        (scatters_cpu.write_places, index, 7, low),
+        (scatters_cpu.add_slices, 0, index, src, low),
+    ]
+    for call, right in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(on_threads(monkeypatch, lambda call=call: changed(*call)), right)
+    for wrong in (50000, low - 1):
+        index[77777] = wrong
+        for call in calls:
+            with pytest.raises(IndexError):
+                changed(*call)
+
+
+@pytest.mark.parametrize("wrong", [30, -1])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_an_index_outside_is_found_while_it_is_read(dim, wrong):
+    x, index = draw(30, 2000), random.integers(0, 30, (30, 2000))
+    x = x if dim == 0 else x.T.copy()
+    index = index if dim == 0 else index.T.copy()
+    index[17, 9] = wrong
+    for call in (scatters_cpu.scatter, scatters_cpu.scatter_add):
+        with pytest.raises(IndexError):
+            call(x, dim, index, x)
+    with pytest.raises(IndexError):
+        scatters_cpu.gather(x, dim, index)
 
 
 @pytest.mark.parametrize("expanded", [False, True])

@@ -297,3 +297,14 @@ def test_scatter_reduce_of_a_number_in_place():
     value.scatter_reduce_(0, dynograd.tensor(0), dynograd.tensor(3.0), "amax")
     value.backward()
     assert (value.item(), x.grad.item()) == (3.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter", "scatter_add", "scatter_", "scatter_add_", "put_"])
+@pytest.mark.parametrize("shape", [(40000,), (200, 200)])
+def test_an_index_of_many_that_is_outside_is_named(name, shape):
+    """Large indices are checked by the kernels that read them."""
+    x, index = zeros(*shape), dynograd.zeros(shape, dtype=dynograd.int64)
+    index.view(-1)[7] = 40000
+    dim = () if name == "put_" else (0,)
+    with pytest.raises(IndexError, match=f"{name.rstrip('_')}: .*index 40000.*at position"):
+        getattr(x, name)(*dim, index, *([] if name == "gather" else [zeros(*shape)]))
