@@ -236,7 +236,7 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     >>> x.copy_(tensor([1, 2]))
     tensor([1., 2.])
     """
-    if not guards and type(self) in TENSORS and written(self, "copy", (other,), {}):
+    if not guards and type(self) in TENSORS and (_copied(self, other) or written(self, "copy", (other,), {})):
         return self
     return _assign(self, _as_tensor(other, self), "copy_")
 
@@ -263,14 +263,32 @@ def zero_(self: Tensor) -> Tensor:
 def _filled(target: Tensor, value: Any) -> bool:
     """`written` of "fill" for small float arrays."""
     array = target.array
-    if type(array) is not ndarray or array.base is not None or array.nbytes >= _SMALL or array.dtype.char not in "fd":
+    if type(array) is not ndarray or array.nbytes >= _SMALL or array.dtype.char not in "fd":
         return False
     if (target._requires_grad and MODES.grad) or (type(value) is not int and type(value) is not float):
         return False
-    if not -_REACH <= value <= _REACH:
+    if not -_REACH <= value <= _REACH or (array.base is not None and 0 in array.strides):
         return False
     array.fill(value)
-    _stamp(target)
+    meta = target._meta
+    if meta is None or not meta.silent:
+        stamp(array, caller(3))
+    return True
+
+
+def _copied(target: Tensor, source: Any) -> bool:
+    """`written` of "copy" for small arrays of one shape and dtype that own their memory."""
+    if type(source) not in TENSORS or ((target._requires_grad or source._requires_grad) and MODES.grad):
+        return False
+    array, given = target.array, source.array
+    if type(array) is not ndarray or type(given) is not ndarray or array.base is not None or given.base is not None:
+        return False
+    if array is given or array.dtype is not given.dtype or array.shape != given.shape or array.nbytes >= _SMALL:
+        return False
+    array[...] = given
+    meta = target._meta
+    if meta is None or not meta.silent:
+        stamp(array, caller(3))
     return True
 
 
@@ -287,13 +305,14 @@ def written(target: Tensor, name: str, args: tuple, kwargs: dict[str, Any]) -> b
         return False
     given = []
     for one in args:
-        if type(one) is tuple or type(one) is list:
-            one = [_apart(array, part) for part in one]
-        elif isinstance(one, Tensor):
+        kind = type(one)
+        if kind in TENSORS:
             one = _apart(array, one)
             if one is None:
                 return False
-        elif type(one) is ndarray:
+        elif kind is tuple or kind is list:
+            one = [_apart(array, part) for part in one]
+        elif kind not in _NUMBERS and (kind is ndarray or isinstance(one, Tensor)):
             return False
         given.append(one)
     if kwargs and any([isinstance(one, Tensor) for one in kwargs.values()]):
@@ -305,8 +324,11 @@ def written(target: Tensor, name: str, args: tuple, kwargs: dict[str, Any]) -> b
         return False  # the op says what is wrong
     meta = target._meta
     if meta is None or not meta.silent:
-        stamp(array)
+        stamp(array, caller(3))
     return True
+
+
+_NUMBERS = frozenset({int, float, bool})
 
 
 def _apart(array: Any, one: Any) -> Any:

@@ -46,7 +46,6 @@ def inplace_form(entry: Op, name: str) -> Any:
     direct = _direct_form(op, entry)
     elementwise = op is not None and op.kind == "elementwise"
     quick: Any = None
-    writes = name in WRITES
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -70,7 +69,7 @@ def inplace_form(entry: Op, name: str) -> Any:
                 return self
         if type(self) in TENSORS:
             array = self.array
-            if writes and written(self, name, args, kwargs):
+            if guards and name in WRITES and written(self, name, args, kwargs):
                 return self
             if 0 in array.strides and who not in REPEATED:
                 refuse_repeats(who, array)
@@ -84,9 +83,16 @@ def inplace_form(entry: Op, name: str) -> Any:
             return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
         return write_result(self, function(self, *args, **kwargs), who)
 
-    method.__name__ = method.__qualname__ = who
-    method.__doc__ = f"In-place form of `{name}`."
-    return method
+    @functools.wraps(function)
+    def writing(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not guards and type(self) in TENSORS and written(self, name, args, kwargs):
+            return self
+        return method(self, *args, **kwargs)
+
+    made = writing if name in WRITES else method
+    made.__name__ = made.__qualname__ = who
+    made.__doc__ = f"In-place form of `{name}`."
+    return made
 
 
 def _quick_form(op: Any, like: Any) -> Any:

@@ -98,6 +98,10 @@ def index_fill(x, dim, index, value):
     if _is_long_vector(x, index) and _is_vector(x, dim, index):
         write_places(x, contiguous(index), value, -x.size)
         return True
+    if x.ndim == 2 and x.size < _MOST and (dim == 0 or dim == 1):
+        shape = (index.size, x.shape[1]) if dim == 0 else (x.shape[0], index.size)
+        if _few("write_few_slices", x, dim, index, _filled(shape, value, x), False):
+            return True
     key = _slices(x, dim, index, True)
     if key is None:
         return False
@@ -133,8 +137,8 @@ def index_add(x, dim, index, source, *, alpha=1):
 
 def index_put(x, indices, values, accumulate=False):
     """`values` written or added at index arrays in front."""
-    if accumulate and len(indices) == 1 and indices[0].ndim == 1:
-        if _few("write_few_slices", x, 0, indices[0], values, True):
+    if len(indices) == 1 and indices[0].ndim == 1:
+        if _few("write_few_slices", x, 0, indices[0], values, bool(accumulate)):
             return True
     if values.dtype != x.dtype or not 0 < len(indices) <= x.ndim:
         return False
@@ -174,7 +178,9 @@ def put(x, index, source, accumulate=False):
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
-    few = np.full(index.shape, src, x.dtype) if x.size < _MOST and _is_number(x, src) else src
+    few = src
+    if type(src) is not np.ndarray and x.size < _MOST and _is_number(x, src):
+        few = _filled(index.shape, src, x)
     if type(few) is np.ndarray and _few("write_few", x, dim, index, few, False):
         return True
     if type(src) is not np.ndarray:
@@ -205,6 +211,12 @@ def _is_number(x, value):
     return -_REACH <= value <= _REACH or value in (np.inf, -np.inf) or value != value
 
 
+def _filled(shape, value, x):
+    made = np.empty(shape, x.dtype)
+    made.fill(value)
+    return made
+
+
 def _is_whole(x, value):
     return type(value) is int and x.dtype.char in _WHOLE and -(1 << 63) <= value < 1 << 63
 
@@ -212,18 +224,14 @@ def _is_whole(x, value):
 def _few(name, x, dim, index, src, adds):
     """Whether the kernel `name` has written a few elements or slices into the matrix `x`."""
     kind = x.dtype
-    if (
-        x.ndim != 2
-        or src.dtype is not kind
-        or kind.char not in _NUMBERS
-        or x.size >= _MOST
-        or index.dtype is not _INT64
-    ):
+    if x.ndim != 2 or src.ndim != 2 or x.size >= _MOST or (dim != 0 and dim != 1):
         return False
-    if not (x.flags.c_contiguous and index.flags.c_contiguous and src.flags.c_contiguous) or src.ndim != 2:
+    if src.dtype is not kind or kind.char not in _NUMBERS or index.dtype is not _INT64:
+        return False
+    if not (x.flags.c_contiguous and index.flags.c_contiguous and src.flags.c_contiguous):
         return False
     kernels = compiled_for(index.size)
-    if kernels is None or (dim != 0 and dim != 1):
+    if kernels is None:
         return False
     return kernels[f"writes.{name}"](x, index, src, dim, adds)
 
