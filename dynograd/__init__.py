@@ -33,6 +33,7 @@ from dynograd import legacy as _legacy  # noqa: E402
 from dynograd import low_rank as _low_rank  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
+from dynograd import native_forms as _native_forms  # noqa: E402
 from dynograd import out_forms as _out_forms  # noqa: E402
 from dynograd import overriding as _overriding  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
@@ -80,6 +81,7 @@ for _module in (
     _storages,
     _histograms,
     _low_rank,
+    _native_forms,
     _top_level,
     _tensor_questions,
     shapes,

@@ -12,7 +12,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import as_shape, check_number, check_sizes
+from dynograd.shapes import Size, as_shape, check_number, check_sizes
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -149,7 +149,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     return wrap(ndarray)
 
 
-def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
 
     Raises:
@@ -159,14 +159,18 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     >>> dynograd.from_dlpack(numpy.arange(3))
     tensor([0, 1, 2])
     """
-    if type(x).__name__ == "PyCapsule":
-        capsule = x
-    elif hasattr(x, "__dlpack__"):
-        kind, index = x.__dlpack_device__()
+    if type(ext_tensor).__name__ == "PyCapsule":
+        capsule = ext_tensor
+    elif hasattr(ext_tensor, "__dlpack__"):
+        kind, index = ext_tensor.__dlpack_device__()
         on_gpu = kind == dlpack.CUDA
-        capsule = x.__dlpack__(stream=streams.current_handle(index) or 1) if on_gpu else x.__dlpack__()
+        capsule = (
+            ext_tensor.__dlpack__(stream=streams.current_handle(index) or 1) if on_gpu else ext_tensor.__dlpack__()
+        )
     else:
-        raise TypeError(f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(x).__name__}.")
+        raise TypeError(
+            f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(ext_tensor).__name__}."
+        )
     made = wrap(dlpack.from_capsule(capsule))
     place = made.device if device is None else arrays.check_device("from_dlpack", device)
     if copy is False and place != made.device:
@@ -602,8 +606,9 @@ def _new(kind: str) -> Any:
     return method
 
 
-def _new_any(self: Tensor, *data: Any, device: Any = None) -> Tensor:
+def _new_any(self: Tensor, *data: Any, size: Any = None, other: Any = None, device: Any = None) -> Tensor:
     """A tensor of this dtype from data, or unset memory of the given sizes (legacy)."""
+    data = data if size is None and other is None else (other if size is None else Size(size),)
     return Tensor(*data, dtype=self.dtype, device=self.device if device is None else device)
 
 

@@ -20,6 +20,10 @@ from dynograd.tensor import Tensor
 __all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+ALIASES_OF = {  # names that PyTorch has in another overload, or in C++
+    "isin": {"elements": "element", "test_elements": "test_element"},
+    "ormqr": {"tau": "input2", "other": "input3"},
+}
 _KINDS = inspect.Parameter
 _EXPLAINED = (AttributeError, TypeError, ValueError, IndexError, OverflowError)
 
@@ -64,7 +68,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
 
     def write_code() -> Any:
         written: dict[str, Any] = {}
-        given = _parameters(entry.signature, into is not None)
+        given = _parameters(entry, into is not None)
         space.update({f"_default_{one.name}": one.default for one in given})
         space.update(_function=function, _into=into() if into is not None else None)
         space.update(
@@ -76,7 +80,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
             _missing=_missing,
         )
         space.update(_explained=_explained, _Answer=_Answer, _public=public)
-        source = _source(name, entry.signature, into is not None, _refused_numbers(entry) if checked else ("", ""))
+        source = _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
         exec(compile(source, f"<dynograd public form of {name}>", "exec"), space, written)
         public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
         public.__code__ = written[name].__code__
@@ -86,7 +90,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     public = types.FunctionType(_stub.__code__, space, name)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
     public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        _parameters(entry.signature, into is not None), __validate_parameters__=False
+        _parameters(entry, into is not None), __validate_parameters__=False
     )
     public.op = entry  # type: ignore[attr-defined]
     return public
@@ -97,7 +101,7 @@ def method_form(entry: Op) -> Any:
     family = entry.forward.__module__.rpartition(".")[2]
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
     views = family in ("views", "splits") and entry.name != "split_with_sizes"
-    if not of_another and (views or not _other_names(entry.signature)):
+    if not of_another and (views or not _other_names(entry)):
         return entry.function
     return public_form(entry.function, entry, checked=False)
 
@@ -136,33 +140,34 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
     return write_code()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
-def _parameters(signature: inspect.Signature, has_out: bool) -> list[inspect.Parameter]:
+def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
     """The op's parameters, then `out` and the other names that it takes."""
-    given = list(signature.parameters.values())
+    given = list(entry.signature.parameters.values())
     extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
     extra += [
-        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(signature).values()
+        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(entry).values()
     ]
     at = len(given) - 1 if given and given[-1].kind is _KINDS.VAR_KEYWORD else len(given)
     return [*given[:at], *extra, *given[at:]]
 
 
-def _other_names(signature: inspect.Signature) -> dict[str, str]:
+def _other_names(entry: Op) -> dict[str, str]:
     """Parameter -> its other name, for those that the op does not take itself."""
-    names = signature.parameters
-    return {name: alias for name, alias in ALIASES.items() if name in names and alias not in names}
+    names = entry.signature.parameters
+    known = ALIASES | ALIASES_OF.get(entry.name, {})
+    return {name: alias for name, alias in known.items() if name in names and alias not in names}
 
 
-def _source(name: str, signature: inspect.Signature, has_out: bool, refused: tuple[str, str]) -> str:
+def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     """The code: other names, missing arguments, numbers where PyTorch takes none, `out`, then the op."""
-    aliases = _other_names(signature)
+    name, signature, aliases = entry.name, entry.signature, _other_names(entry)
     parameters: list[str] = []
     call: list[str] = []
     positional: list[str] = []
     keywords: list[str] = []
     required: list[str] = []
     starred = False
-    for one in _parameters(signature, has_out):
+    for one in _parameters(entry, has_out):
         if one.name not in signature.parameters:  # `out` and other names
             if not starred:
                 parameters.append("*")

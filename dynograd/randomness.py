@@ -443,8 +443,18 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
 
 
 @drawn
-def random_(self: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
-    """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly."""
+def random_(
+    self: Tensor, *bounds: int, to: int | None = None, generator: Generator | None = None, **named: int
+) -> Tensor:
+    """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly.
+
+    By name they are `random_(**{"from": 1, "to": 7})`, as `from` is a word of Python.
+    """
+    if named.keys() - {"from"}:
+        raise TypeError(
+            f"random_() got an unexpected keyword argument '{min(named.keys() - {'from'})}': it takes from and to."
+        )
+    bounds = (*bounds, *named.values(), *(() if to is None else (to,)))
     if len(bounds) == 2:
         low, high = bounds
     elif len(bounds) == 1:

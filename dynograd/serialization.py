@@ -26,6 +26,7 @@ def save(
     pickle_module: Any = None,
     pickle_protocol: int | None = None,
     _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
     *,
     max_shard_size: int | str | None = None,
 ) -> None:

@@ -22,7 +22,7 @@ from dynograd.tensor import Tensor, wrap
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Changes the tensor's own shape. Elements stay where they lie in memory; new ones hold anything.
 
     The tensor keeps its memory, and what shares it, as long as the new shape fits; see this module's docstring for growing.
@@ -36,7 +36,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    shape = check_sizes("resize_", as_shape("resize_", sizes))
+    shape = check_sizes("resize_", as_shape("resize_", sizes if size is None else (size,)))
     if self._requires_grad:
         raise GradientError(
             "resize_: cannot resize variables that require grad. Use x.reshape(...), or x.detach().clone().resize_(...)."
@@ -518,9 +518,9 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     return _elementwise("apply_", self, callable)
 
 
-def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
-    """Replaces each element by `callable(element, other)`, with the element of `tensor` (broadcast) beside it; slow."""
-    return _elementwise("map_", self, callable, tensor)
+def map_(self: Tensor, other: Tensor, callable: Any) -> Tensor:
+    """Replaces each element by `callable(element, other)`, with the element of `other` (broadcast) beside it; slow."""
+    return _elementwise("map_", self, callable, other)
 
 
 def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tensor:

@@ -616,10 +616,10 @@ class Tensor:
         """Whether the tensor lies in pinned host memory."""
         return arrays.is_pinned(self.array)
 
-    def record_stream(self, stream: Any) -> None:
-        """Notes that work on `stream` uses this tensor's memory too, so that it is not given to others before that work is done."""
+    def record_stream(self, s: Any) -> None:
+        """Notes that work on the stream `s` uses this tensor's memory too, so that it is not given to others before that work is done."""
         if self.is_cuda:
-            arrays.record_stream(self.array, stream)
+            arrays.record_stream(self.array, s)
 
 
 def _init(made: Any, array: Any) -> Any:

@@ -20,13 +20,21 @@ __all__ = [
 ]
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
-    """The dtype of what an arithmetic op makes of two tensors or numbers.
+def result_type(*operands: Any, **named: Any) -> dtypes.dtype:
+    """The dtype of what an arithmetic op makes of two tensors or numbers; by name they are PyTorch's `tensor`, `other`, `scalar`, ...
+
+    Raises:
+        TypeError: not two operands.
 
     >>> dynograd.result_type(tensor([1, 2]), 1.5), dynograd.result_type(tensor([1.0]), tensor(2, dtype=dynograd.float64))
     (dynograd.float32, dynograd.float32)
     """
-    return dtypes.result_dtype(*[getattr(one, "array", one) for one in (tensor1, tensor2)])
+    given = (*operands, *named.values())
+    if len(given) != 2 or named.keys() - {"tensor", "tensor1", "tensor2", "other", "scalar", "scalar1", "scalar2"}:
+        raise TypeError(
+            f"result_type() takes two tensors or numbers (tensor, other), got {len(operands)} by place and {sorted(named)} by name."
+        )
+    return dtypes.result_dtype(*[getattr(one, "array", one) for one in given])
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:

@@ -76,9 +76,9 @@ _STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
     statics, strides = _STRETCHED[input.shape, sizes, input.itemsize]
     out = ndarray(statics[0], input.dtype, input, 0, strides)
     """,
-    when="input.flags.c_contiguous",
+    when="input.flags.c_contiguous and size is None",
 )
-def expand(input: Any, *sizes: Any) -> Any:
+def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
     Raises:
@@ -88,7 +88,7 @@ def expand(input: Any, *sizes: Any) -> Any:
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    wanted = as_shape("expand", sizes)
+    wanted = as_shape("expand", sizes if size is None else (size,))
     shape = getattr(input, "array", input).shape
     if len(wanted) == len(shape):  # the usual case: dims of size 1 grow
         for own, size in zip(shape, wanted):

@@ -10,7 +10,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
-from dynograd.ops.broadcasting import sum_to
+from dynograd.ops.broadcasting import convert, sum_to
 from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.op import composed, op
 from dynograd.ops.views import permuted, reshaped
@@ -109,20 +109,22 @@ def matmul_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(method=True)
-def mm(input: Any, mat2: Any) -> Any:
-    """The product of two matrices.
+def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
+    """The product of two matrices; `out_dtype` float32 keeps what half types are summed in.
 
     >>> dynograd.mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
     _check_rank("mm", input, 2)
     _check_rank("mm", mat2, 2)
+    if out_dtype is not None:
+        input, mat2 = of_out_dtype("mm", out_dtype, input, mat2)
     return matmul(input, mat2)
 
 
 @composed(method=True)
-def bmm(input: Any, mat2: Any) -> Any:
-    """The products of two batches of matrices, (B, N, M) with (B, M, P).
+def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
+    """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
 
     >>> dynograd.bmm(tensor([[[2.0]], [[3.0]]]), tensor([[[4.0]], [[5.0]]]))
     tensor([[[ 8.]],
@@ -136,7 +138,23 @@ def bmm(input: Any, mat2: Any) -> Any:
             f"bmm: expected batches of the same size, got {tuple(input.shape)} and {tuple(mat2.shape)}. "
             f"Use matmul to broadcast a batch of size 1."
         )
+    if out_dtype is not None:
+        input, mat2 = of_out_dtype("bmm", out_dtype, input, mat2)
     return matmul(input, mat2)
+
+
+def of_out_dtype(who: str, out_dtype: Any, *operands: Any) -> list[Any]:
+    """The operands of a product in the dtype that its result is to have: their own, or float32 for half types.
+
+    Raises:
+        DtypeError: another dtype.
+    """
+    kind, own = dtypes.as_dtype(out_dtype), dtypes.of_array(getattr(operands[0], "array", operands[0]))
+    if kind is not own and not (kind is dtypes.float32 and own in (dtypes.float16, dtypes.bfloat16)):
+        raise DtypeError(
+            f"{who}: out_dtype must be the dtype of the input ({own}), or float32 for float16 and bfloat16, got {kind}. Convert the input."
+        )
+    return [convert(one, kind) for one in operands]
 
 
 @composed(method=True)

@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, conj, mul, plus
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.choices import choose
-from dynograd.ops.matmuls import bmm, matmul, mm, mv
+from dynograd.ops.matmuls import bmm, matmul, mm, mv, of_out_dtype
 from dynograd.ops.op import composed, op, registry
 from dynograd.ops.reductions import sum
 from dynograd.ops.strides import diagonal
@@ -64,7 +64,7 @@ def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (mat1 @ mat2)`; with beta 0, NaN and inf in `input` do not matter.
 
     Raises:
@@ -73,6 +73,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     >>> dynograd.addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), alpha=2)
     tensor([[23.]])
     """
+    if out_dtype is not None:
+        input, mat1, mat2 = of_out_dtype("addmm", out_dtype, input, mat1, mat2)
     _check_dtypes("addmm", input=input, mat1=mat1, mat2=mat2)
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
@@ -104,12 +106,14 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 
 
 @composed(method=True, inplace=True)
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices.
 
     >>> dynograd.baddbmm(tensor([1.0]), tensor([[[2.0]]]), tensor([[[3.0]]]))
     tensor([[[7.]]])
     """
+    if out_dtype is not None:
+        input, batch1, batch2 = of_out_dtype("baddbmm", out_dtype, input, batch1, batch2)
     _check_dtypes("baddbmm", input=input, batch1=batch1, batch2=batch2)
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 

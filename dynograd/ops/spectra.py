@@ -55,6 +55,7 @@ def stft(
     normalized: bool = False,
     onesided: bool | None = None,
     return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ) -> Any:
     """The Fourier transforms of windows of `n_fft` points, `hop_length` apart, along the last dim.
 
@@ -64,6 +65,7 @@ def stft(
         window (win_length,): multiplies each window; narrower ones than `n_fft` get zeros on both sides. None: ones.
         center: `input` is padded by `n_fft // 2` on both sides (with `pad_mode`), so that window t is centred at t * hop_length.
         normalized: divides by sqrt(n_fft).
+        align_to_window: without `center`, the windows themselves, not the `n_fft` points around them, begin at t * hop_length.
         onesided: only the first n_fft // 2 + 1 frequencies; by default for real signals and windows.
         return_complex: False gives pairs (real, imaginary) in a last dim. Must be given for real signals.
     Returns:
@@ -97,8 +99,13 @@ def stft(
         raise ShapeError(f"stft: expected hop_length > 0, but got hop_length={hop}.")
     if n_fft <= 0 or (not center and n_fft > shape[-1]):
         raise ShapeError(f"stft: expected 0 < n_fft <= {shape[-1]}, but got n_fft={n_fft}.")
-    window, _ = _window("stft", window, n_fft, win_length, input)
+    window, length = _window("stft", window, n_fft, win_length, input)
     rows = reshaped(input, (1, *shape)) if len(shape) == 1 else input
+    if center and align_to_window is not None:
+        raise RuntimeError("stft: align_to_window should only be set when center=False. Leave it away.")
+    if align_to_window and length < n_fft:
+        before = (n_fft - length) // 2
+        rows = pad(rows, (before, n_fft - length - before))
     if center:
         half = n_fft // 2
         if pad_mode == "reflect" and half >= shape[-1]:

@@ -194,7 +194,13 @@ unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 @composed(method=True)
 @shortcut(split_with_sizes, _EQUAL_SECTIONS, when="type(indices_or_sections) is int")
 def tensor_split(
-    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+    input: Any,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+    tensor_indices_or_sections: Any = None,
 ) -> Any:
     """Views along `dim`: that many parts of nearly equal size, or cut at the given indices.
 
@@ -203,7 +209,7 @@ def tensor_split(
     """
     _check_has_dims("tensor_split", input.shape)
     cuts: Any = indices_or_sections
-    for given in (indices, sections):
+    for given in (indices, sections, tensor_indices_or_sections):
         cuts = given if cuts is None else cuts
     place = normalize_dim("tensor_split", dim, input.ndim)
     size = input.shape[place]
@@ -228,25 +234,30 @@ def tensor_split(
 
 
 @composed(method=True)
-def hsplit(input: Any, *indices_or_sections: Any) -> Any:
+def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
 
     >>> dynograd.hsplit(dynograd.zeros(2, 4), 2)[0].shape
     dynograd.Size([2, 2])
     """
-    return _even_split("hsplit", input, indices_or_sections, 1 if input.ndim > 1 else 0, 1)
+    return _even_split("hsplit", input, indices_or_sections or _cuts(indices, sections), 1 if input.ndim > 1 else 0, 1)
 
 
 @composed(method=True)
-def vsplit(input: Any, *indices_or_sections: Any) -> Any:
+def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the first dim of a matrix into equal parts, or at the given indices."""
-    return _even_split("vsplit", input, indices_or_sections, 0, 2)
+    return _even_split("vsplit", input, indices_or_sections or _cuts(indices, sections), 0, 2)
 
 
 @composed(method=True)
-def dsplit(input: Any, *indices_or_sections: Any) -> Any:
+def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the third dim into equal parts, or at the given indices."""
-    return _even_split("dsplit", input, indices_or_sections, 2, 3)
+    return _even_split("dsplit", input, indices_or_sections or _cuts(indices, sections), 2, 3)
+
+
+def _cuts(indices: Any, sections: Any) -> tuple:
+    """What was given by name, as if it had been given by place."""
+    return () if indices is None and sections is None else (sections if indices is None else indices,)
 
 
 def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:

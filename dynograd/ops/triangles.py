@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import ShapeError
+from dynograd.errors import GradientError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.ops.strides import diagonal, fill_diagonal_of
@@ -125,7 +125,15 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 @op(differentiable=False)
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Array:
     """(2, N) row and column numbers of the lower triangle of a `row` x `col` matrix, row by row.
 
@@ -133,12 +141,21 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
+    _check_no_gradient("tril_indices", requires_grad)
     return _indices("tril_indices", row, col, offset, dtype, device, True)
 
 
 @op(differentiable=False)
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Array:
     """(2, N) row and column numbers of the upper triangle of a `row` x `col` matrix, row by row.
 
@@ -146,7 +163,15 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
+    _check_no_gradient("triu_indices", requires_grad)
     return _indices("triu_indices", row, col, offset, dtype, device, False)
+
+
+def _check_no_gradient(who: str, requires_grad: bool) -> None:
+    if requires_grad:
+        raise GradientError(
+            f"{who}: only floating point tensors can require gradients, and indices are integers. Leave requires_grad away."
+        )
 
 
 def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:

@@ -120,6 +120,7 @@ def jacrev(
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func`: a backward of all rows at once, one for each element of the output.
 

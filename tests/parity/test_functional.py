@@ -113,6 +113,20 @@ CASES = [
     "F.pairwise_distance(x, y, 3.0, keepdim=True)", "F.dropout(x, 0.5, False)", "F.dropout(x, 0.0)", "F.dropout2d(m, 1.0)", "F.alpha_dropout(x, 0.3)",
     "torch.cat(torch.lstm_cell(x, (y, z), *cell(16)), 1)", "torch.gru_cell(x, y, *cell(12))", "torch.rnn_tanh_cell(x, y, *cell(4))",
     "torch.rnn_relu_cell(x, y, *cell(4)[:2])",
+    # functions of `torch.` whose arguments are not those of nn.functional
+    "torch.embedding(table, ids, 2)", "torch.embedding(weight=table, indices=ids)", "torch.dropout(x, 0.5, False)", "torch.dropout(x, p=1.0, train=True)",
+    "torch.alpha_dropout(x, 0.3, False)", "torch.feature_dropout(s, 0.0, True)", "torch.feature_alpha_dropout(s, 0.3, False)",
+    "torch.dropout_(x * 1, 0.0, True)", "torch.alpha_dropout_(x * 1, 0.0, True)", "torch.feature_dropout_(s * 1, 1.0, True)",
+    "torch.feature_alpha_dropout_(s * 1, 0.0, True)",
+    "torch.batch_norm(x, w, b, running_mean, running_var, False, 0.1, 1e-5, True)", "torch.batch_norm(x, w, b, None, None, True, 0.1, 1e-5, False)",
+    "torch.instance_norm(s, w, b, None, None, True, 0.1, 1e-5, True)", "torch.group_norm(s, 2, w, b, 1e-5, True)",
+    "torch.convolution(s, k1, b, [2], [1], [1], False, [0], 2)", "torch.convolution(s, k1, None, [1], [1], [1], True, [0], 2)",
+    "torch.binary_cross_entropy_with_logits(x, p.detach(), None, w.detach(), 0)",
+    "torch.kl_div(x, p, 2)", "torch.kl_div(x, y, 0, log_target=True)", "torch.cosine_embedding_loss(x, y, signs, 0.1, 2)",
+    "torch.hinge_embedding_loss(x, sign_rows, 1.0, 0)", "torch.margin_ranking_loss(x, y, sign_rows, 0.1, 2)",
+    "torch.poisson_nll_loss(x, p, True, False, 1e-8, 1)", "torch.triplet_margin_loss(x, y, z, 1.0, 2.0, 1e-6, True, 0)",
+    "F.linear(x, y, b[:1])", "F.linear(x, y, x[:, :1])",
+    "torch.softmax(x, 1, torch.float32)", "x.log_softmax(1, torch.float32)",
 ]  # fmt: skip
 
 MISTAKES = [

@@ -62,7 +62,8 @@ def parameters_of_torch():
     for path in ("nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "func", "autograd", "."):
         for name, function in vars(place_of(torch, path)).items():
             if inspect.isfunction(function) and (path, name) not in found:
-                found[path, name] = set(inspect.signature(function).parameters)
+                given = inspect.signature(function).parameters.values()
+                found[path, name] = {one.name for one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
     return {key: names for key, names in found.items() if not key[1].startswith("_")}
 
 
@@ -87,7 +88,7 @@ def lacking_parameters():
 def known(file):
     rows = {}
     for line in (HERE / file).read_text().splitlines():
-        key, _, names = line.partition(": ")
+        key, _, names = line.partition("  # ")[0].partition(": ")
         rows[key] = set(names.split())
     return rows
 
@@ -109,11 +110,21 @@ def test_parameters():
     assert not gone, "taken now: take them off parameters_known.txt"
 
 
+def reasons(file):
+    """Line without its reason -> the reason, as comment."""
+    parts = [line.partition("  # ") for line in (HERE / file).read_text().splitlines()]
+    return {line: mark + reason for line, mark, reason in parts}
+
+
 def main():
+    why = reasons("parameters_known.txt")
     names = {path: missing_names(path) for path in PLACES}
     (HERE / "names_known.txt").write_text("".join(f"{path}: {' '.join(one)}\n" for path, one in names.items() if one))
     (HERE / "parameters_known.txt").write_text(
-        "".join(f"{key}: {' '.join(one)}\n" for key, one in sorted(lacking_parameters().items()))
+        "".join(
+            f"{line}{why.get(line, '')}\n"
+            for line in [f"{key}: {' '.join(one)}" for key, one in sorted(lacking_parameters().items())]
+        )
     )
 
 

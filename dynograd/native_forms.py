@@ -1,0 +1,249 @@
+"""Functions that `torch.` and `torch.nn.functional` have under one name with arguments of their own: here are those of `torch.`.
+
+`torch.embedding(weight, indices)` has the table first, `torch.batch_norm` the weights before the statistics, `torch.dropout` is told by
+`train`, and losses take their reduction as a number: 0 none, 1 mean, 2 sum (words are taken too).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.methods import public_functions
+
+__all__ = [
+    "alpha_dropout",
+    "alpha_dropout_",
+    "batch_norm",
+    "binary_cross_entropy_with_logits",
+    "convolution",
+    "cosine_embedding_loss",
+    "dropout",
+    "dropout_",
+    "embedding",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "group_norm",
+    "hinge_embedding_loss",
+    "instance_norm",
+    "kl_div",
+    "margin_ranking_loss",
+    "poisson_nll_loss",
+    "triplet_margin_loss",
+]
+
+_ops = public_functions()
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _word(who: str, reduction: Any) -> str:
+    if isinstance(reduction, str):
+        return reduction
+    if reduction not in (0, 1, 2):
+        raise ValueError(
+            f"{who}: {reduction!r} is not a valid value for reduction: expected 0 (none), 1 (mean) or 2 (sum)."
+        )
+    return _REDUCTIONS[reduction]
+
+
+# --- dropout -------------------------------------------------------------------------------------------------------------------
+
+
+def dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.dropout` with `train` for `training`.
+
+    >>> dynograd.dropout(tensor([1.0, 2.0]), 0.5, False)
+    tensor([1., 2.])
+    """
+    return _ops["dropout"](input, p, train)
+
+
+def dropout_(input: Any, p: float, train: bool) -> Any:
+    """`dropout` in place."""
+    return _ops["dropout"](input, p, train, True)
+
+
+def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.alpha_dropout` with `train` for `training`."""
+    return _ops["alpha_dropout"](input, p, train)
+
+
+def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`alpha_dropout` in place."""
+    return _ops["alpha_dropout"](input, p, train, True)
+
+
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    """Whole channels of (N, C, ...) become 0 with probability `p`, the others grow by 1 / (1 - p).
+
+    Raises:
+        ShapeError: `input` has fewer than two dims.
+
+    >>> dynograd.feature_dropout(tensor([[1.0, 2.0]]), 1.0, True)
+    tensor([[0., 0.]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise ShapeError(
+            f"feature_dropout: expected an input of at least 2 dims (N, C, ...), got shape {shape}. Use dropout."
+        )
+    return _ops["dropout3d"](input.reshape(*shape[:2], -1, 1, 1), p, train).reshape(shape)
+
+
+def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`feature_dropout` in place."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.feature_alpha_dropout` with `train` for `training`."""
+    return _ops["feature_alpha_dropout"](input, p, train)
+
+
+def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`feature_alpha_dropout` in place."""
+    return _ops["feature_alpha_dropout"](input, p, train, True)
+
+
+# --- layers --------------------------------------------------------------------------------------------------------------------
+
+
+def embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
+    """`nn.functional.embedding` with the table first; a negative `padding_idx` is none.
+
+    >>> dynograd.embedding(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1]))
+    tensor([[3., 4.]])
+    """
+    return _ops["embedding"](
+        indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq, sparse
+    )
+
+
+def batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.batch_norm` with the weights first."""
+    return _ops["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.instance_norm` with the weights first."""
+    return _ops["instance_norm"](input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Any:
+    """`nn.functional.group_norm`."""
+    return _ops["group_norm"](input, num_groups, weight, bias, eps)
+
+
+def convolution(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Any:
+    """`nn.functional.conv1d` to `conv3d`, or with `transposed` their `conv_transpose`, by the dims of `weight`.
+
+    >>> x, w = tensor([[[1.0, 2.0, 4.0]]]), tensor([[[1.0, 10.0]]])
+    >>> dynograd.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+    tensor([[[21., 42.]]])
+    """
+    rank = len(weight.shape) - 2
+    if rank not in (1, 2, 3):
+        raise ShapeError(
+            f"convolution: weight must have 3 to 5 dims (out, in, sizes), got shape {tuple(weight.shape)}."
+        )
+    if transposed:
+        function = _ops[f"conv_transpose{rank}d"]
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _ops[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+# --- losses --------------------------------------------------------------------------------------------------------------------
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Any:
+    """`nn.functional.binary_cross_entropy_with_logits`.
+
+    >>> dynograd.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]), None, tensor([2.0]), 0)
+    tensor([1.3863])
+    """
+    word = _word("binary_cross_entropy_with_logits", reduction)
+    return _ops["binary_cross_entropy_with_logits"](input, target, weight=weight, pos_weight=pos_weight, reduction=word)
+
+
+def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
+    """`nn.functional.kl_div`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the word "mean"
+        return _ops["kl_div"](input, target, reduction=_word("kl_div", reduction), log_target=log_target)
+
+
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+    """`nn.functional.cosine_embedding_loss`."""
+    word = _word("cosine_embedding_loss", reduction)
+    return _ops["cosine_embedding_loss"](input1, input2, target, margin, reduction=word)
+
+
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
+    """`nn.functional.hinge_embedding_loss`."""
+    return _ops["hinge_embedding_loss"](input, target, margin, reduction=_word("hinge_embedding_loss", reduction))
+
+
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+    """`nn.functional.margin_ranking_loss`."""
+    word = _word("margin_ranking_loss", reduction)
+    return _ops["margin_ranking_loss"](input1, input2, target, margin, reduction=word)
+
+
+def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
+    """`nn.functional.poisson_nll_loss`."""
+    word = _word("poisson_nll_loss", reduction)
+    return _ops["poisson_nll_loss"](input, target, log_input, full, None, eps, reduction=word)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Any:
+    """`nn.functional.triplet_margin_loss`."""
+    word = _word("triplet_margin_loss", reduction)
+    return _ops["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=word)
