@@ -14,7 +14,7 @@ def rows_of_codes(codes, memories, first_rows, rows, marks, ports):
     Args:
         memories: of each port, the number of the memory that its rows lie in.
         first_rows: where they begin there.
-        marks: of each port a number, 0 before and after.
+        marks: of each port a number, negative before and after.
         ports: is filled with the ports that occur, each once.
 
     Returns:
@@ -29,11 +29,11 @@ def rows_of_codes(codes, memories, first_rows, rows, marks, ports):
         if memory == UNKNOWN:
             if not unknown:
                 for met in range(count):
-                    marks[ports[met]] = 0
+                    marks[ports[met]] = -1
                 unknown, count = True, 0
         elif unknown:
             continue
-        if marks[port] == 0:
+        if marks[port] < 0:
             marks[port] = 1
             ports[count] = port
             count += 1
@@ -44,7 +44,7 @@ def rows_of_codes(codes, memories, first_rows, rows, marks, ports):
             alike = alike and memory == found
             run = run and rows[place] == rows[place - 1] + 1
     for met in range(count):
-        marks[ports[met]] = 0
+        marks[ports[met]] = -1
     if unknown:
         return UNKNOWN, count, False
     return (found if alike else NOWHERE), count, run

@@ -15,7 +15,7 @@ from dynograd.random_streams import default_generator
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
 from dynograd.transforms.autobatch.gathering import MASK, operand, single
-from dynograd.transforms.autobatch.rows import Arena, slab_of
+from dynograd.transforms.autobatch.rows import Arena, reshaped, slab_of
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.places import RowPlaces
@@ -90,39 +90,46 @@ class Flush(dict):
         self.arena_numbers: Any = None
 
     def note_port(self, recorder: Any, port: Any) -> None:
-        """The rows of the port lie in its arena, or in none."""
+        """The rows of the port lie in its arena, in a slab of their own, or in neither."""
         if self.first_rows is None:
             self._begin(recorder)
         place = port.base >> 32
         if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
             whole = port.whole
-            if whole.arena is None:
+            if whole.arena is not None:
+                if whole.arena not in self.arenas:
+                    self.arenas.append(whole.arena)
+                self.first_rows[place] = whole.base_row + whole.offset
+                self.arena_numbers[place] = self.arenas.index(whole.arena)
+            elif whole.slab is None or whole.one:
                 self.arena_numbers[place] = _NOWHERE
-                return
-            self.first_rows[place] = whole.base_row + whole.offset
-            if whole.arena not in self.arenas:
-                self.arenas.append(whole.arena)
-            self.arena_numbers[place] = self.arenas.index(whole.arena)
+            else:
+                number = self._slabs.setdefault(id(whole.slab), _NOWHERE - 1 - len(self._slabs))
+                self.first_rows[place], self.arena_numbers[place] = whole.offset, number
 
     def _begin(self, recorder: Any) -> None:
-        count = len(recorder.ports)
-        self.first_rows, self._marks = numpy.zeros((2, count), numpy.int64)
-        self.arena_numbers = numpy.full(count, _UNKNOWN, numpy.int64)
-
-    def rows_in_arena(self, recorder: Any, codes: list[int]) -> Any:
-        """(arena, rows, numbers of their ports, whether they lie behind one another) where all are in one arena; else None."""
         from dynograd.kernels.row_codes_numba import rows_of_codes
 
+        self._rows_of_codes = rows_of_codes
+        self._slabs: dict[int, int] = {}  # by id of those that ports hold
+        self.first_rows, self.arena_numbers, self._marks = numpy.full((3, len(recorder.ports)), _UNKNOWN, numpy.int64)
+
+    def rows_together(self, recorder: Any, codes: list[int]) -> Any:
+        """(arena or None, rows, ports, whether they lie behind one another) where all rows are in one arena, or one slab; else None."""
         if self.first_rows is None:
             self._begin(recorder)
         listed = numpy.array(codes, numpy.int64)
         rows, ports = numpy.empty((2, len(codes)), numpy.int64)
-        found, count, run = rows_of_codes(listed, self.arena_numbers, self.first_rows, rows, self._marks, ports)
+        places = self.arena_numbers, self.first_rows, rows, self._marks, ports
+        found, count, run = self._rows_of_codes(listed, *places)
         if found == _UNKNOWN:
             for place in ports[:count].tolist():
                 self.note_port(recorder, recorder.ports[place])
-            found, count, run = rows_of_codes(listed, self.arena_numbers, self.first_rows, rows, self._marks, ports)
-        return None if found < 0 else (self.arenas[found], rows, ports[:count].tolist(), run)
+            found, count, run = self._rows_of_codes(listed, *places)
+        if found in (_UNKNOWN, _NOWHERE):
+            return None
+        arena = self.arenas[found] if found >= 0 else None
+        return arena, rows, [recorder.ports[place] for place in ports[:count].tolist()], run
 
 
 _UNKNOWN, _NOWHERE = -1, -2
@@ -207,11 +214,10 @@ class Group:
         together = numbers is not None or self.by_row is not None or any(stacked)
         ready = None if form.ready is None or self.by_row is not None or self.numbers is not None else form.ready
         try:
-            statics = None if ready is None or not together else ready.statics(stacked, size)
-            if statics is not None:
-                given = self._given(iter([value for value, _ in operands]))
-                given.update(statics)
-                return form.op.function(**given)
+            if ready is not None and together:
+                found = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
+                if found is not None:
+                    return found
             if not together:  # the same call again and again
                 given = self._given(iter([value for value, _ in operands]))
                 if self.numbers is not None:
@@ -289,14 +295,11 @@ class Group:
         if count != len(self.shared):
             return None
         codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
-        found, stacked = operand(self.recorder, codes, count * size)
-        array = found.array
-        if not stacked or type(array) is not numpy.ndarray or not array.flags.c_contiguous:
+        found, stacked = operand(self.recorder, codes, count * size, own=True)
+        if not stacked or type(found.array) is not numpy.ndarray:
             return None
-        if array.base is not None:  # rows of others, which a write into the result must not change
-            found = registry["clone"].function(found, False)
         shape = self.form.kinds[0].shape
-        return registry["view"].function(found, shape if size == 1 else (size, *shape))
+        return reshaped(found, shape if size == 1 else (size, *shape))
 
     def _running_sum(self) -> Any:
         column = self.columns[0]

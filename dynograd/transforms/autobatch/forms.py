@@ -19,7 +19,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.pending import Kind
-from dynograd.transforms.autobatch.ready import ReadyCalls
+from dynograd.transforms.autobatch.ready import ready_calls
 from dynograd.transforms.batching.batched import Batched
 from dynograd.transforms.batching.calls import run_op
 
@@ -93,7 +93,7 @@ class Form:
         self.casting = casting()
         self._text: tuple[Any, str] = None, ""
         self.label = op.name
-        self.ready = ReadyCalls(op) if type(self) is Form else None
+        self.ready = ready_calls(op) if type(self) is Form else None
         self.joins = False  # it puts its operands behind one another
         self.number: str | None = None  # the operand that is a number, perhaps another one in each call
         self.places: list[

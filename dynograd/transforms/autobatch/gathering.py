@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.ops.op import registry
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.indices import Indices
-from dynograd.transforms.autobatch.rows import from_arena, gathered, is_run, row_of, slab_of
+from dynograd.transforms.autobatch.rows import from_arena, gathered, row_of, slab_of
 
 __all__ = ["MASK", "looked_up", "operand", "row_tensor", "single"]
 
@@ -48,26 +48,31 @@ def single(recorder: Any, code: int) -> Any:
     return made
 
 
-def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
-    """A column of a group as a tensor: (all rows along dim 0, True), or (the one row that all calls have, False)."""
+def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tuple[Any, bool]:
+    """A column of a group as a tensor: (all rows along dim 0, True), or (the one row that all calls have, False).
+
+    Rows that lie behind one another are a view; with `own` they are copied, as all others are.
+    """
     first = codes[0]
     if codes[-1] == first and codes.count(first) == size:
         return single(recorder, first), False
     port = recorder.ports[first >> 32]
     whole = port.whole
     tensors = port.bucket.tensors
-    if codes[-1] - first == size - 1 and not whole.one and codes == list(range(first, first + size)):
+    if not own and codes[-1] - first == size - 1 and not whole.one and codes == list(range(first, first + size)):
         start = first & MASK  # a run of rows, as the next op on the same calls has
         if whole.slab is not None:
             return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start + whole.offset, size), True
         if type(tensors) is Indices:
             return wrap(tensors.run(start, size)), True
-    if whole.arena is not None:
-        found = recorder.arenas.rows_in_arena(recorder, codes)
-        if found is not None:
-            arena, rows, numbers, run = found
-            ports = [recorder.ports[number] for number in numbers]
-            slabs = dict.fromkeys([port.whole.slab_node for port in ports if port.kind.grad and port.whole.slab_node])
+    if whole.slab is not None and not whole.one:
+        together = recorder.arenas.rows_together(recorder, codes)
+        if together is not None:
+            arena, rows, ports, run = together
+            run = run and not own
+            if arena is None:
+                return _of_slab(whole.slab, whole.slab_node if port.kind.grad else None, rows, run), True
+            slabs = dict.fromkeys([one.whole.slab_node for one in ports if one.kind.grad and one.whole.slab_node])
             return from_arena(arena, rows, list(slabs), run), True
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & MASK
@@ -86,10 +91,6 @@ def operand(recorder: Any, codes: list[int], size: int) -> tuple[Any, bool]:
         [type(_array_of(port)) is not numpy.ndarray for port in ports]
     ):
         return _stacked([single(recorder, code) for code in codes]), True
-    slab = wholes[0].slab
-    if all([whole.slab is slab and slab is not None for whole in wholes]):
-        rows = rows + looked_up(found, [whole.offset for whole in wholes], numbers)
-        return _of_slab(slab, wholes[0].slab_node if ports[0].kind.grad else None, rows, size), True
     return _of_many(ports, numbers, rows), True
 
 
@@ -108,13 +109,11 @@ def _stacked(tensors: list[Any]) -> Any:
     return wrap(numpy.array([one.array for one in tensors]))
 
 
-def _of_slab(slab: Any, node: Any, rows: Any, size: int) -> Any:
-    """Rows of one slab: a view where they are a run."""
-    array = slab.array
-    start = int(rows[0])
-    if is_run(rows):
-        return _run_of(slab, node, start, size)
-    return gathered(_taken(array, rows), (node,), ((rows, None),))
+def _of_slab(slab: Any, node: Any, rows: Any, run: bool) -> Any:
+    """Rows of one slab: a view where they are a `run`."""
+    if run:
+        return _run_of(slab, node, int(rows[0]), len(rows))
+    return gathered(_taken(slab.array, rows), (node,), ((rows, None),))
 
 
 def _run_of(slab: Any, node: Any, start: int, size: int) -> Any:

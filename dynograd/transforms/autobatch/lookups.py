@@ -19,9 +19,10 @@ from dynograd.transforms.autobatch.buckets import Shared
 from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, casting, frozen, kind_of
 from dynograd.transforms.autobatch.indices import INT64, Indices
 from dynograd.transforms.autobatch.pending import Lazy
+from dynograd.transforms.autobatch.ready import ReadyCalls
 from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.rows import gathered, slab_of
-from dynograd.transforms.batching.batched import Batched, make_batched
+from dynograd.transforms.batching.batched import Batched
 
 __all__ = ["LookupForm"]
 
@@ -35,19 +36,31 @@ class LookupForm(Form):
 
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
         super().__init__(op, statics, grad)
+        self.ready = _ReadyLookups()
         if statics["by_frequency"]:
             self.refused = "scale_grad_by_freq counts within one call"
 
     def call(self, given: dict[str, Any]) -> Any:
         table, indices = given["weight"], given["indices"]
         batched = type(indices) is Batched
-        plain = indices.inner if batched else indices
-        _check("embedding", plain, table.inner[0] if type(table) is Batched else table)
-        if type(table) is Batched or not batched:
-            return super().call(given)
-        array, places = table.array, plain.array
-        if type(array) is not numpy.ndarray or type(places) is not numpy.ndarray or table.node is not None:
-            return super().call(given)
+        _check("embedding", indices.inner if batched else indices, table.inner[0] if type(table) is Batched else table)
+        return super().call(given)
+
+
+class _ReadyLookups(ReadyCalls):
+    """Rows of a table that all calls share are rows of a slab."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def call(self, op: Any, given: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
+        table, indices = given["weight"], given["indices"]
+        array, places = table.array, indices.array
+        if len(stacked) > 1 or type(array) is not numpy.ndarray or type(places) is not numpy.ndarray or table.node:
+            return None
+        _check("embedding", indices, table)
         rows = places.reshape(-1)
         kept = None
         if given["padding_idx"] is not None:
@@ -57,9 +70,7 @@ class LookupForm(Form):
         node = _node_of(table) if MODES.grad else None
         taken = (rows, None) if kept is None else (rows[kept], kept)
         found = gathered(array.take(rows, 0), (node,), (taken,))
-        if places.ndim > 1:
-            found = registry["view"].function(found, (*places.shape, array.shape[1]))
-        return make_batched(indices.level, found)
+        return found if places.ndim == 1 else registry["view"].function(found, (*places.shape, array.shape[1]))
 
 
 def _node_of(table: Any) -> Any:

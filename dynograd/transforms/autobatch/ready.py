@@ -12,7 +12,7 @@ from dynograd.transforms.batching import elementwise, orders, products, reductio
 from dynograd.transforms.batching.batched import Batched, Level
 from dynograd.transforms.batching.calls import RULES, Call
 
-__all__ = ["ReadyCalls"]
+__all__ = ["ReadyCalls", "ready_calls"]
 
 # Where rules choose by shapes and static arguments alone, and check no values.
 _BY_SHAPES = {module.__name__ for module in (elementwise, orders, products, reductions, views)}
@@ -23,17 +23,18 @@ class ReadyCalls:
 
     __slots__ = ("known", "rule")
 
-    def __init__(self, op: Any) -> None:
-        self.rule: Any = RULES.get(op.name) or (RULES["elementwise"] if op.kind == "elementwise" else None)
-        if self.rule is not None and self.rule.__module__ not in _BY_SHAPES:
-            self.rule = None
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
         # Static arguments and the size of the group that they are for (0: any). None: the rule does more.
         self.known: dict[tuple[bool, ...], tuple[int, dict[str, Any]] | None] = {}
 
-    def statics(self, stacked: tuple[bool, ...], size: int) -> dict[str, Any] | None:
-        """With which static arguments the op is called on all rows; None where that is not known."""
+    def call(self, op: Any, given: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
+        """The op on all rows; None where it is not known how it is called."""
         found = self.known.get(stacked)
-        return found[1] if found is not None and (not found[0] or found[0] == size) else None
+        if found is None or (found[0] and found[0] != size):
+            return None
+        given.update(found[1])
+        return op.function(**given)
 
     def watch(self, op: Any, level: Level, given: dict[str, Any], stacked: tuple[bool, ...]) -> Any:
         """What the rule gives for all rows, along dim 0; NotImplemented: it does not apply, or there is nothing to find out."""
@@ -50,6 +51,12 @@ class ReadyCalls:
         else:
             self.known[stacked] = level.size, statics
         return found
+
+
+def ready_calls(op: Any) -> ReadyCalls | None:
+    """Of a form of the op; None where its rule may do more than one call."""
+    rule = RULES.get(op.name) or (RULES["elementwise"] if op.kind == "elementwise" else None)
+    return ReadyCalls(rule) if rule is not None and rule.__module__ in _BY_SHAPES else None
 
 
 class _Watched(Call):

@@ -26,6 +26,7 @@ __all__ = [
     "gathered",
     "is_run",
     "keep_saved",
+    "reshaped",
     "row_of",
     "run_hooks",
     "slab_of",
@@ -144,7 +145,7 @@ class SlabNode(Node):
                 elif isinstance(which, slice):
                     which = numpy.arange(which.start, which.stop)
                 empty = wrap(arrays.zeros(shape, dtypes.BY_NUM[kind.num], place))
-                spread = registry["index_add"].function(empty, 0, _places(which, place), part)
+                spread = registry["index_add"].function(empty, 0, _places(which, place), _by_row(part, which, shape))
             total = spread if total is None else total + spread
         return total
 
@@ -176,7 +177,7 @@ def add_rows(made: Any, which: Any, part: Any) -> None:
     if which is None:
         made += part
     elif type(which) is numpy.ndarray:
-        add_slices(made, 0, which, numpy.ascontiguousarray(part))
+        add_slices(made, 0, which, numpy.ascontiguousarray(part).reshape(len(which), *made.shape[1:]))
     else:
         made[which] += part
 
@@ -256,6 +257,7 @@ class ArenaGatherNode(Node):
     def apply_graph(self, g: Any) -> Any:
         _, which = self.attrs
         rows = numpy.arange(which.start, which.stop) if isinstance(which, slice) else which
+        g = _by_row(g, rows, self.attrs[0].array.shape)
         found = []
         for slab in self.edges:
             to = numpy.nonzero((rows >= slab.start) & (rows < slab.start + slab.attrs[0][0]))[0]
@@ -264,6 +266,12 @@ class ArenaGatherNode(Node):
 
     def op_name(self) -> str:
         return "autobatch's gather"
+
+
+def _by_row(g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
+    """The gradient of `rows` of a slab of that shape, whatever shape they have been given since they were gathered."""
+    wanted = len(rows), *shape[1:]
+    return g if tuple(g.shape) == wanted else registry["view"].function(g.contiguous(), wanted)
 
 
 def _picked(g: Any, to: Any) -> Any:
@@ -320,6 +328,15 @@ def from_arena(arena: Arena, rows: Any, slabs: list[Any], run: bool) -> Any:
     if slabs:
         made.node, made._requires_grad = new_node(ArenaGatherNode, tuple(slabs), (arena, which)), True
     return made
+
+
+def reshaped(made: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor of rows that were gathered for it in another shape: itself, where its node takes a gradient of any shape."""
+    node = made.node
+    if node is None or type(node) is ArenaGatherNode or (type(node) is GatherNode and node.attrs[0][1] is None):
+        made.array = made.array.reshape(shape)
+        return made
+    return registry["view"].function(made, shape)
 
 
 def is_run(rows: Any) -> bool:

@@ -1,0 +1,83 @@
+"""Groups: rules that are one call of their op, joined rows, operands from one slab or arena."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynograd as torch
+from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.forms import _forms
+
+BODIES = {
+    "cat, linear, tanh": lambda x, y, w: torch.nn.functional.linear(torch.cat([x, y]), w).tanh(),
+    "stack of three": lambda x, y, w: torch.stack([x, y, x]).sin().sum(0),
+    "stack along the last dim": lambda x, y, w: torch.stack([x, y], -1).cos().mean(1),
+    "cat of one operand twice": lambda x, y, w: torch.cat([x, x]).exp(),
+    "slices, sums, softmax": lambda x, y, w: (x[1:] * y[:2]).softmax(0) + x.sum() - y.amax(),
+    "shapes with the size in them": lambda x, y, w: x.view(3, 1).expand(3, 2).reshape(6) * y.repeat(2),
+}
+
+
+def _values(body, count, auto):
+    rows = torch.from_numpy(np.random.default_rng(3).standard_normal((2 * count, 3)))
+    w = torch.from_numpy(np.random.default_rng(4).standard_normal((4, 6))).requires_grad_()
+    rows.requires_grad_()
+    found = []
+    scope = torch.autobatch(always=True) if auto else torch.enable_grad()
+    with scope:
+        states = [rows[place].tanh() for place in range(2 * count)]
+        for place in range(count):
+            found.append(body(states[place], states[-1 - place // 2], w).sum())
+        total = sum(found)
+    first = torch.autograd.grad(total, [rows, w], create_graph=True, materialize_grads=True)
+    second = torch.autograd.grad(sum((one * one).sum() for one in first), [rows, w], materialize_grads=True)
+    return [total, *found, *first, *second]
+
+
+@pytest.mark.parametrize("name", list(BODIES))
+def test_groups_of_any_size_are_the_loop(name):
+    for count in (5, 3, 5, 8, 1):  # what is known of groups of five must not be taken for all
+        for own, loop in zip(_values(BODIES[name], count, True), _values(BODIES[name], count, False), strict=True):
+            np.testing.assert_allclose(own.detach().numpy(), loop.detach().numpy(), rtol=1e-11, atol=1e-12)
+
+
+def test_a_rule_that_is_one_call_is_called_without_its_rule():
+    x = torch.ones(4)
+    for count in (3, 4):
+        with torch.autobatch(always=True):
+            found = [(x * number).erfinv() for number in range(count)]
+        assert len(found) == count
+    known = [form.ready.known for form in _forms.values() if form.label == "erfinv" and form.grad == MODES.grad]
+    assert (0, {}) in [one for each in known for one in each.values()]
+
+
+@pytest.mark.parametrize("join", [torch.stack, torch.cat])
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_write_into_joined_rows_leaves_the_rows_alone(join, grad):
+    xs = [torch.full((3,), float(place)).requires_grad_(grad) for place in range(8)]
+    with torch.autobatch(always=True):
+        hs = [x * 2 for x in xs]
+        whole = join(hs)
+        pairs = [join([hs[place], hs[place + 1]]) for place in range(0, 8, 2)]
+    with torch.no_grad():
+        for one in (whole, *pairs):
+            one.add_(1)
+    assert [h.tolist() for h in hs] == [[2.0 * place] * 3 for place in range(8)]
+
+
+def test_rows_of_one_slab_in_any_order():
+    rows = torch.arange(12.0).reshape(6, 2).requires_grad_()
+    order = [4, 0, 0, 5, 2]
+    with torch.autobatch(always=True):
+        states = [row.exp() for row in rows.unbind()]
+        found = [states[place] * states[place - 1] for place in order]
+        total = sum(one.sum() for one in found)
+    total.backward()
+    plain = rows.detach().numpy()
+    grads = np.zeros_like(plain)
+    for place in order:
+        product = np.exp(plain[place]) * np.exp(plain[place - 1])
+        grads[place] += product
+        grads[place - 1] += product
+    np.testing.assert_allclose(rows.grad.numpy(), grads, rtol=1e-5)
