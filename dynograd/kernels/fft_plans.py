@@ -14,7 +14,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["along", "half_of_rows", "rows_of_halves"]
+__all__ = ["along", "half_of_rows", "rows_of_halves", "whole_of_rows"]
 
 _LARGEST_PRIME = 13
 _LONGEST = 1 << 14  # of a line in a group: the buffers stay in the caches
@@ -147,11 +147,7 @@ def half_of_rows(x: Any, norm: str) -> Any:
     rows, scale = x.size // n, kind.type(_scale(n, norm, False))
     out = buffers.empty((*x.shape[:-1], n // 2 + 1), np.result_type(kind, np.complex64))
     if n <= _LONGEST and rows >= 2 * _FEWEST:
-        plan = _plan(n, kind.char, False)
-        ffts_numba.halves(
-            np.ascontiguousarray(x).reshape(-1), out.reshape(-1).view(kind), n, rows, plan.factors, *plan.powers, plan.sign,
-            scale, count=-(-rows // (2 * ffts_numba.LANES)), work=2 * x.size,
-        )  # fmt: skip
+        _rows(x, out, rows, scale)
         return out
     if n % 2 or n < 8192 or _split(n // 2) is None:
         return None
@@ -164,6 +160,29 @@ def half_of_rows(x: Any, norm: str) -> Any:
             middle.view(kind), target.view(kind), half, coarse, fine, step, count=half + 1, work=4 * half
         )
     return out
+
+
+def whole_of_rows(x: Any, norm: str) -> Any:
+    """The transform of real `x` along its last dim, all n numbers; None where another way is quicker."""
+    n, kind = x.shape[-1], x.dtype
+    rows = x.size // n
+    if kind.char not in "fd" or x.size < _LEAST or not 2 <= n <= _LONGEST or rows < 2 * _FEWEST or _factors(n) is None:
+        return None
+    out = buffers.empty(x.shape, np.result_type(kind, np.complex64))
+    _rows(x, out, rows, kind.type(_scale(n, norm, False)))
+    return out
+
+
+def _rows(x: Any, out: Any, rows: int, scale: Any) -> None:
+    """Of each real row the transform's first numbers, as many as a row of `out` holds: n // 2 + 1 or n."""
+    from dynograd.kernels import ffts_numba
+
+    n, kind = x.shape[-1], x.dtype
+    plan = _plan(n, kind.char, False)
+    ffts_numba.halves(
+        np.ascontiguousarray(x).reshape(-1), out.reshape(-1).view(kind), n, out.shape[-1], rows, plan.factors, *plan.powers,
+        plan.sign, scale, count=-(-rows // (2 * ffts_numba.LANES)), work=2 * x.size,
+    )  # fmt: skip
 
 
 def rows_of_halves(x: Any, n: int, norm: str) -> Any:

@@ -20,7 +20,13 @@ __all__ = [
 
 
 def complex_transform(x, dims, norm, inverse):
-    """Complex to complex along `dims`; `norm` names the scale of a forward transform, of an inverse one the one that divides by n."""
+    """Complex or real to complex along `dims`; `norm` names the scale of a forward transform, of an inverse one the one that divides by n."""
+    if x.dtype.kind != "c":
+        if dims[-1] % x.ndim == x.ndim - 1 and not inverse and x.size:
+            found = fft_plans.whole_of_rows(x, norm)
+            if found is not None:
+                return complex_transform(found, dims[:-1], norm, inverse)
+        x = x.astype(np.result_type(x.dtype, np.complex64))
     if 0 in x.shape:
         return np.zeros(x.shape, x.dtype)
     for dim in reversed(dims):

@@ -307,9 +307,21 @@ def _apart(re, im, one, two, n, part):
             two[np.uint64(at)], two[np.uint64(on)] = (zi + yi) * part, (yr - zr) * part
 
 
+@compiled
+def _mirror(out, begin, n):
+    """The second half of n complex numbers, of which the first stands at `begin`: the conjugates of the first, backwards."""
+    last = begin + 2 * n
+    for k in range(2, 2 * ((n + 1) // 2), 2):
+        re, im = out[np.uint64(begin + k)], out[np.uint64(begin + k + 1)]
+        out[np.uint64(last - k)], out[np.uint64(last - k + 1)] = re, -im
+
+
 @chunked(noalias=True)
-def halves(x, out, n, rows, factors, w, v, roots, turns, sign, scale, start, stop):
-    """Of real rows (rows, n) the first n // 2 + 1; two rows are the parts of one complex line. Items are groups of 16 rows."""
+def halves(x, out, n, width, rows, factors, w, v, roots, turns, sign, scale, start, stop):
+    """Of real rows (rows, n) the first `width` numbers: n // 2 + 1, or all n. Two rows are the parts of one complex line.
+
+    Items are groups of 16 rows.
+    """
     kind = x.dtype
     count = n // 2 + 1
     room = max(n, 2 * count) * LANES
@@ -334,7 +346,7 @@ def halves(x, out, n, rows, factors, w, v, roots, turns, sign, scale, start, sto
             found = two if which else one
             held = min(LANES, rows - first - which * LANES)
             for lane in range(LANES):
-                base[lane] = (first + which * LANES + lane) * 2 * count
+                base[lane] = (first + which * LANES + lane) * 2 * width
             if held == LANES:
                 _store_real(
                     found,
@@ -354,6 +366,9 @@ def halves(x, out, n, rows, factors, w, v, roots, turns, sign, scale, start, sto
                 for lane in range(held):
                     for k in range(2 * count):
                         out[np.uint64(base[lane] + k)] = found[np.uint64(k * LANES + lane)]
+            if width == n:
+                for lane in range(held):
+                    _mirror(out, base[lane], n)
 
 
 @compiled(noalias=True)

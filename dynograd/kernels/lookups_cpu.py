@@ -28,6 +28,10 @@ def nonzero(x):
     if x.ndim != 1:
         places = true_places(x != 0) if x.size >= 2048 else None
         if places is None:
+            found = x.nonzero() if x.ndim else ()
+            rows = found[0].base if found else None  # NumPy's vectors are usually columns of what is wanted
+            if type(rows) is np.ndarray and rows.shape == (found[0].size, x.ndim) and rows.dtype == np.int64:
+                return rows
             return np.argwhere(x).astype(np.int64, copy=False)
         return np.stack(np.unravel_index(places, x.shape), 1)
     return true_places(x if x.dtype.kind == "b" else x != 0)[:, None]

@@ -31,15 +31,16 @@ _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 # --- the three transforms ------------------------------------------------------------------------------------------------
 
 
-@op(name="fft_complex", linear=True)
+@op(name="fft_complex", linear=True, saves="input.dtype")
 def complex_transform(input: Array, dims: tuple[int, ...], norm: str, inverse: bool) -> Array:
-    """Complex to complex along `dims`."""
+    """Complex or real to complex along `dims`."""
     return kernel("ffts", "complex_transform", input)(input, dims, norm, inverse)
 
 
 @complex_transform.backward
 def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Any:
-    return (complex_transform(g, dims, _OTHER[norm], not inverse),)
+    found = complex_transform(g, dims, _OTHER[norm], not inverse)
+    return (found if saved.input_dtype.kind == "c" else real(found),)
 
 
 @op(name="fft_half", linear=True, saves="input.shape")
@@ -157,7 +158,7 @@ def _halves(counts: tuple[int, ...]) -> tuple[int, ...]:
 def _both_ways(who: str, input: Any, s: Any, dim: Any, norm: str | None, inverse: bool) -> Any:
     dims, counts = _places(who, input, s, dim)
     norm = _norm(who, norm)
-    input = _checked(who, input)
+    input = _checked(who, input, to_complex=not dims)
     return complex_transform(_resized(input, dims, counts), dims, norm, inverse) if dims else input
 
 
@@ -196,7 +197,8 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
     """
     place, count = _line("fft", input, n, dim)
-    return complex_transform(_resized(_checked("fft", input), (place,), (count,)), (place,), _norm("fft", norm), False)
+    input = _checked("fft", input, to_complex=False)
+    return complex_transform(_resized(input, (place,), (count,)), (place,), _norm("fft", norm), False)
 
 
 @composed()

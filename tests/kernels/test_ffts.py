@@ -44,6 +44,9 @@ def test_like_numpy(name, kind):
         found = ffts_cpu.complex_transform(x, dims, norm, inverse)
         assert found.dtype == x.dtype
         close(found, reference(wide, axes=dims, norm=norm), kind)
+    whole = ffts_cpu.complex_transform(x.real, dims, "ortho", False)
+    assert whole.dtype == x.dtype
+    close(whole, numpy.fft.fftn(wide.real, axes=dims, norm="ortho"), kind)
     half = ffts_cpu.half_transform(x.real, dims, "ortho")
     close(half, numpy.fft.rfftn(wide.real, axes=dims, norm="ortho"), kind)
     back = ffts_cpu.from_half(half, shape[dims[-1]], dims, "ortho")
