@@ -11,7 +11,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.signatures import standing_before
 
-__all__ = ["CELLS", "NOT_QUICK", "READY", "STATE", "Cells", "Ready", "recorded_whole"]
+__all__ = ["CELLS", "NOT_QUICK", "READY", "STATE", "Cells", "Ready", "note_change", "recorded_as", "recorded_whole"]
 
 CELLS = "_dynograd_cells"
 READY = "_dynograd_ready"
@@ -24,16 +24,20 @@ NOT_QUICK = (
 
 
 class State:
-    """Of all threads: `scopes` is how many record now, `hooked` another object whenever some module has been given a hook."""
+    """Of all threads: `scopes` is how many record now.
+
+    `change` is another object after what calls of modules might go by: a module got a hook, recording began, code was put over functions.
+    """
 
     def __init__(self) -> None:
-        self.scopes, self.hooked = 0, object()
+        self.scopes, self.change = 0, object()
 
-    def note_hook(self) -> None:
-        self.hooked = object()
+    def note_change(self) -> None:
+        self.change = object()
 
 
 STATE = State()
+note_change = STATE.note_change
 
 
 _LINES = f"""\
@@ -53,12 +57,15 @@ _LINES = f"""\
 
 
 class Ready:
-    """What a module notes under `READY`: it had no hooks when `STATE.hooked` was `hooked`; its `forward` is `cell`, if that is what a recorder knows of it."""
+    """What a module notes under `READY`: at `change` it had no hooks, and inside a scope `quick` records a call of `forward`.
 
-    __slots__ = ("cell", "forward", "hooked")
+    `owner` is whose calls those are, as the dict may come to another module: the module, or the dict of its parameters.
+    """
 
-    def __init__(self, hooked: Any = None, cell: Any = None, forward: Any = None) -> None:
-        self.hooked, self.cell, self.forward = hooked, cell, forward
+    __slots__ = ("change", "forward", "owner", "quick")
+
+    def __init__(self, change: Any = None, forward: Any = None, quick: Any = None, owner: Any = None) -> None:
+        self.change, self.forward, self.quick, self.owner = change, forward, quick, owner
 
     def __reduce__(self) -> tuple:
         return Ready, ()
@@ -86,3 +93,13 @@ def recorded_whole(method: Any) -> Any:
         return method(*args, **kwargs) if recorder is None else recorder.call_method(method, args, kwargs)
 
     return call
+
+
+def recorded_as(op: str, *parameters: str, through: Any) -> Any:
+    """Decorates a `forward(self, input)` that is `through.op(input, *its parameters of these names)`, and nothing else."""
+
+    def mark(forward: Any) -> Any:
+        forward.recorded_as = op, parameters, vars(through)
+        return forward
+
+    return mark

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.creation import full
 from dynograd.errors import ShapeError
+from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
 from dynograd.nn import init as initial
 from dynograd.nn.checks import check_sizes
@@ -47,6 +48,7 @@ __all__ = [
 class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
+    @recorded_as("sigmoid", through=F)
     def forward(self, input: Any) -> Any:
         return F.sigmoid(input)
 
@@ -54,6 +56,7 @@ class Sigmoid(Module):
 class Tanh(Module):
     """The hyperbolic tangent."""
 
+    @recorded_as("tanh", through=F)
     def forward(self, input: Any) -> Any:
         return F.tanh(input)
 

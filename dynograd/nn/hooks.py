@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.interpreter.recorded_methods import STATE
+from dynograd.interpreter.recorded_methods import note_change
 from dynograd.nn.backward_hooks import BackwardWatch
 from dynograd.tensor import RemovableHandle
 
@@ -64,14 +64,14 @@ def before_change() -> None:
 
 
 class CallHooks(OrderedDict):
-    """A module's hooks of calls. Modules note that they have none, until `STATE` says that some module was given one."""
+    """A module's hooks of calls. Modules note that they have none, and go by that until `note_change` is called."""
 
     __slots__ = ()
 
     def __setitem__(self, key: Any, hook: Any) -> None:
         before_change()
         super().__setitem__(key, hook)
-        STATE.note_hook()
+        note_change()
 
 
 class _Handle(RemovableHandle):
@@ -113,7 +113,7 @@ def _note_global() -> None:
     any_global.clear()
     if _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks:
         any_global["any"] = True
-    STATE.note_hook()
+    note_change()
 
 
 class _WithModule:

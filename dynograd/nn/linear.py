@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dynograd.creation import empty
+from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.checks import check_sizes
@@ -58,6 +59,7 @@ class Linear(Module):
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
+    @recorded_as("linear", "weight", "bias", through=F)
     def forward(self, input: Any) -> Any:
         held = self._parameters
         try:

@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Ready
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Ready, note_change
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
 from dynograd.nn.hooks import *  # noqa: F403
@@ -74,13 +75,13 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         held = self.__dict__
         try:
             ready = held["_dynograd_ready"]
-            if ready.hooked is not STATE.hooked:
+            if ready.change is not STATE.change:
                 return self._call_anew(args, kwargs)
-            if STATE.scopes and ready.cell is not None and not kwargs:
+            if STATE.scopes and ready.quick is not None and not kwargs:
                 try:
-                    cell, forward = ready.cell, held["forward"] if "forward" in held else type(self).forward
-                    if ready.forward is forward and cell.owner is self:
-                        return cell.quick(*args)
+                    owner = ready.owner
+                    if (owner is self or owner is held["_parameters"]) and ready.forward is type(self).forward:
+                        return ready.quick(*args)
                 except NOT_QUICK:
                     pass
             return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
@@ -97,11 +98,12 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     def _call_anew(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call of a module that perhaps has hooks; those that have none note it."""
-        held, now = self.__dict__, STATE.hooked
+        held, now = self.__dict__, STATE.change
         if self._hooked or "_compiled_call_impl" in held:
             return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
         if all([type(held[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
-            held[READY] = Ready(now)
+            recorder = MODES.recorder
+            held[READY] = Ready(now) if recorder is None else recorder.ready_for(self, now)
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,7 +156,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         else:
             super().__setattr__(name, value)
             if name in _OF_CALLS:
-                STATE.note_hook()
+                note_change()
 
     def __delattr__(self, name: str) -> None:
         for group in ("_parameters", "_buffers", "_modules"):
@@ -163,6 +165,8 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 self._non_persistent_buffers_set.discard(name)
                 return
         super().__delattr__(name)
+        if name in _OF_CALLS:
+            note_change()
 
     def _need_init(self, parameters: Any, what: str) -> None:
         if parameters is None:
@@ -445,7 +449,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
 
 _NOT_READY = Ready()
-_OF_CALLS = frozenset({*hooks.CALL_HOOKS, "_compiled_call_impl"})
+_OF_CALLS = frozenset({*hooks.CALL_HOOKS, "_compiled_call_impl", "forward"})
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

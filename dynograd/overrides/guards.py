@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.amp import autocasting
+from dynograd.interpreter.recorded_methods import note_change
 from dynograd.methods import OPERATORS
 from dynograd.ops.op import Op, code_below, registry
 from dynograd.overrides.tables import SPACES, functions_of, methods, properties, public_function_of
@@ -59,11 +60,13 @@ class Guard:
             self.signed = True
         code_below[self.code] = function.__code__
         function.__code__ = self.code
+        note_change()
 
     def remove(self) -> None:
         """Takes the code off; where other code has been put over it, it stays, and passes calls on."""
         if self.function.__code__ is self.code:
             self.function.__code__ = self.plain.__code__
+            note_change()
             if self.signed:
                 self.signed = False
                 del self.function.__dict__["__signature__"]

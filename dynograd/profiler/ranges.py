@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
+from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, registry, set_shortcuts_aside, when_written
 from dynograd.ragged.tensor import load_rules
 
@@ -48,6 +49,7 @@ def listen(listener: Listener) -> None:
         for key, op in registry.items():
             if op.kind == "composed" or op.written is None:
                 _exchange(key, op)
+        note_change()
         set_shortcuts_aside(+1)
         when_written.append(_written)
         code_changed.append(_over_other_code)
@@ -68,6 +70,7 @@ def stop_listening(listener: Listener) -> None:
             if function.__code__ is telling:  # else autocast has put its own code over it since
                 function.__code__ = own
         _exchanged.clear()
+        note_change()
 
 
 def _written(op: Op) -> None:

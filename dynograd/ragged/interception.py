@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
+from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import code_below, registry
 from dynograd.ragged.calls import OWN, ragged_in, run_call
 from dynograd.ragged.sized import SIZED
@@ -60,6 +61,7 @@ def install() -> None:
 def _put_over(function: Any, code: types.CodeType) -> None:
     code = code.replace(co_name=function.__name__)
     code_below[code], function.__code__ = function.__code__, code
+    note_change()
 
 
 def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:

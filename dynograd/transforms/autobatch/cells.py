@@ -12,11 +12,21 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Cells, Ready, recorded_whole
+from dynograd.interpreter.recorded_methods import (
+    CELLS,
+    NOT_QUICK,
+    READY,
+    STATE,
+    Cells,
+    Ready,
+    note_change,
+    recorded_whole,
+)
 from dynograd.interpreter.signatures import standing_before
 from dynograd.random_streams import default_generator
 from dynograd.transforms.autobatch.cell_forms import CellForm
 from dynograd.transforms.autobatch.forms import casting
+from dynograd.transforms.autobatch.layer_calls import layer_of
 from dynograd.transforms.autobatch.new_calls import entry_for, kind_for
 from dynograd.transforms.autobatch.outlines import outline_of
 from dynograd.transforms.autobatch.pending import Lazy
@@ -52,6 +62,7 @@ def cell(body: Any) -> Any:
     if inner is not None and hasattr(body, "_parameters"):
         if type(getattr(inner, "__self__", inner)) is not Cell:
             object.__setattr__(body, "forward", Cell(inner, type(body).__name__, body).forward)
+            note_change()
         return body
     made = Cell(body, _name_of(body), None)
     if isinstance(body, types.FunctionType):
@@ -166,7 +177,9 @@ class Cell:
             if form.quick is None:
                 form.quick = self.quick_for(outline, form)
             self.quick = form.quick
-            self.note_ready()
+            ready = getattr(self.owner, "__dict__", {}).get(READY)
+            if ready is not None and ready.quick is not self.quick:
+                self.owner.__dict__[READY] = ready_for(recorder, self.owner, ready.change)
             training = None if self.owner is None else self.owner.training
             enter(recorder, bucket, (form.quick, MODES.grad, training, *[port for port, _ in rows]))
         made = []
@@ -175,17 +188,6 @@ class Cell:
             one.pending, one.row = port, row
             made.append(one)
         return made[0] if form.single else form.pack(made)
-
-    def note_ready(self) -> None:
-        """Calls of the module come here first from now on, if this is its `forward` and it has no hooks."""
-        held = getattr(self.owner, "__dict__", {})
-        ready = held.get(READY)
-        if ready is None or ready.cell is self:
-            return
-        own, kind = held.get("forward"), type(self.owner).forward
-        known = held.get(CELLS, {}).get(getattr(kind, "recorded", None))
-        if getattr(own, "__self__", None) is self or (own is None and known is self):
-            held[READY] = Ready(ready.hooked, self, own or kind)
 
     def quick_for(self, outline: Any, form: CellForm) -> Any:
         """One function for all forms whose arguments and results are nested alike."""
@@ -204,6 +206,19 @@ class Cell:
         if self.owner is not None and any([one._hooked for one in self.owner.modules() if one is not self.owner]):
             return "a module inside has hooks, which are called for each example"
         return None
+
+
+def ready_for(recorder: Recorder, module: Any, change: Any) -> Ready:
+    """What a module without hooks notes when it is called inside a scope: it is a cell, or a layer that is one op."""
+    held = module.__dict__
+    own, forward = held.get("forward"), type(module).forward
+    known = (
+        held.get(CELLS, {}).get(getattr(forward, "recorded", None)) if own is None else getattr(own, "__self__", None)
+    )
+    if type(known) is Cell and known.owner is module:
+        return Ready(change, forward, known.quick, module)
+    quick = layer_of(module) if own is None else None
+    return Ready(change) if quick is None else Ready(change, forward, quick, held["_parameters"])
 
 
 def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -235,7 +250,7 @@ def before_change(recorder: Recorder) -> None:
     recorder.table.clear()
 
 
-Recorder.call_method, Recorder.before_change = call_method, before_change  # type: ignore[attr-defined]
+Recorder.call_method, Recorder.before_change, Recorder.ready_for = call_method, before_change, ready_for  # type: ignore[attr-defined]
 
 
 def _name_of(body: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.recorded_methods import STATE
+from dynograd.interpreter.recorded_methods import STATE, note_change
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops import op as table_of_ops
 from dynograd.ops.op import Op, code_below, registry
@@ -24,7 +24,7 @@ from dynograd.transforms.autobatch.pending import Lazy, note_view
 from dynograd.transforms.autobatch.recorder import OFTEN
 from dynograd.transforms.autobatch.recording import MISS, extend, record
 
-__all__ = ["close", "open_"]
+__all__ = ["close", "open_", "records"]
 
 _lock = threading.Lock()
 _open = [0]
@@ -37,6 +37,7 @@ def open_() -> None:
     with _lock:
         _open[0] = STATE.scopes = _open[0] + 1
         if _open[0] == 1:
+            note_change()
             _collect_rarely()
             table_of_ops.set_shortcuts_aside(+1)
             table_of_ops.when_written.append(_exchange)
@@ -82,7 +83,7 @@ def _exchange(op: Op) -> None:
         return
     function: Any = op.function
     code = function.__code__
-    if code.co_filename.startswith(_FILE):  # put back by somebody who had found it here (autocast, a profiler)
+    if records(op):  # put back by somebody who had found it here (autocast, a profiler)
         return
     known = _codes.get(op.name)
     if known is None or known[0] is not code:
@@ -90,6 +91,11 @@ def _exchange(op: Op) -> None:
         code_below[known[1]] = code
     _exchanged[op.name] = function, code
     function.__code__ = known[1]
+
+
+def records(op: Op) -> bool:
+    """Whether calls of the op's function come here first."""
+    return op.function.__code__.co_filename.startswith(_FILE)
 
 
 _FILE = "<dynograd autobatch "

@@ -1,0 +1,112 @@
+"""Layers that are one op: their calls are recorded at once, unless something sends them another way meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+import dynograd
+from dynograd import nn
+from dynograd.nn import functional as F
+
+LAYERS = {
+    "linear": lambda: nn.Linear(3, 2),
+    "no bias": lambda: nn.Linear(3, 2, bias=False),
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_calls_are_those_of_the_op(name):
+    layer, x = LAYERS[name](), dynograd.randn(5, 3)
+    with dynograd.autobatch(always=True) as report:
+        found = [layer(row * 2) for row in x] + [layer(row.exp()) for row in x]
+    assert report.launches == 3
+    for one, row in zip(found, [*(x * 2), *x.exp()]):
+        assert dynograd.allclose(one, layer(row))
+
+
+def _replaced(layer, patched):
+    layer.weight = nn.Parameter(layer.weight.detach() * 10)
+    return contextlib.nullcontext()
+
+
+def _patched(layer, patched):
+    patched.setattr(F, "linear", lambda x, weight, bias: (x @ weight.T + bias) * 10)
+    return contextlib.nullcontext()
+
+
+def _hooked(layer, patched):
+    layer.register_forward_hook(lambda module, args, output: output * 10)
+    return contextlib.nullcontext()
+
+
+def _assigned(layer, patched):
+    plain = layer.forward
+    layer.forward = lambda x: plain(x) * 10
+    return contextlib.nullcontext()
+
+
+class _TenTimes(dynograd.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        return found * 10 if function is F.linear else found
+
+
+WAYS = {
+    "weight": _replaced,
+    "function": _patched,
+    "hook": _hooked,
+    "forward": _assigned,
+    "mode": lambda *_: _TenTimes(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_changes_inside_the_scope_counts_at_once(way, monkeypatch):
+    layer, x = nn.Linear(3, 2), dynograd.ones(3)
+    nn.init.zeros_(layer.bias)
+    with dynograd.autobatch(always=True):
+        y = x * 2
+        before = [layer(y) for _ in range(3)]
+        with WAYS[way](layer, monkeypatch):
+            after = [layer(y) for _ in range(2)]
+    assert all([(one == before[0]).all() for one in before])
+    assert all([dynograd.allclose(one, before[0] * 10) for one in after])
+
+
+def test_autocast_and_no_grad_inside_the_scope_count():
+    layer, x = nn.Linear(3, 2), dynograd.ones(3)
+    with dynograd.autobatch(always=True):
+        y = x * 2
+        plain = [layer(y) for _ in range(3)]
+        with dynograd.autocast("cpu", dtype=dynograd.bfloat16):
+            cast = [layer(y) for _ in range(2)]
+        with dynograd.no_grad():
+            bare = [layer(y) for _ in range(2)]
+        again = layer(y)
+    assert [one.dtype for one in cast] == [dynograd.bfloat16] * 2 and again.dtype == dynograd.float32
+    assert [one.requires_grad for one in (*plain, *bare, again)] == [True] * 3 + [False] * 2 + [True]
+
+
+def test_a_profiler_hears_of_all_calls():
+    layer, x = nn.Linear(3, 2), dynograd.ones(3)
+    with dynograd.autobatch(always=True):
+        y = x * 2
+        layer(y), layer(y)
+        with dynograd.profiler.profile() as told:
+            layer(y), layer(y)
+    assert [one.count for one in told.key_averages() if one.key == "linear"] == [2]
+
+
+def test_mistakes_are_told_as_outside():
+    layer = nn.Linear(3, 2)
+    with dynograd.autobatch(always=True):
+        y = dynograd.ones(3) * 2
+        layer(y), layer(y)
+        with pytest.raises(ValueError, match="linear: input has 4 features"):
+            layer(dynograd.ones(4) * 2)
+        with pytest.raises(TypeError, match="must be Tensor, not list"):
+            layer([1.0])
