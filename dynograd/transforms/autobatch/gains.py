@@ -11,24 +11,39 @@ from typing import Any
 __all__ = ["gained"]
 
 # By the sort of call: what a call in a group costs less than one at once, and what a group costs; with gradients, the way back included.
-_PLAIN = {"elementwise": (-0.5, 35.0), "product": (4.0, 40.0), "other": (3.0, 40.0), "cell": (20.0, 150.0)}
-_WITH_GRADIENTS = {
-    "elementwise": (2.0, 90.0),
-    "product": (25.0, 150.0),
-    "other": (10.0, 130.0),
-    "cell": (65.0, 330.0),
+_PLAIN = {
+    "elementwise": (-0.5, 30.0),
+    "view": (1.0, 15.0),
+    "product": (4.0, 35.0),
+    "other": (2.5, 35.0),
+    "cell": (24.0, 120.0),
+    "fused": (30.0, 30.0),
 }
+_WITH_GRADIENTS = {
+    "elementwise": (2.0, 80.0),
+    "view": (4.0, 40.0),
+    "product": (15.0, 100.0),
+    "other": (6.0, 70.0),
+    "cell": (65.0, 230.0),
+    "fused": (85.0, 30.0),
+}
+_TURN = 3.0
+_WEIGHT = 0.15  # for each number that a product gives: the gradient of a weight costs as much as the weight is large
+_LARGEST = 1024
 _PRODUCTS = {"linear", "matmul", "scaled_dot_product_attention", "convolution"}
 
 
-def gained(groups: list[tuple[Any, int, Any]], turns: int) -> float:
-    """About how many microseconds a run of these groups (form, size, sources) has saved, with so many turns of examples."""
-    total = -3.0 * turns
-    for form, size, _ in groups:
+def gained(report: Any, since: int = 0, turns: int = 0) -> float:
+    """About how many microseconds the groups of a report, from the number `since` on, and as many turns of examples have saved."""
+    total = -_TURN * turns
+    for form, size, _ in report.order[since:]:
         form = getattr(form, "first", form)  # of a family
         kind = form.kinds[0]
-        costs = _WITH_GRADIENTS if kind.grad or kind.device.type != "cpu" else _PLAIN
-        call, group = costs[_sort(form)]
+        sort = "fused" if form in report.fused else _sort(form)
+        on_way_back = kind.grad or kind.device.type != "cpu"
+        call, group = (_WITH_GRADIENTS if on_way_back else _PLAIN)[sort]
+        if on_way_back and sort == "product":
+            call += _WEIGHT * min(kind.size, _LARGEST)
         total += call * size - group
     return total
 
@@ -38,4 +53,6 @@ def _sort(form: Any) -> str:
         return "cell"
     if form.op.name in _PRODUCTS:
         return "product"
+    if form.op.view:
+        return "view"
     return "elementwise" if form.op.kind == "elementwise" else "other"

@@ -94,7 +94,7 @@ class Report:
 
     def __str__(self) -> str:
         if self.skipped:
-            return "autobatch: not recorded, since hardly a call of the scope before at that line had a partner (always=True records)"
+            return "autobatch: not recorded, since too few calls of the scope before at that line had partners to gain anything (always=True records)"
         calls, launches = self.calls, self.launches
         lines = [
             f"autobatch: {calls} calls in {launches} groups" + (f" ({calls / launches:.1f} each)" if launches else "")

@@ -15,6 +15,7 @@ from dynograd.transforms.autobatch import (
     reading,
     writing,
 )
+from dynograd.transforms.autobatch.gains import gained
 from dynograd.transforms.autobatch.recorder import Recorder
 from dynograd.transforms.autobatch.reports import Report
 
@@ -23,10 +24,10 @@ __all__ = ["autobatch"]
 pending.install_methods()
 reading.install()
 _last: list[Report | None] = [None]
-# By line: how many of the next scopes there are not recorded, how many were skipped the latest time, and whose line it is.
+# By line: how many of the next scopes there are not recorded, how many were skipped the latest time (or _GAINED), and whose line it is.
 _alone: dict[Any, tuple[int, int, Any]] = {}
 _MOST_SKIPPED = 63
-_PARTNERS = 2  # calls in a group, on average: with fewer, recording costs more than it gains
+_GAINED = -1  # the latest scope was worth it: the next one that is not may be the small rest of an epoch
 _skipped = Report()  # of scopes that are not recorded
 _skipped.skipped = True
 
@@ -40,9 +41,9 @@ class autobatch:
 
     Args:
         limit: how many calls may wait; then they are run, so that memory stays bounded.
-        always: record all of it, each time. Otherwise a scope in which hardly a call found a partner (one example, without anything
-            alike in it) is not recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone costs
-            what it costs outside. And where values are read again and again and each time little has come together, the rest of the
+        always: record all of it, each time. Otherwise a scope in which too few calls found partners to gain anything (one example, with
+            little alike in it) is not recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone
+            costs what it costs outside. And where values are read again and again and each time little has come together, the rest of the
             scope is not recorded.
 
     >>> layer = dynograd.nn.Linear(3, 2)
@@ -97,13 +98,13 @@ class autobatch:
 
     def learn(self, report: Report) -> None:
         """Whether the next scopes at this line are worth recording."""
-        if not (report.ended or 0 < report.calls < _PARTNERS * report.launches):
-            _alone.pop(self.place, None)
-            return
         if len(_alone) > 1000:
             _alone.clear()
+        if not report.ended and gained(report) >= 0:
+            _alone[self.place] = 0, _GAINED, self.code
+            return
         _, times, _ = _alone.get(self.place, (0, 0, None))
-        times = min(2 * times + 1, _MOST_SKIPPED)
+        times = 0 if times == _GAINED else min(2 * times + 1, _MOST_SKIPPED)
         _alone[self.place] = times, times, self.code
 
     def __call__(self, function: Any) -> Any:

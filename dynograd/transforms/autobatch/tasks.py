@@ -79,7 +79,7 @@ def batched(
                 tasks = run.all()
                 if run.outer is None:
                     run.finish()
-                    _learn(place, len(listed), gained(report.order[before:], run.turns))
+                    _learn(place, len(listed), gained(report, before, run.turns))
             results = [task.result if task.error is None else task.error for task in tasks]
             failed = [task.place for task in tasks if task.error is not None]
         for example in failed:
