@@ -152,6 +152,36 @@ def _is_outside(index, begin, end, low, size):
 
 
 @compiled(noalias=True)
+def _add_elements(out, index, src, low):
+    """out[index[m]] += src[m], first to last; False, with some added, where an index is below `low` or above N - 1.
+
+    Four are looked at together; negative ones count from the end.
+    """
+    size = out.size
+    m, most = 0, size - 1
+    while m < index.size:
+        while m + 4 <= index.size:
+            p0, p1 = index[np.uint64(m)], index[np.uint64(m + 1)]
+            p2, p3 = index[np.uint64(m + 2)], index[np.uint64(m + 3)]
+            if p0 | p1 | p2 | p3 | (most - p0) | (most - p1) | (most - p2) | (most - p3) < 0:
+                break
+            s0, s1 = src[np.uint64(m)], src[np.uint64(m + 1)]
+            s2, s3 = src[np.uint64(m + 2)], src[np.uint64(m + 3)]
+            out[np.uint64(p0)] += s0
+            out[np.uint64(p1)] += s1
+            out[np.uint64(p2)] += s2
+            out[np.uint64(p3)] += s3
+            m += 4
+        for k in range(m, min(m + 4, index.size)):
+            place = index[np.uint64(k)]
+            if place < low or place >= size:
+                return False
+            out[np.uint64(place + (size & (place >> 63)))] += src[np.uint64(k)]
+        m += 4
+    return True
+
+
+@compiled(noalias=True)
 def write_vector(out, index, src):
     """out[index[m]] = src[m], first to last; False, with some written, where an index lies outside.
 
@@ -243,12 +273,10 @@ def add_along(out, index, src, outside, start, stop):
         begin, end = first * LINE, min(inner, last * LINE)
         origin = a * size * inner
         if inner == 1:
-            for row in range(a * count, (a + 1) * count):
-                place = places[np.uint64(row)]
-                if np.uint64(place) >= np.uint64(size):
-                    outside[0] = 1
-                    return
-                target[np.uint64(origin + place)] += source[np.uint64(row)]
+            own, of = target[origin : origin + size], a * count
+            if not _add_elements(own, places[of : of + count], source[of : of + count], 0):
+                outside[0] = 1
+                return
         else:
             for row in range(a * count * inner, (a + 1) * count * inner, inner):
                 if _is_outside(places, row + begin, row + end, 0, size):
@@ -266,17 +294,17 @@ def add_slices(out, index, src, low, outside, start, stop):
     size, count, inner = out.shape[1], index.size, out.shape[2]
     target, source = out.reshape(-1), src.reshape(-1)
     for a in range(start, stop):
+        if inner == 1:
+            own, of = target[a * size : (a + 1) * size], a * count
+            if not _add_elements(own, index, source[of : of + count], low):
+                outside[0] = 1
+                return
+            continue
         for begin in range(0, count, BLOCK):
             end = min(count, begin + BLOCK)
             if _is_outside(index, begin, end, low, size):
                 outside[0] = 1
                 return
-            if inner == 1:
-                for m in range(begin, end):
-                    place = index[np.uint64(m)]
-                    place += a * size + (size & (place >> 63))
-                    target[np.uint64(place)] += source[np.uint64(a * count + m)]
-                continue
             for m in range(begin, end):
                 place = index[np.uint64(m)]
                 place += a * size + (size & (place >> 63))
@@ -364,22 +392,20 @@ def add_in_blocks(sums, index, src, low, outside, start, stop):
     blocks, size, inner = sums.shape
     target, source = sums.reshape(-1), src.reshape(-1)
     for b in range(start, stop):
-        last = index.size * (b + 1) // blocks
-        for begin in range(index.size * b // blocks, last, BLOCK):
-            end = min(last, begin + BLOCK)
-            if _is_outside(index, begin, end, low, size):
+        first, last = index.size * b // blocks, index.size * (b + 1) // blocks
+        if inner == 1:
+            if not _add_elements(target[b * size : (b + 1) * size], index[first:last], source[first:last], low):
                 outside[0] = 1
                 return
-            if inner == 1:
-                for m in range(begin, end):
-                    place = index[np.uint64(m)]
-                    target[np.uint64(place + b * size + (size & (place >> 63)))] += source[np.uint64(m)]
-                continue
-            for m in range(begin, end):
-                place = index[np.uint64(m)]
-                place += b * size + (size & (place >> 63))
-                for c in range(inner):
-                    target[np.uint64(place * inner + c)] += source[np.uint64(m * inner + c)]
+            continue
+        for m in range(first, last):
+            place = index[np.uint64(m)]
+            if place < low or place >= size:
+                outside[0] = 1
+                return
+            place += b * size + (size & (place >> 63))
+            for c in range(inner):
+                target[np.uint64(place * inner + c)] += source[np.uint64(m * inner + c)]
 
 
 @chunked

@@ -410,7 +410,10 @@ def _sum_or_mean(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
     if reduce == "sum":
         return total
     alone = ones_of(input)
-    counts = added(alone if include_self else written(alone, dim, index, None), dim, index, ones_of(src))
-    counts = counts + ties(counts, counts * 0)
+    if include_self:
+        counts = added(alone, dim, index, ones_of(src))
+    else:
+        counts = added(written(alone, dim, index, None), dim, index, ones_of(src))
+        counts = counts + ties(counts, counts * 0)
     whole = getattr(total, "array", total).dtype.kind in "iu"
     return floor_divide(total, counts) if whole else divide(total, counts)
