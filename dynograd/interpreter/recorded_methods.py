@@ -11,7 +11,18 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.signatures import standing_before
 
-__all__ = ["CELLS", "NOT_QUICK", "READY", "STATE", "Cells", "Ready", "note_change", "recorded_as", "recorded_whole"]
+__all__ = [
+    "CELLS",
+    "NOTED",
+    "NOT_QUICK",
+    "READY",
+    "STATE",
+    "Cells",
+    "Ready",
+    "note_change",
+    "recorded_as",
+    "recorded_whole",
+]
 
 CELLS = "_dynograd_cells"
 READY = "_dynograd_ready"
@@ -95,11 +106,20 @@ def recorded_whole(method: Any) -> Any:
     return call
 
 
-def recorded_as(op: str, *parameters: str, through: Any) -> Any:
-    """Decorates a `forward(self, input)` that is `through.op(input, *its parameters of these names)`, and nothing else."""
+def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, ...] = ()) -> Any:
+    """Decorates a `forward(self, input)` that is `through.op(input, *its parameters of these names)`, and nothing else.
+
+    Args:
+        attributes: what else it depends on.
+    """
+    NOTED.update(attributes)
 
     def mark(forward: Any) -> Any:
         forward.recorded_as = op, parameters, vars(through)
         return forward
 
     return mark
+
+
+NOTED = {"forward", "_compiled_call_impl"}
+"""Attributes of modules with which the way of their calls changes."""

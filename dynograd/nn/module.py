@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, READY, STATE, Ready, note_change
+from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, STATE, Ready, note_change
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
 from dynograd.nn.hooks import *  # noqa: F403
@@ -155,7 +155,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             self._put("_buffers", name, value)
         else:
             super().__setattr__(name, value)
-            if name in _OF_CALLS:
+            if name in NOTED:
                 note_change()
 
     def __delattr__(self, name: str) -> None:
@@ -165,7 +165,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 self._non_persistent_buffers_set.discard(name)
                 return
         super().__delattr__(name)
-        if name in _OF_CALLS:
+        if name in NOTED:
             note_change()
 
     def _need_init(self, parameters: Any, what: str) -> None:
@@ -449,7 +449,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
 
 _NOT_READY = Ready()
-_OF_CALLS = frozenset({*hooks.CALL_HOOKS, "_compiled_call_impl", "forward"})
+NOTED.update(hooks.CALL_HOOKS)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

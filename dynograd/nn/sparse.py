@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.autograd.modes import MODES, no_grad
+from dynograd.autograd.modes import no_grad
 from dynograd.creation import empty
+from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.checks import check_sizes
@@ -83,12 +84,10 @@ class Embedding(Module):
             sparse=sparse,
         )
 
+    @recorded_as(
+        "embedding", "weight", through=F, attributes=("max_norm", "padding_idx", "scale_grad_by_freq", "sparse")
+    )
     def forward(self, input: Any) -> Any:
-        recorder = MODES.recorder
-        if recorder is not None and self.max_norm is None and not self.sparse and not self.scale_grad_by_freq:
-            found = recorder.look_up(self.weight, input, self.padding_idx)
-            if found is not None:
-                return found
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )

@@ -229,12 +229,14 @@ def _one_dim(who: str, input: Any, dim: int) -> int:
 @op(name="argmax", differentiable=False)
 def argmax_along(input: Array, dim: int | None, keepdim: bool) -> Array:
     """Where the largest is: along `dim`, or counted over all elements."""
+    _check_ordered("argmax", input)
     return kernel("extremes", "argmax", input)(input, dim, keepdim)
 
 
 @op(name="argmin", differentiable=False)
 def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
     """Where the smallest is: along `dim`, or counted over all elements."""
+    _check_ordered("argmin", input)
     return kernel("extremes", "argmin", input)(input, dim, keepdim)
 
 
@@ -264,9 +266,12 @@ def argmin(
     return argmin_along(input, _arg_dim("argmin", input, dim), keepdim)
 
 
-def _arg_dim(who: str, input: Any, dim: Any) -> int | None:
-    if getattr(input, "array", input).dtype.kind == "c":
+def _check_ordered(who: str, array: Any) -> None:
+    if array.dtype.kind == "c":
         raise DtypeError(f"{who}: complex numbers have no order. Use input.abs().{who}().")
+
+
+def _arg_dim(who: str, input: Any, dim: Any) -> int | None:
     if dim is None:
         if not prod(input.shape):
             raise DimError(

@@ -16,7 +16,7 @@ from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.recording import extend
 from dynograd.transforms.autobatch.writing import records
 
-__all__ = ["layer_of"]
+__all__ = ["MAKERS", "layer_of"]
 
 
 def layer_of(module: Any) -> Any:
@@ -28,7 +28,10 @@ def layer_of(module: Any) -> Any:
     op, face = registry[name], space.get(name)
     if face is None or (face is not op.function and face.__code__ in code_below) or not (op.written or records(op)):
         return None
-    return _maker(op, names)(parameters, space, face)
+    return MAKERS[name](module) if name in MAKERS else _maker(op, names)(parameters, space, face)
+
+
+MAKERS: dict[str, Any] = {}  # op -> `layer_of` for its layers, where they are recorded in another way
 
 
 @functools.lru_cache(maxsize=1000)

@@ -18,6 +18,7 @@ from dynograd.tensor import Tensor
 from dynograd.transforms.autobatch.buckets import Shared
 from dynograd.transforms.autobatch.forms import CHECKS, FORM_CLASSES, Form, casting, frozen, kind_of
 from dynograd.transforms.autobatch.indices import INT64, Indices
+from dynograd.transforms.autobatch.layer_calls import MAKERS
 from dynograd.transforms.autobatch.pending import Lazy
 from dynograd.transforms.autobatch.ready import ReadyCalls
 from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
@@ -125,6 +126,21 @@ def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | No
     return made
 
 
+def _layer(module: Any) -> Any:
+    """`layer_of` an Embedding."""
+    parameters, padding_idx = module._parameters, module.padding_idx
+    if module.max_norm is not None or module.sparse or module.scale_grad_by_freq:
+        return None
+
+    def quick(input: Any) -> Any:
+        found = look_up(MODES.recorder, parameters["weight"], input, padding_idx)
+        if found is None:
+            raise KeyError
+        return found
+
+    return quick
+
+
 _AT = object()
 _forms: dict[Any, Any] = {}  # of lookups by a number
 
@@ -156,7 +172,7 @@ def _enter(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | Non
     return found
 
 
-Recorder.look_up = look_up  # type: ignore[attr-defined]
+MAKERS["embedding"] = _layer
 _OP, _NO = registry["embedding"], frozen(False)
 FORM_CLASSES["embedding"] = LookupForm
 CHECKS["embedding"] = lambda given: _check("embedding", given["indices"], given["weight"])

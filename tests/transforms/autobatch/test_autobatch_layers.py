@@ -110,3 +110,32 @@ def test_mistakes_are_told_as_outside():
             layer(dynograd.ones(4) * 2)
         with pytest.raises(TypeError, match="must be Tensor, not list"):
             layer([1.0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: setattr(layer, "padding_idx", 1),
+        lambda layer: setattr(layer, "scale_grad_by_freq", True),
+        lambda layer: setattr(layer, "max_norm", 0.01),
+        lambda layer: setattr(layer, "weight", nn.Parameter(layer.weight.detach() + 1)),
+    ],
+)
+def test_an_embeddings_options_count_from_when_they_are_changed(change):
+    layer, number = nn.Embedding(4, 3), dynograd.tensor(1)
+
+    def body():
+        found = [layer(number) for _ in range(3)]
+        change(layer)
+        return [*found, layer(number), layer(number)]
+
+    results = []
+    for scope in (contextlib.nullcontext(), dynograd.autobatch(always=True)):
+        dynograd.manual_seed(0)
+        layer = nn.Embedding(4, 3)
+        weight = layer.weight
+        with scope:
+            found = body()
+        dynograd.stack(found).sum().backward()
+        results.append((dynograd.stack(found).detach(), weight.grad))
+    assert all([dynograd.equal(one, other) for one, other in zip(*results)])
