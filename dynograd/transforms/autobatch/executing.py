@@ -136,7 +136,7 @@ _UNKNOWN, _NOWHERE = -1, -2
 
 
 def arenas_for(waiting: list[Any]) -> Flush:
-    """For each form whose rows some bucket takes beside those of other buckets, and for cells, the arena of each of its outputs.
+    """For each form whose rows some calls take beside those of other buckets, and for cells, the arena of each of its outputs.
 
     All such outputs of one shape and dtype lie in one arena.
     """
@@ -145,7 +145,7 @@ def arenas_for(waiting: list[Any]) -> Flush:
     for bucket in waiting:
         if bucket.form.run_chained is not None and bucket.form.kinds[0].device.type == "cpu":
             wanted[bucket.form] = 0
-        if len(bucket.sources) > 1:
+        if len(bucket.sources) > 1 and type(bucket.form) is not RunningSum and bucket.count() > 1:
             for source in bucket.sources:
                 form = source.form
                 if (
@@ -303,12 +303,21 @@ class Group:
 
     def _running_sum(self) -> Any:
         column = self.columns[0]
-        terms, stacked = operand(self.recorder, column, len(column))
+        terms, stacked = self._terms(column)
         first = min(self.errors, default=0)
         if self.errors:  # so are the sums from there on
             error = self.errors[first]
             self.errors = dict.fromkeys(range(max(0, first - 1), self.size), error)
         return self.form.prefix_sums(terms if stacked else _repeat(terms, len(column)))
+
+    def _terms(self, column: list[int]) -> tuple[Any, bool]:
+        """The terms of a running sum as `operand` gives them: the first is often a sum itself, the others are rows of one slab."""
+        if len(column) > 2 and column[0] >> 32 != column[1] >> 32 and not self.errors:
+            others, stacked = operand(self.recorder, column[1:], len(column) - 1)
+            if stacked:
+                first = registry["view"].function(single(self.recorder, column[0]), (1,))
+                return registry["cat"].function([first, others], 0), True
+        return operand(self.recorder, column, len(column))
 
     def _inherit(self) -> None:
         """Calls with an operand that failed have failed too."""
