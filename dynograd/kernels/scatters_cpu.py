@@ -95,7 +95,7 @@ def picked(x, index, dim):
 
 def joined_places(indices, shape):
     """Where elements lie, row-major over `shape`, from int64 vectors with their place along each dim; None if one is outside."""
-    from dynograd.kernels.scatters_numba import join_places
+    from dynograd.kernels.places_numba import join_places
 
     out = buffers.empty((indices[0].size,), np.int64)
     outside = np.zeros(-(-out.size // _BLOCK), np.int64)
@@ -165,7 +165,7 @@ def limits(index):
         ]
     if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
         return int(_min(index, None)), int(_max(index, None))
-    from dynograd.kernels.scatters_numba import bounds
+    from dynograd.kernels.places_numba import bounds
 
     found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
     bounds(index.reshape(-1), found, count=len(found), work=index.size)
@@ -176,14 +176,14 @@ def true_places(mask):
     """The row-major positions of the elements of a mask that are True."""
     if mask.size < COMPILED_SIZE:
         return mask.reshape(-1).nonzero()[0]
-    from dynograd.kernels import scatters_numba
+    from dynograd.kernels import places_numba
 
     flat = contiguous(mask).reshape(-1).view(np.uint8)
     counts = np.empty(-(-flat.size // _BLOCK), np.int64)
-    scatters_numba.count_true(flat, counts, count=len(counts), work=flat.size // 4)
+    places_numba.count_true(flat, counts, count=len(counts), work=flat.size // 4)
     ends = np.add.accumulate(counts)
     out = buffers.empty((int(ends[-1]),), np.int64)
-    scatters_numba.true_places(flat, ends - counts, out, count=len(counts), work=2 * flat.size)
+    places_numba.true_places(flat, ends - counts, out, count=len(counts), work=2 * flat.size)
     return out
 
 
@@ -219,7 +219,7 @@ def gather(x, dim, index):
         rank = x.ndim
         grid = [np.arange(size).reshape(_along(axis, rank)) for axis, size in enumerate(index.shape)]
         grid[dim] = index
-        return x[tuple(grid)]
+        return contiguous(x[tuple(grid)])
     return x.reshape(-1).take(_places(x.shape, dim, index))
 
 
