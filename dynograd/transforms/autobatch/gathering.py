@@ -87,6 +87,8 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
     wholes = [port.whole for port in ports]
     if len(found) == 1 and wholes[0].one:  # rows of calls that were one
         return single(recorder, first), False
+    if any([type(port.bucket.tensors) is Indices for port in ports]):
+        return _of_many(ports, numbers, rows), True
     if all([whole.bucket.tensors is not None or whole.one for whole in wholes]) or any(
         [type(_array_of(port)) is not numpy.ndarray for port in ports]
     ):
@@ -141,6 +143,9 @@ def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
         to = numpy.nonzero(numbers == (port.base >> 32))[0]
         of = rows[to]
         whole = port.whole
+        if type(whole.bucket.tensors) is Indices:
+            made[to] = whole.bucket.tensors.rows(of)
+            continue
         if whole.bucket.tensors is not None:
             for place, row in zip(to.tolist(), of.tolist(), strict=True):
                 tensor = whole.bucket.tensors[row]
