@@ -145,6 +145,12 @@ class Cell:
         """A call that is not in the table yet."""
         if args and self.owner is None and hasattr(args[0], "_parameters"):
             return call_method(recorder, self.body, args, kwargs)
+        if not kwargs:
+            for quick in self.quicks.values():  # arguments may be nested in several ways, by turns
+                try:
+                    return quick(*args)
+                except NOT_QUICK:
+                    pass
         leaves: list[Any] = []
         outline = outline_of((tuple(args), kwargs), leaves)
         why = _refused(leaves) or self.hooked()
@@ -235,11 +241,6 @@ def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, An
         kind = type(owner).__name__
         name = kind if method.__name__ == "forward" else _name_of(method)
         made = known[method] = Cell(functools.partial(method, owner), name, owner)
-    if made.quick is not None and not kwargs:
-        try:
-            return made.quick(*args[1:])
-        except NOT_QUICK:
-            pass
     return made.record(recorder, args[1:], kwargs)
 
 

@@ -183,3 +183,18 @@ def test_a_module_with_the_dict_of_another_is_recorded_with_its_own_parameters()
         other._parameters = {name: nn.Parameter(one * 0) for name, one in layer._parameters.items()}
         found = [other(x, x) for _ in range(2)]
     assert all((one == 0.5).all() for one in found)
+
+
+def test_calls_of_one_cell_with_arguments_nested_in_turns_are_groups():
+    layer, x = nn.BinaryTreeLSTMCell(3, 3), dynograd.ones(3)
+    leaf = layer(x)
+    inner = layer(None, leaf, leaf)
+    with dynograd.autobatch(always=True) as report:
+        found = []
+        for _ in range(4):
+            state = layer(x * 1)
+            found.append((state, layer(None, state, state)))
+    assert report.launches == 3
+    for pair in found:
+        for state, wanted in zip(pair, (leaf, inner)):
+            assert all([dynograd.allclose(one, other) for one, other in zip(state, wanted)])
