@@ -142,3 +142,29 @@ def test_a_row_major_gradient_is_brought_into_the_layout_of_the_activations():
     dg.relu(inner).backward(g)
     assert seen[0].is_contiguous(memory_format=dg.channels_last)
     assert dg.equal(seen[0], dg.where(x > 0, g, dg.zeros(())))
+
+
+ROW_MAJOR = {
+    "sum": lambda x: x.sum(1),
+    "mean": lambda x: x.mean((0, 1), keepdim=True),
+    "prod": lambda x: x.prod(1),
+    "any": lambda x: (x > 0).any(1),
+    "amax": lambda x: x.amax(1),
+    "max": lambda x: x.max(1)[0],
+    "std": lambda x: x.std(1),
+    "norm": lambda x: x.norm(dim=1),
+    "logsumexp": lambda x: x.logsumexp((0, 1), keepdim=True),
+    "cat": lambda x: dg.cat([x, x]),
+    "cat of another order": lambda x: dg.cat([x[:, :1].contiguous(), x], 1),
+    "stack": lambda x: dg.stack([x, x], -1),
+    "roll": lambda x: x.roll(1, 0),
+    "gather": lambda x: x.gather(1, dg.zeros(4, 5, 3, 2, dtype=dg.int64)),
+    "fft": lambda x: dg.fft.rfftn(x, dim=(1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ROW_MAJOR)
+def test_results_of_turned_tensors_are_row_major(name):
+    made = ROW_MAJOR[name](dg.rand(2, 3, 5, 4).permute(3, 2, 1, 0))
+    assert made.is_contiguous()
+    made.view(-1)

@@ -40,7 +40,11 @@ class GraphSaved:
             if op.outputs is None:
                 return with_history(value, node)
             return tuple(
-                with_history(one, OutputNode(node, number)) if one.dtype.kind in "fcV" else with_history(one, None)
+                None
+                if one is None
+                else with_history(one, OutputNode(node, number))
+                if one.dtype.kind in "fcV"
+                else with_history(one, None)
                 for number, one in enumerate(value)
             )
         if name not in op.array_names or value is None:

@@ -163,6 +163,11 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
     for save in op.saves:
         if save == "output":
             lines.append("node.output = out")
+        elif save.startswith("output."):  # one of several; the others may be written in place
+            parts = [
+                f"out[{number}]" if f"output.{name}" == save else "None" for number, name in enumerate(op.outputs or ())
+            ]
+            lines.append(f"node.output = ({', '.join(parts)})")
         elif "." in save:
             name, _, what = save.partition(".")
             if name == op.list_name:
@@ -186,11 +191,11 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
 def node_class_of(op: Op) -> type[Node]:
     if op.name in node_classes:
         return node_classes[op.name]
-    arrays_saved = [save for save in op.saves if "." not in save]
+    arrays_saved = [save.partition(".")[0] for save in op.saves if "." not in save or save.startswith("output.")]
     if op.decomposition is not None:
         arrays_saved += [name for name in op.array_names if name not in arrays_saved]
     arrays_saved += list(op.extras)
-    described = [save.replace(".", "_") for save in op.saves if "." in save]
+    described = [save.replace(".", "_") for save in op.saves if "." in save and not save.startswith("output.")]
     slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     made = type(title, (Node,), {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "op": op})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.compiled_kernels import compiled_for, in_shape
-from dynograd.kernels.reductions_cpu import count_of, widened
+from dynograd.kernels.reductions_cpu import by_numpy, count_of, widened
 
 # Below this NumPy's five short passes cost about as much as one kernel.
 _ROWS_SIZE = 256
@@ -68,7 +68,7 @@ def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
         squares += distance.imag * distance.imag
     else:
         squares = numpy.multiply(distance, distance, distance if distance.ndim else None)
-    total = numpy.add.reduce(squares, dim, None, None, keepdim)
+    total = by_numpy(numpy.add.reduce, squares, dim, keepdim)
     freedom = max(count - correction, 0)
     if freedom:
         return total / total.dtype.type(freedom)

@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.kernels.blocks_cpu import LARGE, arg_extreme, reduced, suits
 from dynograd.kernels.copies_cpu import contiguous
-from dynograd.kernels.reductions_cpu import widened, with_kept
+from dynograd.kernels.reductions_cpu import by_numpy, widened, with_kept
 
 _COMPILED = "fdilq"  # float32, float64, int32, int64
 
@@ -25,8 +25,8 @@ def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     if input.size >= LARGE and input.dtype.char in _COMPILED and suits(input, dim):
         return reduced("max" if function is numpy.maximum else "min", "same", input, dim, keepdim, input.dtype)
     if input.dtype.kind == "V":
-        return function.reduce(widened(input), dim, None, None, keepdim).astype(input.dtype)
-    return function.reduce(input, dim, None, None, keepdim)
+        return by_numpy(function.reduce, widened(input), dim, keepdim).astype(input.dtype)
+    return by_numpy(function.reduce, input, dim, keepdim)
 
 
 def argmax(input: Any, dim: int | None, keepdim: bool) -> Any:
@@ -77,7 +77,7 @@ def _along(wide: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:
 def _values(function: Any, input: Any, wide: Any, dim: int, keepdim: bool) -> Any:
     if not input.ndim:
         return input.copy()
-    return function.reduce(wide, dim, None, None, keepdim).astype(input.dtype, copy=False)
+    return by_numpy(function.reduce, wide, dim, keepdim).astype(input.dtype, copy=False)
 
 
 def tie_shares(input: Any, output: Any, dim: Any, keepdim: bool) -> Any:

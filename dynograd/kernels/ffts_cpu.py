@@ -6,6 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels import fft_plans
+from dynograd.kernels.copies_cpu import contiguous
 
 __all__ = [
     "complex_transform",
@@ -32,7 +33,7 @@ def complex_transform(x, dims, norm, inverse):
     for dim in reversed(dims):
         found = fft_plans.along(x, dim, norm, inverse)
         x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=dim, norm=norm) if found is None else found
-    return x
+    return contiguous(x)
 
 
 def half_transform(x, dims, norm):
@@ -54,7 +55,7 @@ def from_half(x, n, dims, norm):
         return np.zeros((*x.shape[:last], n, *x.shape[last + 1 :]), x.real.dtype)
     x = complex_transform(x, dims[:-1], norm, True)
     found = fft_plans.rows_of_halves(x, n, norm) if dims[-1] % x.ndim == x.ndim - 1 else None
-    return np.fft.irfft(x, n, dims[-1], norm) if found is None else found
+    return contiguous(np.fft.irfft(x, n, dims[-1], norm) if found is None else found)
 
 
 def half_weights(count, n, dtype):

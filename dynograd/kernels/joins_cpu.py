@@ -6,7 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.compiled_kernels import in_shape
-from dynograd.kernels.copies_cpu import SMALLEST, copy_into
+from dynograd.kernels.copies_cpu import SMALLEST, copied, copy_into
 
 __all__ = ["cat", "stack"]
 
@@ -17,7 +17,7 @@ def cat(arrays, dim):
     """Arrays one after the other along `dim`; they agree in dtype."""
     first = arrays[0]
     if (first.nbytes + arrays[-1].nbytes) * len(arrays) < 2 * SMALLEST or not first.ndim:
-        return _concatenate(arrays, dim)
+        return _row_major(_concatenate(arrays, dim), arrays)
     place = dim + first.ndim if dim < 0 else dim
     shape = list(first.shape)
     for one in arrays[1:]:
@@ -35,6 +35,16 @@ def cat(arrays, dim):
         copy_into(out[(*lead, slice(start, stop))], one)
         start = stop
     return out
+
+
+def _row_major(joined, arrays):
+    """NumPy keeps the order of the dims in memory; PyTorch does where channels are last in all, and gives row-major memory else."""
+    if joined.flags.c_contiguous:
+        return joined
+    if joined.ndim in (4, 5) and np.moveaxis(joined, 1, -1).flags.c_contiguous:
+        if not any([one.flags.c_contiguous for one in arrays]):
+            return joined
+    return copied(joined)
 
 
 def stack(arrays, dim):

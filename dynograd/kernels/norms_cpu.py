@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.blocks_cpu import reduced, suits
+from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
 _TERMS: dict[float, str] = {0: "nonzero", 1: "size", 2: "square"}
@@ -35,7 +36,7 @@ def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
         with numpy.errstate(divide="ignore"):
             powers = numpy.power(numpy.abs(wide), p)
             found = numpy.power(numpy.add.reduce(powers, dim, None, None, keepdim), wide.real.dtype.type(1 / p))
-    return found.astype(_REAL.get(input.dtype.char, input.dtype), copy=False)
+    return contiguous(found.astype(_REAL.get(input.dtype.char, input.dtype), copy=False))
 
 
 def _euclidean(wide: Any, dim: Any, keepdim: bool) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.copies_cpu import SMALLEST, copied, copy_into
+from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
 from dynograd.kernels.joins_cpu import cat
 
 __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
@@ -24,7 +24,7 @@ def roll(x, shifts, dims):
         cut = -shift % size if size else 0
         lead = (slice(None),) * dim
         x = cat((x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]), dim)
-    return copied(x) if not dims else x
+    return copied(x) if not dims else contiguous(x)
 
 
 def repeat(x, counts):

@@ -46,18 +46,25 @@ def with_kept(reduced: Any, dim: Any, keepdim: bool) -> Any:
     return reduced if keepdim or dim is None else numpy.expand_dims(reduced, dim)
 
 
+def by_numpy(reduce: Any, input: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
+    """A reduction of NumPy's, in row-major memory as in PyTorch; NumPy keeps the order of the input's dims."""
+    found = reduce(input, dim, dtype, None, keepdim)
+    return found if dim is None or input.flags.c_contiguous else contiguous(found)
+
+
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
     if input.size < LARGE and kind.kind == "f" and kind.num != _HALF and not batch_invariant():
-        return _add_reduce(input, dim, None, None, keepdim)
+        found = _add_reduce(input, dim, None, None, keepdim)
+        return found if dim is None or input.flags.c_contiguous else contiguous(found)
     if kind.num == _HALF or kind.kind == "V":
         return total(input.astype(numpy.float32), dim, keepdim).astype(kind)
     if kind.kind in "iub":
         if kind.kind == "u" or not suits(input, dim):
-            return _add_reduce(input, dim, numpy.int64, None, keepdim)
+            return by_numpy(_add_reduce, input, dim, keepdim, numpy.int64)
         return reduced("sum", "same", input.view(numpy.uint8) if kind.kind == "b" else input, dim, keepdim, _INT64)
     return total(input, dim, keepdim)
 
@@ -65,7 +72,7 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
 def total(input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of floating numbers. NumPy's own is slow along contiguous memory, and down few columns."""
     if input.dtype.kind != "f" or not suits(input, dim):
-        return _add_reduce(input, dim, None, None, keepdim)
+        return by_numpy(_add_reduce, input, dim, keepdim)
     return reduced("sum", "same", input, dim, keepdim, input.dtype)
 
 
@@ -109,7 +116,7 @@ def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
         found = total(input.astype(numpy.float32), dim, keepdim)
         return (found / count).astype(kind) if count else numpy.full(found.shape, numpy.nan, kind)
     if input.size < LARGE and not batch_invariant():
-        found = _add_reduce(input, dim, None, None, keepdim)
+        found = by_numpy(_add_reduce, input, dim, keepdim)
     else:
         found = total(input, dim, keepdim)
     return found / count if count else numpy.full(found.shape, numpy.nan, kind)
@@ -118,7 +125,7 @@ def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
 def count_nonzero(input: Any, dim: Any) -> Any:
     if input.dtype.kind in "fi" and input.itemsize in (4, 8) and suits(input, dim):
         return reduced("sum", "nonzero", input, dim, False, _INT64)
-    return numpy.asarray(numpy.count_nonzero(input, dim), numpy.int64)
+    return contiguous(numpy.asarray(numpy.count_nonzero(input, dim), numpy.int64))
 
 
 def zero_nan(input: Any) -> Any:
@@ -143,7 +150,7 @@ def all(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    found = function.reduce(input if input.dtype.kind != "V" else input != 0, dim, None, None, keepdim)
+    found = by_numpy(function.reduce, input if input.dtype.kind != "V" else input != 0, dim, keepdim)
     return found.astype(numpy.uint8) if input.dtype.num == 2 else found
 
 
@@ -153,10 +160,10 @@ def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
     if is_half(kind):
-        return _multiply_reduce(input.astype(numpy.float32), dim, None, None, keepdim).astype(kind)
+        return by_numpy(_multiply_reduce, input.astype(numpy.float32), dim, keepdim).astype(kind)
     if kind.kind == "f" and suits(input, dim):
         return reduced("prod", "same", input, dim, keepdim, kind)
-    return _multiply_reduce(input, dim, numpy.int64 if kind.kind in "iub" else None, None, keepdim)
+    return by_numpy(_multiply_reduce, input, dim, keepdim, numpy.int64 if kind.kind in "iub" else None)
 
 
 def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
@@ -191,7 +198,7 @@ def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     terms = _exp(wide - highest)
     out = numpy.log(_add_reduce(terms, dim, None, None, True))
     out += highest
-    return (out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False)
+    return contiguous((out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False))
 
 
 def _worth_exp(size: int) -> bool:

@@ -130,13 +130,13 @@ def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool
     return spread(kept(g, shape, dim, keepdim), dim, kept(index, shape, dim, keepdim), shape)
 
 
-@op(name="max", outputs="values indices", saves="input.shape output")
+@op(name="max", outputs="values indices", saves="input.shape output.indices")
 def max_along(input: Array, dim: int, keepdim: bool) -> Any:
     """The largest along `dim`, and where the first such is."""
     return kernel("extremes", "max_along", input)(input, dim, keepdim)
 
 
-@op(name="min", outputs="values indices", saves="input.shape output")
+@op(name="min", outputs="values indices", saves="input.shape output.indices")
 def min_along(input: Array, dim: int, keepdim: bool) -> Any:
     """The smallest along `dim`, and where the first such is."""
     return kernel("extremes", "min_along", input)(input, dim, keepdim)

@@ -26,7 +26,7 @@ __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 # --- median --------------------------------------------------------------------------------------------------------------
 
 
-@op(name="median", outputs="values indices", saves="input.shape output")
+@op(name="median", outputs="values indices", saves="input.shape output.indices")
 def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     """The lower median along `dim`, and where the first such element is."""
     return kernel("quantiles", "median", input)(input, dim, keepdim, ignore_nan)
@@ -98,7 +98,7 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 # --- mode ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="mode", outputs="values indices", saves="input.shape output")
+@op(name="mode", outputs="values indices", saves="input.shape output.indices")
 def mode_along(input: Array, dim: int, keepdim: bool) -> Any:
     """The most frequent element along `dim`, and where it is."""
     return kernel("quantiles", "mode", input)(input, dim, keepdim)

@@ -162,13 +162,13 @@ def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None)
 # --- extremes ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cummax", outputs="values indices", saves="input.shape output")
+@op(name="cummax", outputs="values indices", saves="input.shape output.indices")
 def max_so_far(input: Array, dim: int) -> Any:
     """The largest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummax", input)(input, dim)
 
 
-@op(name="cummin", outputs="values indices", saves="input.shape output")
+@op(name="cummin", outputs="values indices", saves="input.shape output.indices")
 def min_so_far(input: Array, dim: int) -> Any:
     """The smallest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummin", input)(input, dim)

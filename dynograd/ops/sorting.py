@@ -16,7 +16,7 @@ from dynograd.shapes import normalize_dim
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
 
-@op(name="sort", outputs="values indices", saves="input.shape output")
+@op(name="sort", outputs="values indices", saves="input.shape output.indices")
 def sort_along(input: Array, dim: int, descending: bool) -> Any:
     """The elements in order along `dim`, and where they were."""
     return kernel("sorting", "sort", input)(input, dim, descending)
@@ -85,7 +85,7 @@ def msort(input: Any) -> Any:
     return sort(input, 0)[0]
 
 
-@op(name="topk", outputs="values indices", saves="input.shape output")
+@op(name="topk", outputs="values indices", saves="input.shape output.indices")
 def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     """The k largest or smallest along `dim`, and where they are."""
     return kernel("sorting", "topk", input)(input, k, dim, largest, sorted)
@@ -125,7 +125,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     return topk_along(input, int(k), place, bool(largest), bool(sorted))
 
 
-@op(name="kthvalue", outputs="values indices", saves="input.shape output")
+@op(name="kthvalue", outputs="values indices", saves="input.shape output.indices")
 def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     """The k-th smallest along `dim`, and where it is."""
     return kernel("sorting", "kthvalue", input)(input, k, dim, keepdim)

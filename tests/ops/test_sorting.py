@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 import dynograd
+from dynograd.errors import InplaceError
 from tests.ops.harness import BOOL, FLOATS, INTEGERS, Row, error, generate
 
 nan, inf = float("nan"), float("inf")
@@ -266,3 +267,29 @@ def test_unsigned_integers_up_to_their_largest(kind, size):
         assert (x[index.numpy()] == values.numpy()).all()
     assert given.topk(3).values.tolist() == ordered[:-4:-1].tolist() and given.max() == top
     assert given.kthvalue(5).values.item() == ordered[4] and given.unique().tolist() == numpy.unique(x).tolist()
+
+
+WITH_PLACES = {
+    "topk": lambda x: x.topk(2),
+    "sort": lambda x: x.sort(),
+    "kthvalue": lambda x: x.kthvalue(2, keepdim=True),
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(1),
+    "median": lambda x: x.median(1),
+    "mode": lambda x: x.mode(1),
+    "cummax": lambda x: x.cummax(1),
+}
+
+
+@pytest.mark.parametrize("name", WITH_PLACES)
+def test_values_found_may_be_written_in_place(name):
+    x = dynograd.tensor([[1.0, 3.0, 2.0]], requires_grad=True)
+    (wanted,) = dynograd.autograd.grad(WITH_PLACES[name](x)[0].sum(), x)
+    values, _ = WITH_PLACES[name](x)
+    values *= 2
+    values.sum().backward()
+    assert x.grad.tolist() == (2 * wanted).tolist()
+    found = WITH_PLACES[name](x)
+    found[1].zero_()
+    with pytest.raises(InplaceError, match="modified by an inplace operation: its output"):
+        found[0].sum().backward()
