@@ -39,6 +39,7 @@ class Port:
         "one",
         "slab",
         "slab_node",
+        "span",
         "values",
     )
 
@@ -51,6 +52,7 @@ class Port:
         self.base_row = 0
         self.offset = 0  # where its rows begin in `slab`
         self.one = False  # `slab` is the only row itself
+        self.span = 0  # so many rows of `slab`, behind one another, are a row of it; 0: one is
         self._whole: Port | None = None  # of a detached view: the port that is filled
         self._detached: Any = None  # a weak reference: ports are in no cycle, so that memory goes with the last tensor
         self.values: Any = None  # of all its rows as Python numbers, once one of them was read
@@ -109,6 +111,12 @@ class Bucket:
             return 0
 
         self.next_row = next_row
+
+    def close(self) -> None:
+        """It has run: what its calls were is needed no more."""
+        self.done, self.columns, self.sources = True, [], set()
+        self.by_row = self.numbers = None
+        self.ports = ()
 
     def count(self) -> int:
         """How many calls it has."""

@@ -14,7 +14,7 @@ from dynograd.ops.op import registry
 from dynograd.random_streams import default_generator
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.forms import BY_ROW
-from dynograd.transforms.autobatch.gathering import MASK, operand, single
+from dynograd.transforms.autobatch.gathering import MASK, arguments, operand, single
 from dynograd.transforms.autobatch.rows import Arena, reshaped, slab_of
 from dynograd.transforms.autobatch.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
@@ -101,7 +101,7 @@ class Flush(dict):
                     self.arenas.append(whole.arena)
                 self.first_rows[place] = whole.base_row + whole.offset
                 self.arena_numbers[place] = self.arenas.index(whole.arena)
-            elif whole.slab is None or whole.one:
+            elif whole.slab is None or whole.one or whole.span:
                 self.arena_numbers[place] = _NOWHERE
             else:
                 number = self._slabs.setdefault(id(whole.slab), _NOWHERE - 1 - len(self._slabs))
@@ -329,21 +329,7 @@ class Group:
 
     def _given(self, operands: Any) -> dict[str, Any]:
         """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
-        given = dict(self.form.statics)
-        entries = iter(self.shared)
-        for name, listed in self.form.places:
-            if type(listed) is int:
-                given[name] = [_next(next(entries), operands) for _ in range(listed)]
-            elif listed is None:
-                given[name] = _next(next(entries), operands)
-            else:
-                next(entries)
-                given[name] = listed[0]
-        return given
-
-
-def _next(entry: Any, operands: Any) -> Any:
-    return next(operands) if entry is None else entry.tensor
+        return arguments(self.form, self.shared, operands)
 
 
 def _lowered(one: Any, size: int) -> Any:

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
 from dynograd.ops.op import registry
+from dynograd.ragged.partitions import Partition
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.indices import Indices
-from dynograd.transforms.autobatch.rows import from_arena, gathered, row_of, slab_of
+from dynograd.transforms.autobatch.rows import from_arena, gathered, is_run, row_of, slab_of
 
-__all__ = ["MASK", "looked_up", "operand", "row_tensor", "single"]
+__all__ = ["MASK", "arguments", "looked_up", "operand", "row_tensor", "single", "spans"]
 
 MASK = (1 << 32) - 1
+
+
+def arguments(form: Any, shared: tuple, operands: Iterator[Any]) -> dict[str, Any]:
+    """The arguments of a form's op by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
+    given = dict(form.statics)
+    entries = iter(shared)
+
+    def following() -> Any:
+        entry = next(entries)
+        return next(operands) if entry is None else entry.tensor
+
+    for name, listed in form.places:
+        if type(listed) is int:
+            given[name] = [following() for _ in range(listed)]
+        elif listed is None:
+            given[name] = following()
+        else:
+            next(entries)
+            given[name] = listed[0]
+    return given
 
 
 def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
@@ -28,6 +50,11 @@ def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
     slab = whole.slab
     if whole.one:
         return slab.array, slab.node if port.kind.grad else None
+    if whole.span:
+        start = whole.offset + row * whole.span
+        place = start, start + whole.span, port.kind.shape
+        node = row_of(whole.slab_node, place) if port.kind.grad and whole.slab_node is not None else None
+        return slab.array[start : start + whole.span].reshape(port.kind.shape), node
     row += whole.offset
     array = slab.array[row] if type(slab.array) is not numpy.ndarray else slab.array[row, ...]
     return array, row_of(whole.slab_node, row) if port.kind.grad and whole.slab_node is not None else None
@@ -59,7 +86,8 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
     port = recorder.ports[first >> 32]
     whole = port.whole
     tensors = port.bucket.tensors
-    if not own and codes[-1] - first == size - 1 and not whole.one and codes == list(range(first, first + size)):
+    behind = codes[-1] - first == size - 1 and not own and not whole.one and not whole.span
+    if behind and codes == list(range(first, first + size)):
         start = first & MASK  # a run of rows, as the next op on the same calls has
         if whole.slab is not None:
             return _run_of(whole.slab, whole.slab_node if port.kind.grad else None, start + whole.offset, size), True
@@ -93,6 +121,9 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
         [type(_array_of(port)) is not numpy.ndarray for port in ports]
     ):
         return _stacked([single(recorder, code) for code in codes]), True
+    if any([whole.span for whole in wholes]):
+        made = _of_spans(recorder, codes, ports)
+        return registry["clone"].function(made, False) if own else made, True
     return _of_many(ports, numbers, rows), True
 
 
@@ -164,6 +195,86 @@ def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
         slabs.append(whole.slab_node if port.kind.grad else None)
         plan.append((of, to))
     return gathered(made, tuple(slabs), tuple(plan))
+
+
+# --- rows of an uneven dim -----------------------------------------------------------------------------------------------------------
+
+
+def spans(recorder: Any, codes: list[int], part: Partition, dim: int) -> Any:
+    """Tensors of a column that differ in the size of dim `dim` (`part.lengths`) behind one another: (total, *dims after it)."""
+    listed = numpy.array(codes, numpy.int64)
+    numbers, rows = listed >> 32, listed & MASK
+    found = sorted({code >> 32 for code in codes})
+    flats: dict[int, tuple[Any, Any]] = {}  # by id: an array of such rows, and the SlabNode over it
+    firsts, which, known = [], [], {}
+    for number in found:
+        port = recorder.ports[number]
+        if port.bucket.tensors is not None:
+            rows = rows.copy()
+            mine = numbers == number
+            array, node, first = _rows_from_outside(port, rows[mine].tolist(), dim)
+            rows[mine] = numpy.arange(int(mine.sum()))
+        else:
+            if port.whole.one:  # all its calls were one
+                rows = numpy.where(numbers == number, 0, rows)
+            array, node, first = _flat(port, dim, known)
+        flats.setdefault(id(array), (array, node))
+        firsts.append(first)
+        which.append(id(array))
+    starts = looked_up(found, firsts, numbers) + rows * part.lengths
+    places = Partition.places_from(starts, part)
+    if len(flats) == 1:
+        ((array, node),) = flats.values()
+        if is_run(places):
+            start = int(places[0])
+            return gathered(array[start : start + len(places)], (node,), ((slice(start, start + len(places)), None),))
+        return gathered(array.take(places, 0), (node,), ((places, None),))
+    order = {key: place for place, key in enumerate(flats)}
+    of = numpy.repeat(looked_up(found, [order[key] for key in which], numbers), part.lengths)
+    some = next(iter(flats.values()))[0]
+    made = numpy.empty((part.total, *some.shape[1:]), some.dtype)
+    plan = []
+    for place, (array, _) in enumerate(flats.values()):
+        to = numpy.nonzero(of == place)[0]
+        made[to] = array[places[to]]
+        plan.append((places[to], to))
+    return gathered(made, tuple([node for _, node in flats.values()]), tuple(plan))
+
+
+def _flat(port: Any, dim: int, known: dict[int, Any]) -> tuple[Any, Any, int]:
+    """(array whose rows are those of `dim`, the SlabNode over it, where the port's rows begin in it)."""
+    whole, shape = port.whole, port.kind.shape
+    slab, node = whole.slab, whole.slab_node if port.kind.grad else None
+    if whole.span and slab.array.ndim == len(shape) - dim:
+        return slab.array, node, whole.offset
+    key = -id(slab) if port.kind.grad else id(slab)
+    found = known.get(key)
+    if found is None:
+        flat = slab if whole.one and port.kind.grad else slab.detach()
+        if node is not None and not whole.one:
+            flat = gathered(slab.array, (node,), ((None, None),))
+        flat = registry["view"].function(flat, (-1, *shape[dim + 1 :]))
+        found = known[key] = flat.array, slab_of(flat)
+    array, made = found
+    return array, made, 0 if whole.one else whole.offset * (1 if whole.span else shape[dim])
+
+
+def _rows_from_outside(port: Any, rows: list[int], dim: int) -> tuple[Any, Any, int]:
+    tensors = [port.bucket.tensors[row] for row in rows]
+    stacked = _stacked([one if port.kind.grad else one.detach() for one in tensors])
+    flat = registry["view"].function(stacked, (-1, *port.kind.shape[dim + 1 :]))
+    return flat.array, slab_of(flat), 0
+
+
+def _of_spans(recorder: Any, codes: list[int], ports: list[Any]) -> Any:
+    """A column of tensors of one shape, some of which are rows of an uneven dim."""
+    shape = ports[0].kind.shape
+    dims = {len(shape) - port.whole.slab.array.ndim for port in ports if port.whole.span}
+    if len(dims) > 1:
+        return _stacked([single(recorder, code) for code in codes])
+    (dim,) = dims
+    part = Partition(numpy.full(len(codes), shape[dim], numpy.int64))
+    return registry["view"].function(spans(recorder, codes, part, dim), (len(codes), *shape))
 
 
 def _array_of(port: Any) -> Any:

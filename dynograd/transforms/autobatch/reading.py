@@ -26,7 +26,13 @@ def _values(lazy: Any) -> Any:
     found = whole.values
     if found is None:
         count = bucket.count()
-        simple = whole.slab is not None and not whole.one and bucket.errors is None and count * port.kind.size <= _MOST
+        simple = (
+            whole.slab is not None
+            and not whole.one
+            and not whole.span
+            and bucket.errors is None
+            and count * port.kind.size <= _MOST
+        )
         if not simple or not port.kind.dtype.isbuiltin:
             return settle(lazy)
         array = arrays.to_numpy(whole.slab.array[whole.offset : whole.offset + count])

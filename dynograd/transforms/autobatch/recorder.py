@@ -24,6 +24,7 @@ from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
 from dynograd.transforms.autobatch.sums import RunningSum
+from dynograd.transforms.autobatch.uneven import run_family
 
 __all__ = ["OFTEN", "Recorder", "outside"]
 
@@ -288,10 +289,10 @@ class Recorder:
                 self.arenas = arenas_for(waiting)
                 for group in schedule(waiting):
                     if group[0].form.casting == casting():
-                        run_group(self, group)
+                        self._run_alike(group)
                     else:
                         with cast_as(group[0].form.casting):
-                            run_group(self, group)
+                            self._run_alike(group)
                     for bucket in group:
                         if bucket.checks is not None:
                             self._check(bucket)
@@ -303,6 +304,15 @@ class Recorder:
                 self.table.clear()
                 if not self.waiting:
                     self.forget()
+
+    def _run_alike(self, buckets: list[Bucket]) -> None:
+        """Runs buckets of one form, or of several that differ in the size of one dim."""
+        by_form: dict[Any, list[Bucket]] = {}
+        for bucket in buckets:
+            by_form.setdefault(bucket.form, []).append(bucket)
+        if len(by_form) == 1 or not run_family(self, buckets):
+            for group in by_form.values():
+                run_group(self, group)
 
     def _check(self, bucket: Bucket) -> None:
         """Looks at values that calls have taken on trust; what is wrong with one is an error of its row, and of what was made of it."""

@@ -157,14 +157,20 @@ def run_hooks(total: Any, row_hooks: dict[int, Hooks]) -> Any:
     """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
     graph = isinstance(total, Tensor)
     for row, hooks in row_hooks.items():
-        found = total[row] if graph else arrays.copy(total[row])
+        found = _row(total, row) if graph else arrays.copy(_row(total, row))
         for hook in [*hooks.before.values(), *hooks.last.values()]:
             found = hook(found)
+        index = row if type(row) is int else slice(*row[:2])
         if graph:
-            total = registry["basic_put"].function(total, found, (row,))
+            total = registry["basic_put"].function(total, found.reshape(tuple(total[index].shape)), (index,))
         else:
-            total[row] = found
+            total[index] = found.reshape(total[index].shape)
     return total
+
+
+def _row(total: Any, row: Any) -> Any:
+    """A row of a slab: by its number, or as (start, stop, shape) of those that it consists of."""
+    return total[row] if type(row) is int else total[row[0] : row[1]].reshape(row[2])
 
 
 def _places(which: Any, place: Any) -> Any:
@@ -187,12 +193,16 @@ def add_slices(out: Any, dim: int, index: Any, src: Any) -> None:
 
 
 class RowNode(Node):
-    """One row of a slab, as a user's tensor has it; `attrs` is the row."""
+    """One row of a slab, as a user's tensor has it; `attrs` is the row, or (start, stop, shape) of those that it consists of."""
 
     __slots__ = ()
 
     def apply(self, g: Any) -> Any:
-        return (RowParts([(self.attrs, g)]),)
+        if type(self.attrs) is int:
+            return (RowParts([(self.attrs, g)]),)
+        start, stop, _ = self.attrs
+        g = g if isinstance(g, Tensor) else arrays.as_result(g)
+        return (RowParts([(slice(start, stop), g.reshape((stop - start, *self.edges[0].attrs[0][1:])))]),)
 
     apply_graph = apply
 
@@ -204,8 +214,8 @@ class RowNode(Node):
         """The gradient of this row, of that of the whole slab."""
         slab = self.edges[0]
         if any([isinstance(part, Tensor) for _, part in g.parts]):
-            return slab.summed_tensor(g)[self.attrs]
-        return arrays.copy(slab.summed(g)[self.attrs])
+            return _row(slab.summed_tensor(g), self.attrs)
+        return arrays.copy(_row(slab.summed(g), self.attrs))
 
     def op_name(self) -> str:
         return self.edges[0].op_name()

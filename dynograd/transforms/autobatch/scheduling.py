@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
+
 from dynograd.transforms.autobatch.sharing import few, with_rows
+from dynograd.transforms.autobatch.uneven import scheduled_as
 
 __all__ = ["schedule"]
 
 
 def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
-    """Lists of buckets to be run as one group each: same form, same shared operands, all their operands known by then.
+    """Lists of buckets to be run as one group each: same form or family, same shared operands, all their operands known by then.
 
-    Among the groups that can run now, one that leaves no bucket of its kind for later is taken first; where every kind has more to
-    come, the one that most groups follow one after the other, and the largest of those. So losses at the ends of sequences of different
-    lengths wait for each other while the sequences go on.
+    A bucket's generation is how many of its kind have to run before it, one after the other: step of a decoder, height in a tree. A group
+    that has all of its generation is taken first, for nothing would join it later: so decoders wait until all encoders are through,
+    and losses at the ends of sequences of different lengths for each other. Where every kind has more to come, it is the one that
+    most groups follow one after the other, and the largest of those.
     """
     left: dict[Any, int] = {}
     rows: dict[Any, int] = {}
     missing: dict[Any, int] = {}
     users: dict[Any, list[Any]] = {}
     ready: dict[Any, list[Any]] = {}
+    kinds: dict[Any, Any] = {}
     inside = set(waiting)
+    for bucket in {bucket.form: bucket for bucket in waiting}.values():
+        scheduled_as(bucket)  # families are complete before anything is scheduled
     for bucket in waiting:
-        kind = (bucket.form, bucket.shared)
+        kind = kinds[bucket] = scheduled_as(bucket)
         left[kind] = left.get(kind, 0) + 1
         rows[bucket] = bucket.count()
         sources = [one for one in bucket.sources if one in inside]
@@ -34,22 +41,31 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
         if not sources:
             ready.setdefault(kind, []).append(bucket)
     height: dict[Any, int] = {}
+    generations: _Generations | None = None
     while ready:
         chosen: Any = None
+        later: list[Any] = []
         if len(ready) > 1:
             chosen = next((kind for kind, buckets in ready.items() if len(buckets) == left[kind]), None)
+            if chosen is None:
+                if generations is None:
+                    generations = _Generations(ready, missing, users, kinds)
+                chosen, later = generations.complete(ready)
             if chosen is None:
                 height = height or _heights([one for buckets in ready.values() for one in buckets], missing, users)
                 chosen = max(ready, key=lambda kind: _rank(ready[kind], height, rows))
         else:
             (chosen,) = ready
         buckets = ready.pop(chosen)
+        if later:
+            ready[chosen] = later
+            buckets = [one for one in buckets if one not in later]
         left[chosen] -= len(buckets)
         if ready and chosen[1] and few(chosen, sum([rows[bucket] for bucket in buckets])):
             alike = [
                 kind
                 for kind, others in ready.items()
-                if kind[0] is chosen[0] and few(kind, sum([rows[bucket] for bucket in others]))
+                if kind[0] is chosen[0] and kind != chosen and few(kind, sum([rows[bucket] for bucket in others]))
             ]
             more = [bucket for kind in alike for bucket in ready[kind]]
             if alike and with_rows(buckets[0].recorder, [chosen, *alike], buckets + more):
@@ -59,14 +75,86 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
         yield buckets
         ran = list(buckets)
         for bucket in ran:  # grows while it is read
+            if generations is not None:
+                generations.leave(bucket)
             for user in users.pop(bucket, ()):
                 missing[user] -= 1
                 if user.done:  # it ran with those that it needed, in the same call
                     if not missing[user]:
-                        left[user.form, user.shared] -= 1
+                        left[kinds[user]] -= 1
                         ran.append(user)
                 elif not missing[user]:
-                    ready.setdefault((user.form, user.shared), []).append(user)
+                    ready.setdefault(kinds[user], []).append(user)
+                    if generations is not None:
+                        generations.arrive(kinds[user], user)
+
+
+class _Generations:
+    """How many buckets of its own kind a bucket follows, one after the other; of each generation, how many are left, and how many ready."""
+
+    _MOST = 1 << 21  # counters
+
+    def __init__(
+        self, ready: dict[Any, list[Any]], missing: dict[Any, int], users: dict[Any, list[Any]], kinds: dict[Any, Any]
+    ) -> None:
+        self.kinds = kinds
+        self.of: dict[Any, int] = {}
+        self.left: dict[Any, dict[int, int]] = {}
+        self.here: dict[Any, dict[int, int]] = {}
+        order, missing = [one for buckets in ready.values() for one in buckets], dict(missing)
+        for bucket in order:  # grows while it is read
+            for user in users.get(bucket, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    order.append(user)
+        numbers: dict[Any, int] = {}
+        for bucket in order:
+            numbers.setdefault(kinds[bucket], len(numbers))
+        if len(order) * len(numbers) > self._MOST:
+            return
+        before = dict(zip(order, numpy.zeros((len(order), len(numbers)), numpy.int32), strict=True))
+        maximum = numpy.maximum
+        for bucket in order:
+            kind, row = kinds[bucket], before.pop(bucket)
+            number = numbers[kind]
+            generation = self.of[bucket] = int(row[number])
+            row[number] = generation + 1
+            counts = self.left.setdefault(kind, {})
+            counts[generation] = counts.get(generation, 0) + 1
+            for user in users.get(bucket, ()):
+                other = before[user]
+                maximum(other, row, out=other)
+        for kind, buckets in ready.items():
+            for bucket in buckets:
+                self.arrive(kind, bucket)
+
+    def arrive(self, kind: Any, bucket: Any) -> None:
+        """The bucket is ready."""
+        if bucket in self.of:
+            counts, generation = self.here.setdefault(kind, {}), self.of[bucket]
+            counts[generation] = counts.get(generation, 0) + 1
+
+    def leave(self, bucket: Any) -> None:
+        """The bucket has run."""
+        if bucket in self.of:
+            kind, generation = self.kinds[bucket], self.of.pop(bucket)
+            for counts in (self.left[kind], self.here.get(kind, {})):
+                left = counts.get(generation, 1) - 1
+                if left:
+                    counts[generation] = left
+                else:
+                    counts.pop(generation, None)
+
+    def complete(self, ready: dict[Any, list[Any]]) -> tuple[Any, list[Any]]:
+        """A kind whose earliest generation is ready, and what else of it is; (None, []) where there is none."""
+        for kind, buckets in ready.items():
+            left = self.left.get(kind)
+            if not left:
+                continue
+            earliest = next(iter(left)) if len(left) == 1 else min(left)
+            if self.here[kind].get(earliest) == left[earliest]:
+                return kind, [one for one in buckets if self.of[one] != earliest]
+        return None, []
 
 
 def _rank(buckets: list[Any], height: dict[Any, int], rows: dict[Any, int]) -> tuple[int, int]:

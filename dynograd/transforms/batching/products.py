@@ -20,10 +20,12 @@ __all__: list[str] = []
 def is_one(value: Any) -> bool:
     """Whether all examples along dim 0 are one and the same memory."""
     array = value.array
-    return array.shape[0] > 1 and array.strides[0] == 0 if type(array) is ndarray else _is_one_there(array)
+    return array.shape[0] > 1 and array.strides[0] == 0 if type(array) is ndarray else _is_one_there(value, array)
 
 
-def _is_one_there(array: Any) -> bool:
+def _is_one_there(value: Any, array: Any) -> bool:
+    if hasattr(type(value), "__dynograd_rows__"):  # rows of different lengths
+        return False
     strides: Any = getattr(array, "strides", None)
     return bool(strides) and array.shape[0] > 1 and strides[0] == 0
 

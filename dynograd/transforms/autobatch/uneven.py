@@ -1,0 +1,269 @@
+"""Calls whose shapes differ in one dim run as one group: attention over memories of different lengths, sets, sentences.
+
+Forms that differ in the size of one dim only make a family. A group of such calls runs once, on ragged tensors: rows of the dim lie
+behind one another in one slab (`packed`), of which a call's result is a span. So a decoder that looks at sources of twenty different
+lengths takes as many groups as one that looks at sources of one length.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy
+
+from dynograd.autograd.modes import MODES
+from dynograd.ops.op import registry
+from dynograd.ragged.partitions import Partition
+from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.transforms.autobatch.forms import BY_ROW, Form, frozen
+from dynograd.transforms.autobatch.gathering import arguments, operand, spans
+from dynograd.transforms.autobatch.rows import slab_of
+from dynograd.transforms.batching.batched import Batched, Level, make_batched
+
+__all__ = ["Family", "run_family", "scheduled_as"]
+
+_MANY = 64  # calls of one form, on average, that are worth a group of their own
+# Ops, beside elementwise ones, that are run on ragged rows.
+_OPS = frozenset(
+    "stack cat matmul linear softmax log_softmax logsumexp sum mean amax amin max min argmax argmin var std norm vector_norm "
+    "layer_norm cumsum".split()
+)
+_JOINS = ("stack", "cat")  # of rows of one kind along dim 0: they are gathered behind one another
+_MOST = 100_000
+_lock = threading.Lock()
+_families: dict[Any, list[Family]] = {}  # by what their forms have in common
+_of_form: dict[int, tuple[Form, Any]] = {}  # by id: the form, and its family or itself
+
+
+class Family:
+    """Forms that differ in the size of one dim.
+
+    `inputs` and `outputs` say for each operand and result which dim that is, or None where it is the same for all.
+    """
+
+    def __init__(self, form: Form, shapes: list[Any], joins: bool) -> None:
+        self.first, self.shapes = form, shapes
+        self.label, self.op = form.label, form.op
+        self.joins = joins  # rows of one kind, as many as there are
+        self.inputs: list[int | None] = [None] * len(shapes)
+        self.outputs: list[int | None] = [0 if self.joins else None] * len(form.kinds)
+        self.forms = 1
+        self.refused = False
+
+    def take(self, form: Form, shapes: list[Any]) -> bool:
+        """Whether the form belongs here; from then on it does."""
+        inputs = self.inputs
+        if self.joins:
+            if set(shapes) != set(self.shapes):
+                return False
+        else:
+            inputs = [_differing(*pair) for pair in zip(self.inputs, self.shapes, shapes, strict=True)]
+            places = [pair for pair in zip(inputs, shapes, self.shapes, strict=True) if pair[0] is not None]
+            if _WRONG in inputs or not places:
+                return False
+            if len({shape[dim] for dim, shape, _ in places}) > 1 or len({shape[dim] for dim, _, shape in places}) > 1:
+                return False
+        own, other = [one.shape for one in self.first.kinds], [one.shape for one in form.kinds]
+        outputs = [_differing(*pair) for pair in zip(self.outputs, own, other, strict=True)]
+        if _WRONG in outputs:
+            return False
+        self.inputs, self.outputs, self.forms = inputs, outputs, self.forms + 1
+        return True
+
+    def __repr__(self) -> str:
+        texts = []
+        for dim, kind in zip(self.outputs, self.first.kinds, strict=True):
+            text = repr(kind)
+            if dim is not None:
+                sizes = [str(size) for size in kind.shape]
+                sizes[dim] = "*"
+                text = f"{text.partition('[')[0]}[{', '.join(sizes)}]"
+            texts.append(text)
+        return f"{self.label} -> {', '.join(texts)}"
+
+
+_WRONG = -1
+
+
+def _differing(known: int | None, one: tuple[int, ...], other: tuple[int, ...]) -> int | None:
+    """The only dim in which the two shapes differ, or `known`; `_WRONG` where they differ in others, or rows would not lie together."""
+    if len(one) != len(other):
+        return _WRONG
+    found = known
+    for dim, (size, size_of_other) in enumerate(zip(one, other, strict=True)):
+        if size != size_of_other:
+            if found is not None and found != dim:
+                return _WRONG
+            found = dim
+    if found is not None and (math.prod(one[:found]) != 1 or math.prod(other[:found]) != 1):
+        return _WRONG
+    return found
+
+
+def scheduled_as(bucket: Any) -> tuple[Any, tuple]:
+    """What a bucket is scheduled as: its form, or the family of that, and the operands that its calls share."""
+    found = _kind_of(bucket.form, bucket)
+    if type(found) is Family and found.joins and not any(bucket.shared):
+        return found, ()  # as many rows as there are
+    return found, bucket.shared
+
+
+def _kind_of(form: Form, bucket: Any) -> Any:
+    known = _of_form.get(id(form))
+    if known is None or known[0] is not form:
+        with _lock:
+            if len(_of_form) > _MOST:
+                _of_form.clear()
+                _families.clear()
+            known = _of_form[id(form)] = form, _family_of(form, bucket) or form
+    found = known[1]
+    return found if type(found) is Family and not found.refused and found.forms > 1 else form
+
+
+def _family_of(form: Form, bucket: Any) -> Family | None:
+    if type(form) is not Form or (form.op.name not in _OPS and form.op.kind != "elementwise"):
+        return None
+    if form.number is not None or form.op.name in BY_ROW or not form.op.array_names:
+        return None
+    if any([one.device.type != "cpu" or not one.size for one in form.kinds]):
+        return None
+    kinds = _operand_kinds(form, bucket)
+    if kinds is None or any([not one.size for one in kinds]):
+        return None
+    shapes = [one.shape for one in kinds]
+    joins = form.op.name in _JOINS and form.statics.get("dim") == 0 and len(set(kinds)) == 1
+    joins = joins and (form.op.name == "stack" or shapes[0][0] == 1)
+    try:
+        of_operands = [(len(one.shape), one.dtype.num, one.grad) for one in kinds]
+        key = (
+            form.op.name, form.grad, form.casting, joins, frozenset(of_operands) if joins else tuple(of_operands),
+            tuple([frozen(one) for one in form.statics.values()]), tuple([(len(one.shape), one.dtype.num) for one in form.kinds]),
+        )  # fmt: skip
+        families = _families.setdefault(key, [])
+    except TypeError:
+        return None
+    for family in families:
+        if family.take(form, shapes):
+            return family
+    families.append(Family(form, shapes, joins))
+    return families[-1]
+
+
+def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
+    """The kinds of the tensors among a call's operands, in order; None where one is no tensor."""
+    found: list[Any] = []
+    columns, entries = iter(bucket.columns), iter(bucket.shared)
+    for _, listed in form.places:
+        if listed is not None and type(listed) is not int:
+            if listed[0] is not None:
+                return None
+            next(entries)
+            continue
+        for _ in range(1 if listed is None else listed):
+            entry = next(entries)
+            if entry is not None:
+                found.append(entry.kind)
+            else:
+                column = next(columns)
+                found.append(bucket.recorder.ports[column[0] >> 32].kind)
+    return found
+
+
+# --- running -----------------------------------------------------------------------------------------------------------------------
+
+
+def run_family(recorder: Any, buckets: list[Any]) -> bool:
+    """Runs calls of several forms of a family at once; False where each form is to run for itself."""
+    counts = [bucket.count() for bucket in buckets]
+    size = sum(counts)
+    family, _ = scheduled_as(buckets[0])
+    if type(family) is not Family or recorder.failed or size > _MANY * len({bucket.form for bucket in buckets}):
+        return False
+    form = family.first
+    mode = MODES.grad
+    MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
+    try:
+        found = _joined(recorder, buckets, counts) if family.joins else _computed(recorder, family, buckets, counts)
+    except Exception:  # of one call, or of an op that reads its rows' values: alone, each form says so
+        family.refused = True
+        MODES.grad = mode
+        return False
+    if found is None:
+        return False
+    nodes = [slab_of(one) for one in found]
+    sources = {source.form for bucket in buckets for source in bucket.sources}
+    for number, (dim, output, node) in enumerate(zip(family.outputs, found, nodes, strict=True)):
+        at = 0
+        for bucket, count in zip(buckets, counts, strict=True):
+            port = bucket.ports[number]
+            port.slab, port.slab_node, port.offset = output, node, at
+            if dim is not None:
+                port.span = port.kind.shape[dim]
+            at += count * (port.span or 1)
+    for bucket in buckets:
+        bucket.close()
+    recorder.report.note_group(family, size, sources)
+    return True
+
+
+def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[int]) -> list[Any] | None:
+    """The results of all calls: rows along dim 0, or rows of the uneven dim behind one another."""
+    form, size = family.first, sum(counts)
+    tensors, own = [], []  # which operands are rows of ports
+    for place, one in enumerate(buckets[0].shared):
+        own += [place] if one is None else []
+    lengths = [_length(family, bucket) for bucket in buckets]
+    part = Partition(numpy.repeat(numpy.array(lengths, numpy.int64), counts))
+    with Level(size, "error") as level:
+        for column, place in enumerate(own):
+            codes = [code for bucket in buckets for code in bucket.columns[column]]
+            dim = family.inputs[place]
+            if dim is None:
+                value, stacked = operand(recorder, codes, size)
+                tensors.append(make_batched(level, value) if stacked else value)
+            else:
+                packed = spans(recorder, codes, part, dim)
+                packed = registry["view"].function(packed, (*(1,) * dim, *packed.shape)) if dim else packed
+                tensors.append(make_batched(level, make(packed, part, dim + 1)))
+        if not any([type(one) is Batched and type(one.inner) is RaggedTensor for one in tensors]):
+            return None
+        given = arguments(form, buckets[0].shared, iter(tensors))
+        result = form.call(given)
+        found = []
+        for dim, one in zip(family.outputs, [result] if form.single else list(result), strict=True):
+            inner = one.inner
+            if dim is None:
+                found.append(inner)
+                continue
+            if type(inner) is not RaggedTensor or inner.place != dim + 1:
+                raise TypeError("rows do not lie together")
+            packed = inner.packed
+            found.append(registry["view"].function(packed, tuple(packed.shape[dim:])) if dim else packed)
+    return found
+
+
+def _length(family: Family, bucket: Any) -> int:
+    """How many rows the uneven dim has in a call of the bucket."""
+    kinds = _operand_kinds(bucket.form, bucket)
+    assert kinds is not None
+    return next(kind.shape[dim] for dim, kind in zip(family.inputs, kinds, strict=True) if dim is not None)
+
+
+def _joined(recorder: Any, buckets: list[Any], counts: list[int]) -> list[Any] | None:
+    """`stack` or `cat` of rows: all of them, gathered at once."""
+    if any([one is not None for bucket in buckets for one in bucket.shared]):
+        return None
+    codes = [code for bucket in buckets for call in zip(*bucket.columns, strict=True) for code in call]
+    found, stacked = operand(recorder, codes, len(codes))
+    if not stacked:
+        return None
+    array = found.array
+    if array.base is not None:  # rows of others, which a write into a result must not change
+        found = registry["clone"].function(found, False)
+    return [
+        found
+        if buckets[0].form.op.name == "stack"
+        else registry["view"].function(found, (len(codes), *array.shape[2:]))
+    ]

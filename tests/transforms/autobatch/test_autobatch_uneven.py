@@ -1,0 +1,150 @@
+"""Calls whose shapes differ in one dim run together: memories, sets and sentences of different lengths."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd import autobatch
+from dynograd.nn import functional as F
+from dynograd.transforms.autobatch import uneven
+
+WIDTH = 4
+LENGTHS = (3, 1, 5, 2, 5, 7)
+
+
+def states(w, x):
+    """What an encoder leaves: as many vectors as the example has rows."""
+    return [dynograd.tanh(w @ row) for row in x.unbind()]
+
+
+def attention(w, x):
+    memory, query = dynograd.stack(states(w, x)), w[0] * 1.0
+    for _ in range(3):
+        weights = F.softmax(memory @ query, dim=0)
+        query = dynograd.tanh(w @ (weights @ memory))
+    return (query**2).sum()
+
+
+def attention_of_one_batch(w, x):
+    memory = dynograd.cat([one.unsqueeze(0) for one in states(w, x)])
+    scores = (memory * (w[1] * 2)).sum(1) / 2.0
+    return (F.log_softmax(scores, -1).unsqueeze(0) @ memory).sum()
+
+
+def sets(w, x):
+    memory = dynograd.stack(states(w, x))
+    wide = F.relu(F.linear(memory, w, w[0])) + memory.mean(0)
+    return wide.amax(0).sum() + wide.logsumexp(0).mean() + wide.std(0, correction=0).sum() + wide.max(0)[0].sum()
+
+
+def whole_rows(w, x):
+    """Matrices from outside."""
+    scores = (x * 2) @ w
+    return (scores.softmax(1).sum(0) * x.mean(0)).sum() + scores.max() * scores.argmax(0).sum()
+
+
+def read_in_between(w, x):
+    memory = dynograd.stack(states(w, x)) * 2
+    first, last = memory[0], memory[-1]
+    scores = memory @ first
+    best = int(scores.argmax())
+    return (memory[best] * last).sum() + scores.sum()
+
+
+def detached(w, x):
+    memory = dynograd.stack(states(w, x))
+    return (memory.detach() @ w[2]).softmax(0) @ memory @ w[0]
+
+
+def one_after_the_other(w, x):
+    """A memory that grows."""
+    memory, total = x[:1] @ w, 0.0
+    for row in x[1:]:
+        read = F.softmax(memory @ row, 0) @ memory
+        memory = dynograd.cat([memory, (w @ read).unsqueeze(0)])
+        total = total + read.sum()
+    return total + memory.sum()
+
+
+PROGRAMS = [
+    attention, attention_of_one_batch, sets, whole_rows, read_in_between, detached, one_after_the_other,
+]  # fmt: skip
+
+
+def run(program, how, order=1):
+    w = dynograd.tensor(numpy.random.default_rng(0).normal(size=(WIDTH, WIDTH)), requires_grad=True)
+    examples = [dynograd.tensor(numpy.random.default_rng(n).normal(size=(n, WIDTH))) for n in LENGTHS]
+    report = None
+    if how == "loop":
+        losses = [program(w, x) for x in examples]
+    elif how == "batched":
+        losses = dynograd.batched(lambda x: program(w, x), always=True)(examples)
+    else:
+        with autobatch(always=True) as report:
+            losses = [program(w, x) for x in examples]
+    total = dynograd.stack(losses).sum()
+    if order == 2:
+        (first,) = dynograd.autograd.grad(total, [w], create_graph=True)
+        total = total + (first**2).sum()
+    total.backward()
+    return [one.item() for one in losses], w.grad.numpy(), report
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("how", ["autobatch", "batched"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_as_in_the_loop(program, how, order):
+    expected, gradient, _ = run(program, "loop", order)
+    for _ in range(2):  # families are known the second time
+        found, other, _ = run(program, how, order)
+        numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+        numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("program", [attention, attention_of_one_batch, sets])
+def test_groups_do_not_grow_with_the_number_of_lengths(program, monkeypatch):
+    run(program, "autobatch")
+    *_, together = run(program, "autobatch")
+    monkeypatch.setattr(uneven, "_kind_of", lambda form, bucket: form)
+    *_, apart = run(program, "autobatch")
+    assert together.calls == apart.calls and apart.launches > 1.8 * together.launches
+    assert "[*, 4]" in str(together) and "[*, 4]" not in str(apart)
+
+
+def test_many_calls_of_each_length_keep_their_own_groups(monkeypatch):
+    monkeypatch.setattr(uneven, "_MANY", 1)
+    run(attention, "autobatch")
+    expected, gradient, _ = run(attention, "loop")
+    found, other, report = run(attention, "autobatch")
+    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
+    assert "softmax -> float64[5]" in str(report)
+
+
+def test_hooks_and_gradients_of_rows_of_an_uneven_group():
+    def tried(recorded):
+        w = dynograd.tensor(numpy.random.default_rng(0).normal(size=(WIDTH, WIDTH)), requires_grad=True)
+        seen, kept, losses = [], [], []
+        with autobatch(always=True) if recorded else dynograd.enable_grad():
+            for n in LENGTHS:
+                memory = dynograd.stack([w[0] * (one + 1) for one in range(n)])
+                kept.append(memory)
+                losses.append(((memory @ w[1]).softmax(0) @ memory).sum())
+        for memory in kept[:3]:
+            memory.register_hook(lambda g: seen.append(g.numpy().copy()) or g * 2)
+        kept[4].retain_grad()
+        dynograd.stack(losses).sum().backward()
+        parts = dynograd.autograd.grad((kept[5] * kept[5]).sum() + kept[5].sum(), [kept[5]], retain_graph=True)
+        return [*sorted(seen, key=len), kept[4].grad.numpy(), w.grad.numpy(), parts[0].numpy()]
+
+    for one, other in zip(tried(False), tried(True), strict=True):
+        numpy.testing.assert_allclose(other, one, rtol=1e-10)
+
+
+def test_wrong_shapes_of_one_example_raise_its_error():
+    w = dynograd.ones(WIDTH, WIDTH, requires_grad=True)
+    with autobatch(always=True):
+        memories = [dynograd.stack([w[0] * 2] * n) for n in (2, 3)]
+        with pytest.raises(RuntimeError, match="matmul"):
+            memories[0] @ w[0, :3]
+        assert [(one @ w[0]).tolist() for one in memories] == [[8.0] * 2, [8.0] * 3]
