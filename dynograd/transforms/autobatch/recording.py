@@ -183,7 +183,7 @@ def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operand
     return _entered(recorder, op, key, bucket, [one[0] if type(one) is tuple else None for one in operands])
 
 
-def _entered(recorder: Recorder, op: Op, key: Any, bucket: Bucket, ports: list[Any]) -> Any:
+def _entered(recorder: Recorder, op: Op, key: Any, bucket: Any, ports: list[Any]) -> Any:
     slots = slots_of(recorder, bucket, ports)
     if op.name in BY_ROW and OWN in roles_of(op):
         slots.append(by_row_of(bucket).append)
