@@ -62,6 +62,8 @@ def product(x: Any, w: Any) -> Any:
     """(examples, n, k) @ (examples, k, m)."""
     if type(x) is Batched or type(w) is Batched:  # of another level, whose rule for matmul is asked next
         return run("matmul", x, w)
+    if hasattr(type(x), "__dynograd_rows__") or hasattr(type(w), "__dynograd_rows__"):  # rows of different lengths
+        return run("matmul", x, w)
     if is_one(w) and not is_one(x):
         return SharedProduct.apply(x, w)
     if is_one(x) and not is_one(w):
