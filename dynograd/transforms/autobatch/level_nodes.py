@@ -50,7 +50,7 @@ class LevelsSlab(SlabNode):
     def collector(self) -> Node:
         return self._node().sinks[self.edges[0].attrs]
 
-    def hooks_of(self, row: int) -> Hooks:
+    def hooks_of(self, row: Any) -> Hooks:
         hooks: Hooks = self._node().row_hooks[self.edges[0].attrs].setdefault(row, Hooks())
         return hooks
 

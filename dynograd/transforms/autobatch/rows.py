@@ -89,10 +89,10 @@ class SlabNode(Node):
     """Between the node of a group's op and those who use rows of its result. `attrs` is (shape, dtype, device)."""
 
     __slots__ = ("row_hooks", "start")
-    row_hooks: dict[int, Hooks] | None
+    row_hooks: dict[Any, Hooks] | None
     start: int  # where its rows begin in an arena
 
-    def hooks_of(self, row: int) -> Hooks:
+    def hooks_of(self, row: Any) -> Hooks:
         if self.row_hooks is None:
             self.row_hooks = {}
         return self.row_hooks.setdefault(row, Hooks())
@@ -153,7 +153,7 @@ class SlabNode(Node):
         return self.edges[0].op_name() if isinstance(self.edges[0], Node) else "autobatch"
 
 
-def run_hooks(total: Any, row_hooks: dict[int, Hooks]) -> Any:
+def run_hooks(total: Any, row_hooks: dict[Any, Hooks]) -> Any:
     """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
     graph = isinstance(total, Tensor)
     for row, hooks in row_hooks.items():
@@ -354,7 +354,7 @@ def is_run(rows: Any) -> bool:
     return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all())
 
 
-def row_of(slab: Any, row: int) -> Any:
+def row_of(slab: Any, row: Any) -> Any:
     return new_node(RowNode, (slab,), row)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynograd.transforms.autobatch.forms import Form
 
-__all__ = ["few", "with_rows"]
+__all__ = ["are_tensors", "few", "with_rows"]
 
 _FEW = 2  # calls with the same leaf, up to which it is taken for one of the example's own
 _LARGEST = 1 << 14  # elements of a leaf that is copied into a row
@@ -30,7 +30,7 @@ def with_rows(recorder: Any, kinds: list[tuple[Form, tuple]], buckets: list[Any]
     differ = [place for place, one in enumerate(first) if any([other[place] is not one for _, other in kinds])]
     if any([one[place] is not None and one[place].kind.size > _LARGEST for _, one in kinds for place in differ]):
         return False
-    tensors = _are_tensors(form)
+    tensors = are_tensors(form)
     for bucket in buckets:
         count, shared, columns = bucket.count(), list(bucket.shared), list(bucket.columns)
         for place in differ:
@@ -44,7 +44,7 @@ def with_rows(recorder: Any, kinds: list[tuple[Form, tuple]], buckets: list[Any]
     return True
 
 
-def _are_tensors(form: Form) -> list[bool]:
+def are_tensors(form: Form) -> list[bool]:
     """For each entry of `shared` whether a tensor stands there: not a number, and not left out."""
     found: list[bool] = []
     for _, listed in form.places:

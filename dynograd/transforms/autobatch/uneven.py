@@ -20,6 +20,7 @@ from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.transforms.autobatch.forms import BY_ROW, Form, frozen
 from dynograd.transforms.autobatch.gathering import arguments, operand, spans
 from dynograd.transforms.autobatch.rows import slab_of
+from dynograd.transforms.autobatch.sharing import are_tensors
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 
 __all__ = ["Family", "run_family", "scheduled_as"]
@@ -105,9 +106,19 @@ def _differing(known: int | None, one: tuple[int, ...], other: tuple[int, ...]) 
 def scheduled_as(bucket: Any) -> tuple[Any, tuple]:
     """What a bucket is scheduled as: its form, or the family of that, and the operands that its calls share."""
     found = _kind_of(bucket.form, bucket)
-    if type(found) is Family and found.joins and not any(bucket.shared):
+    if type(found) is not Family:
+        return found, bucket.shared
+    if found.joins and not any(bucket.shared):
         return found, ()  # as many rows as there are
+    uneven = zip(found.inputs, _shared_of(bucket), strict=True)
+    if any([dim is not None and one is not None for dim, one in uneven]):  # the same tensor for all: no rows
+        return bucket.form, bucket.shared
     return found, bucket.shared
+
+
+def _shared_of(bucket: Any) -> list[Any]:
+    """For each tensor among a call's operands the one that all calls share, or None where it is a row."""
+    return [one for one, tensor in zip(bucket.shared, are_tensors(bucket.form), strict=True) if tensor]
 
 
 def _kind_of(form: Form, bucket: Any) -> Any:
@@ -153,22 +164,10 @@ def _family_of(form: Form, bucket: Any) -> Family | None:
 
 def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
     """The kinds of the tensors among a call's operands, in order; None where one is no tensor."""
-    found: list[Any] = []
-    columns, entries = iter(bucket.columns), iter(bucket.shared)
-    for _, listed in form.places:
-        if listed is not None and type(listed) is not int:
-            if listed[0] is not None:
-                return None
-            next(entries)
-            continue
-        for _ in range(1 if listed is None else listed):
-            entry = next(entries)
-            if entry is not None:
-                found.append(entry.kind)
-            else:
-                column = next(columns)
-                found.append(bucket.recorder.ports[column[0] >> 32].kind)
-    return found
+    if any([type(listed) is tuple and listed[0] is not None for _, listed in form.places]):
+        return None
+    columns, ports = iter(bucket.columns), bucket.recorder.ports
+    return [ports[next(columns)[0] >> 32].kind if one is None else one.kind for one in _shared_of(bucket)]
 
 
 # --- running -----------------------------------------------------------------------------------------------------------------------
@@ -212,7 +211,7 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
     """The results of all calls: rows along dim 0, or rows of the uneven dim behind one another."""
     form, size = family.first, sum(counts)
     tensors, own = [], []  # which operands are rows of ports
-    for place, one in enumerate(buckets[0].shared):
+    for place, one in enumerate(_shared_of(buckets[0])):
         own += [place] if one is None else []
     lengths = [_length(family, bucket) for bucket in buckets]
     part = Partition(numpy.repeat(numpy.array(lengths, numpy.int64), counts))

@@ -33,7 +33,7 @@ def attention_of_one_batch(w, x):
 
 def sets(w, x):
     memory = dynograd.stack(states(w, x))
-    wide = F.relu(F.linear(memory, w, w[0])) + memory.mean(0)
+    wide = F.relu(F.linear(memory, w, w[0]) + F.linear(memory, w)) + memory.mean(0)
     return wide.amax(0).sum() + wide.logsumexp(0).mean() + wide.std(0, correction=0).sum() + wide.max(0)[0].sum()
 
 
