@@ -93,7 +93,7 @@ def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     try:
         wrong = shape and (min(shape) < 0 or prod(shape) >= _TOO_MANY)
     except TypeError:
-        raise TypeError(f"{who}: sizes must be ints, got {shape!r}.") from None
+        return check_sizes(who, as_shape(who, shape))
     if wrong:
         if min(shape) < 0:
             raise ShapeError(f"{who}: sizes must not be negative, got {shape}.")

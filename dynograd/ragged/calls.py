@@ -161,7 +161,9 @@ def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
     kwargs: dict[str, Any] = {}
     starred = False
     for name, parameter in op.signature.parameters.items():
-        if parameter.kind is parameter.VAR_POSITIONAL:
+        if name not in given:  # left to its default
+            starred = True
+        elif parameter.kind is parameter.VAR_POSITIONAL:
             args += given[name]
             starred = True
         elif parameter.kind is parameter.VAR_KEYWORD:
