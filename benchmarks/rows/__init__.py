@@ -16,7 +16,7 @@ from benchmarks.rows import (
     varlen,
 )  # isort: skip
 
-from benchmarks.rows import per_example, dynamic, treebank, data, checkpoints  # isort: skip
+from benchmarks.rows import per_example, dynamic, programs, treebank, data, checkpoints  # isort: skip
 from benchmarks.rows import kernels  # isort: skip
 from benchmarks.workload import ROWS
 

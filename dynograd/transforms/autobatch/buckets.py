@@ -77,15 +77,18 @@ class Port:
 
 
 class Bucket:
-    """Calls of one form, with the same shared operands, at one depth."""
+    """Calls of one form, with the same shared operands, of one generation: as many of them come one after the other before each."""
 
     __slots__ = (
-        "by_row", "checks", "columns", "common", "depth", "done", "errors", "form", "links", "next_row",
+        "by_row", "checks", "columns", "common", "depth", "done", "errors", "form", "generation", "generations", "links", "next_row",
         "numbers", "ports", "recorder", "rows", "shared", "sources", "tensors",
     )  # fmt: skip
 
     def __init__(self, recorder: Any, form: Form | None, depth: int, shared: tuple) -> None:
         self.recorder, self.form, self.depth, self.shared = recorder, form, depth, shared
+        # How many buckets of each kind, itself included, have to run one after the other before what needs this one.
+        self.generations: dict[Any, int] = {}
+        self.generation = 0
         self.done = False
         self.common = False  # its calls share a row
         self.errors: dict[int, Exception] | None = None  # of rows that failed
@@ -100,6 +103,18 @@ class Bucket:
         self.rows = counter
         self.links = 0  # how many additions of numbers it follows, one after the other
         self.ports: tuple[Port, ...] = ()
+
+    def need(self, source: Bucket) -> None:
+        """A call of the bucket has an operand from `source`."""
+        if source in self.sources:
+            return
+        self.sources.add(source)
+        if source.depth >= self.depth:  # of a running sum, which nobody has used yet
+            self.depth = source.depth + 1
+        known = self.generations
+        for kind, count in source.generations.items():
+            if known.get(kind, 0) < count:
+                known[kind] = count
 
     def same_row(self) -> None:
         """All its calls are one: their operands are, and they draw nothing."""

@@ -91,24 +91,19 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
 
     def extend(recorder: Recorder, key: tuple) -> tuple:
         """The table's entry for operands of other ports, where their kinds have a form already."""
-        ports, depth = key[3:], 0
-        for port in ports:
+        entries = [(port, 0) for port in key[3:]]
+        for port, _ in entries:
             if port.bucket.recorder is not recorder:
                 raise KeyError
-            if port.bucket.depth > depth and not port.bucket.done:
-                depth = port.bucket.depth
-        alike = (*key[:3], depth, *[port.kind for port in ports])
-        bucket = recorder.table.get(alike)
-        if bucket is None:
-            entries = [(port, 0) for port in ports]
+        alike = (*key[:3], *[port.kind for port, _ in entries])
+        form = recorder.table.get(alike)
+        if form is None:
             kinds = tuple([kind_for(one) for one in entries])
             form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
             if form is None or form.quick is not space["quick"] or cell.hooked():
                 raise KeyError
-            bucket = recorder.table[alike] = recorder.bucket_for(form, entries)
-        else:
-            bucket.sources.update([port.bucket for port in ports if not port.bucket.done])
-        return enter(recorder, bucket, key)
+            recorder.table[alike] = form
+        return enter(recorder, recorder.bucket_for(form, entries), key)
 
     space: dict[str, Any] = dict(
         extend=extend,

@@ -8,6 +8,7 @@ to chase. How ops come to be in it is in `recording`, how groups are run in `exe
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from threading import get_ident
 from typing import Any
 
@@ -172,16 +173,28 @@ class Recorder:
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
 
-    def bucket_of(self, form: Form, shared: tuple, depth: int, columns: int) -> Bucket:
-        key = (form, shared, depth)
+    def bucket_of(self, form: Form, shared: tuple, sources: Iterable[Bucket], columns: int) -> Bucket:
+        """The bucket of a call that needs `sources`: one of its generation, if it lies deeper than they do, so that none needs itself."""
+        kind, depth, generation = (form, shared), 0, 0
+        for source in sources:
+            if source.depth > depth:
+                depth = source.depth
+            before = source.generations.get(kind, 0)
+            if before > generation:
+                generation = before
+        key = (form, shared, generation)
         found = self.buckets.get(key)
-        if found is None or found.done:
-            found = self.buckets[key] = Bucket(self, form, depth, shared)
+        if found is None or found.done or found.depth <= depth:
+            found = self.buckets[key] = Bucket(self, form, depth + 1, shared)
+            found.generation = generation
+            found.generations[kind] = generation + 1
             found.columns = [[] for _ in range(columns)]
             if not columns and type(form) is Form and form.op.name not in BY_ROW:
                 found.same_row()
             found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
             self.waiting.append(found)
+        for source in sources:
+            found.need(source)
         return found
 
     def note(self, form: Form, entries: list[Any]) -> tuple[Bucket, list[Any]]:
@@ -199,23 +212,9 @@ class Recorder:
         """The bucket of a call with these operands."""
         if len(self.waiting) >= self.check_at:
             self.check_size()
-        shared: list[Any] = []
-        rows: list[Any] = []
-        depth = 0
-        for entry in entries:
-            if type(entry) is tuple:
-                rows.append(entry)
-                shared.append(None)
-                source = entry[0].bucket
-                if source.depth > depth and not source.done:  # what has run is no deeper than what came from outside
-                    depth = source.depth
-            else:
-                shared.append(entry)
-        bucket = self.bucket_of(form, tuple(shared), depth + 1, len(rows))
-        for port, _ in rows:
-            if not port.bucket.done:
-                bucket.sources.add(port.bucket)
-        return bucket
+        shared = tuple([None if type(entry) is tuple else entry for entry in entries])
+        found = [entry[0].bucket for entry in entries if type(entry) is tuple]
+        return self.bucket_of(form, shared, [one for one in found if not one.done], len(found))
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""

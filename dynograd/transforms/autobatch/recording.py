@@ -55,7 +55,7 @@ def extend(recorder: Recorder, key: tuple, operands: tuple[bool, ...]) -> Any:
     shared: list[Any] = []  # for each operand; None for rows
     ports: list[Any] = []
     sources: list[Bucket] = []
-    depth, pending = 0, False
+    pending = False
     for part, operand in zip(key[2:], operands, strict=True):
         if not operand or part is None:
             plan.append(part)
@@ -70,8 +70,6 @@ def extend(recorder: Recorder, key: tuple, operands: tuple[bool, ...]) -> Any:
                 return None
             if not bucket.done:
                 sources.append(bucket)
-                if bucket.depth > depth:
-                    depth = bucket.depth
             pending = pending or bucket.tensors is None
             ports.append(part)
             shared.append(None)
@@ -85,8 +83,7 @@ def extend(recorder: Recorder, key: tuple, operands: tuple[bool, ...]) -> Any:
     if form is None or not pending or (op.name == "add" and not form.kinds[0].shape):
         return None
     columns = len(ports) - ports.count(None)
-    bucket = recorder.bucket_of(form, tuple(shared), depth + 1, columns)
-    bucket.sources.update(sources)
+    bucket = recorder.bucket_of(form, tuple(shared), sources, columns)
     return _entered(recorder, op, key, bucket, ports)
 
 

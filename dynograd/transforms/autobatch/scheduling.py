@@ -90,15 +90,17 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
 
 
 class _Generations:
-    """How many buckets of its own kind a bucket follows, one after the other; of each generation, how many are left, and how many ready."""
+    """How many buckets of its own kind a bucket follows, one after the other; of each generation, how many are left, and how many ready.
 
-    _MOST = 1 << 21  # counters
+    In large records it is what was known of that when the bucket was made.
+    """
+
+    _MOST = 1 << 14  # counters
 
     def __init__(
         self, ready: dict[Any, list[Any]], missing: dict[Any, int], users: dict[Any, list[Any]], kinds: dict[Any, Any]
     ) -> None:
         self.kinds = kinds
-        self.of: dict[Any, int] = {}
         self.left: dict[Any, dict[int, int]] = {}
         self.here: dict[Any, dict[int, int]] = {}
         order, missing = [one for buckets in ready.values() for one in buckets], dict(missing)
@@ -107,26 +109,28 @@ class _Generations:
                 missing[user] -= 1
                 if not missing[user]:
                     order.append(user)
-        numbers: dict[Any, int] = {}
-        for bucket in order:
-            numbers.setdefault(kinds[bucket], len(numbers))
-        if len(order) * len(numbers) > self._MOST:
-            return
-        before = dict(zip(order, numpy.zeros((len(order), len(numbers)), numpy.int32), strict=True))
-        maximum = numpy.maximum
-        for bucket in order:
-            kind, row = kinds[bucket], before.pop(bucket)
-            number = numbers[kind]
-            generation = self.of[bucket] = int(row[number])
-            row[number] = generation + 1
-            counts = self.left.setdefault(kind, {})
+        self.of: dict[Any, int] = {bucket: bucket.generation for bucket in order}
+        numbers = {kind: number for number, kind in enumerate({kinds[bucket] for bucket in order})}
+        if len(order) * len(numbers) <= self._MOST:
+            self._count(order, users, numbers)
+        for bucket, generation in self.of.items():
+            counts = self.left.setdefault(kinds[bucket], {})
             counts[generation] = counts.get(generation, 0) + 1
-            for user in users.get(bucket, ()):
-                other = before[user]
-                maximum(other, row, out=other)
         for kind, buckets in ready.items():
             for bucket in buckets:
                 self.arrive(kind, bucket)
+
+    def _count(self, order: list[Any], users: dict[Any, list[Any]], numbers: dict[Any, int]) -> None:
+        """Finds the generations from what waits now."""
+        before = dict(zip(order, numpy.zeros((len(order), len(numbers)), numpy.int32), strict=True))
+        maximum = numpy.maximum
+        for bucket in order:
+            row, number = before.pop(bucket), numbers[self.kinds[bucket]]
+            generation = self.of[bucket] = int(row[number])
+            row[number] = generation + 1
+            for user in users.get(bucket, ()):
+                other = before[user]
+                maximum(other, row, out=other)
 
     def arrive(self, kind: Any, bucket: Any) -> None:
         """The bucket is ready."""

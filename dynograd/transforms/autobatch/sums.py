@@ -59,7 +59,7 @@ def chained(recorder: Any, op: Op, args: tuple, grad: int) -> Any:
     elif bucket.links < _LINKS or kind.dtype.kind != "f" or term.pending.bucket.recorder is not recorder:
         return None
     else:
-        bucket = recorder.bucket_of(RunningSum(kind, grad), (), bucket.depth + 1, 1)
+        bucket = recorder.bucket_of(RunningSum(kind, grad), (), [bucket], 1)
         bucket.links = _LINKS
         _add_term(recorder, bucket, total)
     _add_term(recorder, bucket, term)
@@ -72,4 +72,4 @@ def _add_term(recorder: Any, bucket: Any, term: Any) -> None:
     port = term.pending
     bucket.columns[0].append(recorder.base_of(port) + term.row)
     if not port.bucket.done:
-        bucket.sources.add(port.bucket)
+        bucket.need(port.bucket)

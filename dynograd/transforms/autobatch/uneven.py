@@ -46,11 +46,11 @@ class Family:
 
     def __init__(self, form: Form, shapes: list[Any], joins: bool) -> None:
         self.first, self.shapes = form, shapes
+        self.shapes_of: dict[Form, list[Any]] = {form: shapes}
         self.label, self.op = form.label, form.op
         self.joins = joins  # rows of one kind, as many as there are
         self.inputs: list[int | None] = [None] * len(shapes)
         self.outputs: list[int | None] = [0 if self.joins else None] * len(form.kinds)
-        self.forms = 1
         self.refused = False
 
     def take(self, form: Form, shapes: list[Any]) -> bool:
@@ -70,8 +70,13 @@ class Family:
         outputs = [_differing(*pair) for pair in zip(self.outputs, own, other, strict=True)]
         if _WRONG in outputs:
             return False
-        self.inputs, self.outputs, self.forms = inputs, outputs, self.forms + 1
+        self.inputs, self.outputs, self.shapes_of[form] = inputs, outputs, shapes
         return True
+
+    def length(self, form: Form) -> int:
+        """The size of the uneven dim in a call of the form."""
+        places = zip(self.inputs, self.shapes_of[form], strict=True)
+        return next(shape[dim] for dim, shape in places if dim is not None)
 
     def __repr__(self) -> str:
         texts = []
@@ -108,8 +113,8 @@ def scheduled_as(bucket: Any) -> tuple[Any, tuple]:
     found = _kind_of(bucket.form, bucket)
     if type(found) is not Family:
         return found, bucket.shared
-    if found.joins and not any(bucket.shared):
-        return found, ()  # as many rows as there are
+    if not any(bucket.shared):
+        return found, () if found.joins else bucket.shared  # as many rows as there are
     uneven = zip(found.inputs, _shared_of(bucket), strict=True)
     if any([dim is not None and one is not None for dim, one in uneven]):  # the same tensor for all: no rows
         return bucket.form, bucket.shared
@@ -130,7 +135,7 @@ def _kind_of(form: Form, bucket: Any) -> Any:
                 _families.clear()
             known = _of_form[id(form)] = form, _family_of(form, bucket) or form
     found = known[1]
-    return found if type(found) is Family and not found.refused and found.forms > 1 else form
+    return found if type(found) is Family and not found.refused and len(found.shapes_of) > 1 else form
 
 
 def _family_of(form: Form, bucket: Any) -> Family | None:
@@ -213,7 +218,7 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
     tensors, own = [], []  # which operands are rows of ports
     for place, one in enumerate(_shared_of(buckets[0])):
         own += [place] if one is None else []
-    lengths = [_length(family, bucket) for bucket in buckets]
+    lengths = [family.length(bucket.form) for bucket in buckets]
     part = Partition(numpy.repeat(numpy.array(lengths, numpy.int64), counts))
     with Level(size, "error") as level:
         for column, place in enumerate(own):
@@ -241,13 +246,6 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
             packed = inner.packed
             found.append(registry["view"].function(packed, tuple(packed.shape[dim:])) if dim else packed)
     return found
-
-
-def _length(family: Family, bucket: Any) -> int:
-    """How many rows the uneven dim has in a call of the bucket."""
-    kinds = _operand_kinds(bucket.form, bucket)
-    assert kinds is not None
-    return next(kind.shape[dim] for dim, kind in zip(family.inputs, kinds, strict=True) if dim is not None)
 
 
 def _joined(recorder: Any, buckets: list[Any], counts: list[int]) -> list[Any] | None:
