@@ -148,3 +148,31 @@ def test_wrong_shapes_of_one_example_raise_its_error():
         with pytest.raises(RuntimeError, match="matmul"):
             memories[0] @ w[0, :3]
         assert [(one @ w[0]).tolist() for one in memories] == [[8.0] * 2, [8.0] * 3]
+
+
+OPS = """
+m.argmax() | m.argmin(1) | m.argmax(0) | m.max() | m.min(0)[0] | m.max(1)[1] | m.amax((0, 1)) | m.amin(1, keepdim=True) | m.var() | m.var(0, correction=0)
+m.std(1) | m.norm() | m.norm(dim=1) | m.norm(dim=0) | m.cumsum(0) | m.cumsum(1) | m.logsumexp((0, 1)) | m.sum((0, 1), keepdim=True) | m.sum(0, keepdim=True) | m.mean()
+F.layer_norm(m, (4,)) | m.softmax(0) | m.log_softmax(1) | m @ w | m @ w[0] | w[0] @ m.t() | F.linear(m, w) | dynograd.where(m > 0, m, w[0]) | m.clamp(-0.5, 0.5)
+m + m.mean(0, keepdim=True) | m / m.exp().sum(1, keepdim=True) | m.unsqueeze(0).softmax(1) | (m[None] * w[0]).sum(-1) | m.mean(0) * m | m[:, 0].softmax(0) @ m
+dynograd.stack([m.sum(), m.mean()]) | dynograd.cat([m, m[:1]]).sum(0) | dynograd.cat([w[0][None]] * len(m)) * m | (m > 0).sum(0) | m.unsqueeze(1) * w | m.square().sum(-1).sqrt()
+"""  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [one.strip() for line in OPS.split("\n") for one in line.split("|") if one.strip()])
+def test_ops_on_rows_of_an_uneven_dim(text):
+    call = eval(f"lambda w, m: {text}", {"dynograd": dynograd, "F": F})
+
+    def loss(w, x):
+        made = call(w, dynograd.stack(states(w, x)))
+        return (
+            (made.double() * made).sum() + 0.0 * w[0, 0]
+            if made.dtype.is_floating_point
+            else (made * 1.0).sum() + w[0, 0]
+        )
+
+    expected, gradient, _ = run(loss, "loop")
+    for _ in range(2):
+        found, other, _ = run(loss, "autobatch")
+        numpy.testing.assert_allclose(found, expected, rtol=1e-11)
+        numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-10)
