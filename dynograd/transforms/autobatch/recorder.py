@@ -1,8 +1,9 @@
 """The record of an `autobatch` scope: buckets of calls that can be run as one group.
 
 A call goes to the bucket of its form (op, static arguments, kinds of its operands), its shared operands, and its generation (how many of
-its kind come one after the other before it), as long as that lies deeper than what the call needs. What is kept of it is one whole number for each operand (which port, which row of it) in a flat list, so that the garbage collector has nothing
-to chase. How ops come to be in it is in `recording`, how groups are run in `executing`.
+its kind come one after the other before it), as long as that lies deeper than what the call needs. What is kept of it is one whole
+number for each operand (which port, which row of it) in a flat list, so that the garbage collector has nothing to chase. How ops
+come to be in it is in `recording`, how groups are run in `executing`.
 """
 
 from __future__ import annotations
