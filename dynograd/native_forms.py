@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from dynograd.errors import ShapeError
@@ -205,10 +204,10 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
-    """`nn.functional.kl_div`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the word "mean"
-        return _ops["kl_div"](input, target, reduction=_word("kl_div", reduction), log_target=log_target)
+    """`nn.functional.kl_div`, without its warning about the mean."""
+    word = _word("kl_div", reduction)
+    found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
+    return found.mean() if word == "mean" else found
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:

@@ -88,7 +88,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         except Exception as error:
             if "_forward_hooks" not in held:
                 raise AttributeError(not_begun(self)) from None
-            if READY not in held:
+            if READY not in held and error.args == (READY,):  # of the look-up above: nothing has run
                 held[READY] = _NOT_READY
                 return self(*args, **kwargs)
             note_place(error, self)

@@ -241,13 +241,13 @@ def spans(recorder: Any, codes: list[int], part: Partition, dim: int) -> Any:
     return gathered(made, tuple([node for _, node in flats.values()]), tuple(plan))
 
 
-def _flat(port: Any, dim: int, known: dict[int, Any]) -> tuple[Any, Any, int]:
+def _flat(port: Any, dim: int, known: dict[Any, Any]) -> tuple[Any, Any, int]:
     """(array whose rows are those of `dim`, the SlabNode over it, where the port's rows begin in it)."""
     whole, shape = port.whole, port.kind.shape
     slab, node = whole.slab, whole.slab_node if port.kind.grad else None
     if whole.span and slab.array.ndim == len(shape) - dim:
         return slab.array, node, whole.offset
-    key = -id(slab) if port.kind.grad else id(slab)
+    key = id(slab), port.kind.grad
     found = known.get(key)
     if found is None:
         flat = slab if whole.one and port.kind.grad else slab.detach()

@@ -9,7 +9,6 @@ come to be in it is in `recording`, how groups are run in `executing`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from threading import get_ident
 from typing import Any
 
@@ -174,7 +173,7 @@ class Recorder:
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
 
-    def bucket_of(self, form: Form, shared: tuple, sources: Iterable[Bucket], columns: int) -> Bucket:
+    def bucket_of(self, form: Form, shared: tuple, sources: list[Bucket], columns: int) -> Bucket:
         """The bucket of a call that needs `sources`: one of its generation, if it lies deeper than they do, so that none needs itself."""
         kind, depth, generation = (form, shared), 0, 0
         for source in sources:

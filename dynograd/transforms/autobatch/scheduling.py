@@ -44,22 +44,24 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
     generations: _Generations | None = None
     while ready:
         chosen: Any = None
-        later: list[Any] = []
+        generation: int | None = None
         if len(ready) > 1:
             chosen = next((kind for kind, buckets in ready.items() if len(buckets) == left[kind]), None)
             if chosen is None:
                 if generations is None:
                     generations = _Generations(ready, missing, users, kinds)
-                chosen, later = generations.complete(ready)
+                chosen, generation = generations.complete(ready)
             if chosen is None:
                 height = height or _heights([one for buckets in ready.values() for one in buckets], missing, users)
                 chosen = max(ready, key=lambda kind: _rank(ready[kind], height, rows))
         else:
             (chosen,) = ready
         buckets = ready.pop(chosen)
-        if later:
-            ready[chosen] = later
-            buckets = [one for one in buckets if one not in later]
+        if generations is not None and generation is not None:
+            later = [one for one in buckets if generations.of[one] != generation]
+            if later:
+                ready[chosen] = later
+                buckets = [one for one in buckets if generations.of[one] == generation]
         left[chosen] -= len(buckets)
         if ready and chosen[1] and few(chosen, sum([rows[bucket] for bucket in buckets])):
             alike = [
@@ -110,7 +112,7 @@ class _Generations:
                 if not missing[user]:
                     order.append(user)
         self.of: dict[Any, int] = {bucket: bucket.generation for bucket in order}
-        numbers = {kind: number for number, kind in enumerate({kinds[bucket] for bucket in order})}
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys([kinds[bucket] for bucket in order]))}
         if len(order) * len(numbers) <= self._MOST:
             self._count(order, users, numbers)
         for bucket, generation in self.of.items():
@@ -149,16 +151,16 @@ class _Generations:
                 else:
                     counts.pop(generation, None)
 
-    def complete(self, ready: dict[Any, list[Any]]) -> tuple[Any, list[Any]]:
-        """A kind whose earliest generation is ready, and what else of it is; (None, []) where there is none."""
-        for kind, buckets in ready.items():
+    def complete(self, ready: dict[Any, list[Any]]) -> tuple[Any, int | None]:
+        """A kind whose earliest generation is all ready, and which that is; (None, None) where there is none."""
+        for kind in ready:
             left = self.left.get(kind)
             if not left:
                 continue
-            earliest = next(iter(left)) if len(left) == 1 else min(left)
+            earliest = min(left)
             if self.here[kind].get(earliest) == left[earliest]:
-                return kind, [one for one in buckets if self.of[one] != earliest]
-        return None, []
+                return kind, earliest
+        return None, None
 
 
 def _rank(buckets: list[Any], height: dict[Any, int], rows: dict[Any, int]) -> tuple[int, int]:

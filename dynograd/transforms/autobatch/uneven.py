@@ -19,9 +19,9 @@ from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.transforms.autobatch.forms import BY_ROW, Form, frozen
 from dynograd.transforms.autobatch.gathering import arguments, operand, spans
-from dynograd.transforms.autobatch.rows import slab_of
+from dynograd.transforms.autobatch.rows import reshaped, slab_of
 from dynograd.transforms.autobatch.sharing import are_tensors
-from dynograd.transforms.batching.batched import Batched, Level, make_batched
+from dynograd.transforms.batching.batched import Level, make_batched
 
 __all__ = ["Family", "run_family", "scheduled_as"]
 
@@ -31,7 +31,6 @@ _OPS = frozenset(
     "stack cat matmul linear softmax log_softmax logsumexp sum mean amax amin max min argmax argmin var std norm vector_norm "
     "layer_norm cumsum".split()
 )
-_JOINS = ("stack", "cat")  # of rows of one kind along dim 0: they are gathered behind one another
 _MOST = 100_000
 _lock = threading.Lock()
 _families: dict[Any, list[Family]] = {}  # by what their forms have in common
@@ -44,13 +43,14 @@ class Family:
     `inputs` and `outputs` say for each operand and result which dim that is, or None where it is the same for all.
     """
 
-    def __init__(self, form: Form, shapes: list[Any], joins: bool) -> None:
+    def __init__(self, form: Form, shapes: list[Any]) -> None:
         self.first, self.shapes = form, shapes
         self.shapes_of: dict[Form, list[Any]] = {form: shapes}
         self.label, self.op = form.label, form.op
-        self.joins = joins  # rows of one kind, as many as there are
+        self.joins = form.joins  # operands of one kind, as many as there are
         self.inputs: list[int | None] = [None] * len(shapes)
-        self.outputs: list[int | None] = [0 if self.joins else None] * len(form.kinds)
+        along = form.statics["dim"] % len(form.kinds[0].shape) if self.joins else None
+        self.outputs: list[int | None] = [along] * len(form.kinds)
         self.refused = False
 
     def take(self, form: Form, shapes: list[Any]) -> bool:
@@ -149,8 +149,7 @@ def _family_of(form: Form, bucket: Any) -> Family | None:
     if kinds is None or any([not one.size for one in kinds]):
         return None
     shapes = [one.shape for one in kinds]
-    joins = form.op.name in _JOINS and form.statics.get("dim") == 0 and len(set(kinds)) == 1
-    joins = joins and (form.op.name == "stack" or shapes[0][0] == 1)
+    joins = form.joins
     try:
         of_operands = [(len(one.shape), one.dtype.num, one.grad) for one in kinds]
         key = (
@@ -163,7 +162,7 @@ def _family_of(form: Form, bucket: Any) -> Family | None:
     for family in families:
         if family.take(form, shapes):
             return family
-    families.append(Family(form, shapes, joins))
+    families.append(Family(form, shapes))
     return families[-1]
 
 
@@ -185,14 +184,14 @@ def run_family(recorder: Any, buckets: list[Any]) -> bool:
     family, _ = scheduled_as(buckets[0])
     if type(family) is not Family or recorder.failed or size > _MANY * len({bucket.form for bucket in buckets}):
         return False
-    form = family.first
-    mode = MODES.grad
-    MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
+    MODES.grad = 2 * family.first.grad  # nodes are shown to the recorder's watcher
     try:
-        found = _joined(recorder, buckets, counts) if family.joins else _computed(recorder, family, buckets, counts)
-    except Exception:  # of one call, or of an op that reads its rows' values: alone, each form says so
+        found = _joined(recorder, family, buckets) if family.joins else _computed(recorder, family, buckets, counts)
+    except Exception as error:  # of one call, or of an op that reads its rows' values: alone, each form says so
         family.refused = True
-        MODES.grad = mode
+        recorder.report.note_refused(
+            family.label, f"each size of a dim in a group of its own ({type(error).__name__}: {str(error)[:80]})"
+        )
         return False
     if found is None:
         return False
@@ -212,12 +211,10 @@ def run_family(recorder: Any, buckets: list[Any]) -> bool:
     return True
 
 
-def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[int]) -> list[Any] | None:
+def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[int]) -> list[Any]:
     """The results of all calls: rows along dim 0, or rows of the uneven dim behind one another."""
-    form, size = family.first, sum(counts)
-    tensors, own = [], []  # which operands are rows of ports
-    for place, one in enumerate(_shared_of(buckets[0])):
-        own += [place] if one is None else []
+    form, size, tensors = family.first, sum(counts), []
+    own = [place for place, one in enumerate(_shared_of(buckets[0])) if one is None]  # operands that are rows of ports
     lengths = [family.length(bucket.form) for bucket in buckets]
     part = Partition(numpy.repeat(numpy.array(lengths, numpy.int64), counts))
     with Level(size, "error") as level:
@@ -231,8 +228,6 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
                 packed = spans(recorder, codes, part, dim)
                 packed = registry["view"].function(packed, (*(1,) * dim, *packed.shape)) if dim else packed
                 tensors.append(make_batched(level, make(packed, part, dim + 1)))
-        if not any([type(one) is Batched and type(one.inner) is RaggedTensor for one in tensors]):
-            return None
         given = arguments(form, buckets[0].shared, iter(tensors))
         result = form.call(given)
         found = []
@@ -248,19 +243,11 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
     return found
 
 
-def _joined(recorder: Any, buckets: list[Any], counts: list[int]) -> list[Any] | None:
-    """`stack` or `cat` of rows: all of them, gathered at once."""
-    if any([one is not None for bucket in buckets for one in bucket.shared]):
+def _joined(recorder: Any, family: Family, buckets: list[Any]) -> list[Any] | None:
+    """The result of `stack` or `cat`: all operands, gathered at once. None: some are shared."""
+    if any([any(bucket.shared) for bucket in buckets]):
         return None
     codes = [code for bucket in buckets for call in zip(*bucket.columns, strict=True) for code in call]
-    found, stacked = operand(recorder, codes, len(codes))
-    if not stacked:
-        return None
-    array = found.array
-    if array.base is not None:  # rows of others, which a write into a result must not change
-        found = registry["clone"].function(found, False)
-    return [
-        found
-        if buckets[0].form.op.name == "stack"
-        else registry["view"].function(found, (len(codes), *array.shape[2:]))
-    ]
+    found, stacked = operand(recorder, codes, len(codes), own=True)
+    (dim,) = family.outputs
+    return [reshaped(found, (-1, *family.first.kinds[0].shape[dim + 1 :]))] if stacked else None  # type: ignore[operator]

@@ -121,6 +121,40 @@ def test_many_calls_of_each_length_keep_their_own_groups(monkeypatch):
     assert "softmax -> float64[5]" in str(report)
 
 
+def test_an_op_that_does_not_take_such_rows_runs_by_size_and_says_so(monkeypatch):
+    def refuse(*given):
+        raise ValueError("not on these rows")
+
+    monkeypatch.setattr(uneven, "_families", {})
+    monkeypatch.setattr(uneven, "_of_form", {})
+    monkeypatch.setattr(uneven, "_computed", refuse)
+    expected, gradient, _ = run(attention, "loop")
+    found, other, report = run(attention, "autobatch")
+    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
+    assert "softmax: each size of a dim in a group of its own (ValueError: not on these rows)" in str(report)
+
+
+def test_joins_along_any_dim_that_keeps_rows_together():
+    def loss(w, x):
+        rows = states(w, x)
+        wide = dynograd.cat([one.view(2, 2) for one in rows])
+        behind = dynograd.stack([one.unsqueeze(0) for one in rows], 1)
+        across = dynograd.cat([one.view(2, 2) for one in rows], 1)
+        return (
+            (wide @ w[:2, :2]).tanh().sum()
+            + behind.softmax(1).square().sum()
+            + (across * across.sum(1, keepdim=True)).sum()
+        )
+
+    expected, gradient, _ = run(loss, "loop")
+    for _ in range(2):
+        found, other, report = run(loss, "autobatch")
+        numpy.testing.assert_allclose(found, expected, rtol=1e-11)
+        numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-10)
+    assert "cat -> float64[*, 2]" in str(report) and "stack -> float64[1, *, 4]" in str(report)
+
+
 def test_hooks_and_gradients_of_rows_of_an_uneven_group():
     def tried(recorded):
         w = dynograd.tensor(numpy.random.default_rng(0).normal(size=(WIDTH, WIDTH)), requires_grad=True)
