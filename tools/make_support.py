@@ -45,7 +45,7 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
   segments, rows of equal shape in `groups`, through its `parts`, or refused, with the reason.
 - **GPU**: a `kernel` of its own, or made of the op's formula; `parts` means views, or other ops' kernels; `host` means that the tensor
   is copied to the CPU and back, with a warning. GPU kernels are tested in emulation against the CPU's.
-- **method**, **in place**: the names on `Tensor`.
+- **method**, **in place**: the names on `Tensor`; –: PyTorch has none, or the op is a part of others.
 
 {absent}
 """
@@ -86,8 +86,8 @@ def _row(name: str) -> str:
     entry = inner or face
     assert entry is not None
     named = next((one.method for one in (face, inner) if one is not None and one.method), False)
-    method = f"`{named if isinstance(named, str) else name}`" if named else ""
-    inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else ""
+    method = f"`{named if isinstance(named, str) else name}`" if named else "–"
+    inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else "–"
     cells = [
         gradient(entry),
         second(entry),

@@ -27,7 +27,7 @@ __all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", 
 
 
 # Long formulas lie in files of their own, which are read when they are first needed: `bessel_i0e` is `i0e` in `bessel_formulas`.
-_FAR_FORMULAS = ("bessel_", "error_")
+_FAR_FORMULAS = ("airy_", "bessel_", "error_")
 
 
 @cache

@@ -28,7 +28,8 @@ Vocabulary (what a backend must offer, with these meanings):
     zeta(x, q)               the sum of (q + k) ** -x over k = 0, 1, ...
     igamma(a, x) igammac(a, x)   the regularized incomplete gamma functions, lower and upper
     chebyshev(x, n, slope, offset)   p(0) = 1, p(1) = slope x + offset, p(k + 1) = 2 x p(k) - p(k - 1); the n-th one, as these:
-    hermite(x, n, scale) laguerre(x, n) legendre(x, n)
+    hermite(x, n, scale) laguerre(x, n, alpha) gegenbauer(x, n, alpha)
+    spherical_bessel(x, n)   j(n)(x) / x ** n
     erfinv lgamma digamma polygamma(x, n) atan2(y, x) hypot(x, y) copysign(x, y) floor ceil trunc
     round(x)                 to the nearest whole number, halves to even
     abs(x)  sign(x)          sign is 0 for NaN

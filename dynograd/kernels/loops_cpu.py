@@ -43,7 +43,7 @@ _VECTOR = frozenset(
     "normal_cdf normal_pdf normal_gate normal_gate_slope".split()
 )
 _SCALAR = frozenset(
-    "erfc erfinv lgamma digamma polygamma zeta igamma igammac chebyshev hermite laguerre legendre".split()
+    "erfc erfinv lgamma digamma polygamma zeta igamma igammac chebyshev gegenbauer hermite laguerre spherical_bessel".split()
 )
 # Of float64 by libm, in parts on all threads: NumPy has no vector code for them either.
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())

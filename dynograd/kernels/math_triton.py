@@ -58,13 +58,13 @@ from dynograd.kernels.numbers_triton import (
     sqrt,
     trunc,
 )
-from dynograd.kernels.polynomials_triton import chebyshev, hermite, laguerre, legendre
+from dynograd.kernels.polynomials_triton import chebyshev, gegenbauer, hermite, laguerre, spherical_bessel
 from dynograd.kernels.quotients_triton import floor_divide, fmod, gcd, lcm, mod
 
 __all__ = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "chebyshev", "copysign", "cos", "cosh", "digamma",
-    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd", "hermite", "hypot",
-    "isfinite", "isinf", "isnan", "laguerre", "lcm", "legendre", "lgamma", "log", "log10", "log1p", "log2", "max", "min", "mod", "neg",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd", "gegenbauer", "hermite",
+    "hypot", "isfinite", "isinf", "isnan", "laguerre", "lcm", "lgamma", "log", "log10", "log1p", "log2", "max", "min", "mod", "neg",
     "normal_cdf", "normal_gate", "normal_gate_slope", "normal_pdf", "polygamma", "power", "round", "sigmoid", "sign",
-    "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "zeta",
+    "signbit", "sin", "sinh", "spherical_bessel", "sqrt", "tan", "tanh", "trunc", "zeta",
 ]  # fmt: skip

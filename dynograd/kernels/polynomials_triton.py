@@ -1,9 +1,11 @@
-"""Orthogonal polynomials in Triton's language, computed in float64: the twins of `polynomials_numba`."""
+"""Orthogonal polynomials and spherical Bessel functions in Triton's language, computed in float64: the twins of `polynomials_numba`."""
 
 import triton
 import triton.language as tl
 
-__all__ = ["chebyshev", "hermite", "laguerre", "legendre"]
+from dynograd.kernels.angles_triton import cos, sin
+
+__all__ = ["chebyshev", "gegenbauer", "hermite", "laguerre", "spherical_bessel"]
 
 
 @triton.jit
@@ -50,14 +52,15 @@ def hermite(x, n, scale):
 
 
 @triton.jit
-def laguerre(x, n):
-    """(k + 1) p(k + 1) = (2 k + 1 - x) p(k) - k p(k - 1)."""
+def laguerre(x, n, alpha):
+    """(k + 1) p(k + 1) = (2 k + 1 + alpha - x) p(k) - (k + alpha) p(k - 1)."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
+    shift = wide * 0.0 + alpha
     before = wide * 0.0 + 1.0
-    now = 1.0 - wide
+    now = 1.0 + shift - wide
     for k in range(1, most):
-        after = ((2 * k + 1 - wide) * now - k * before) / (k + 1)
+        after = ((2 * k + 1 + shift - wide) * now - (k + shift) * before) / (k + 1)
         more = degrees > k
         before = tl.where(more, now, before)
         now = tl.where(more, after, now)
@@ -65,15 +68,44 @@ def laguerre(x, n):
 
 
 @triton.jit
-def legendre(x, n):
-    """(k + 1) p(k + 1) = (2 k + 1) x p(k) - k p(k - 1)."""
+def gegenbauer(x, n, alpha):
+    """(k + 1) p(k + 1) = 2 (k + alpha) x p(k) - (k + 2 alpha - 1) p(k - 1)."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
+    double = (wide * 0.0 + alpha) * 2.0
     before = wide * 0.0 + 1.0
-    now = wide
+    now = double * wide
     for k in range(1, most):
-        after = ((2 * k + 1) * wide * now - k * before) / (k + 1)
+        after = ((2 * k + double) * wide * now - (k + double - 1) * before) / (k + 1)
         more = degrees > k
         before = tl.where(more, now, before)
         now = tl.where(more, after, now)
     return _ends(degrees, now, x)
+
+
+@triton.jit
+def spherical_bessel(x, n):
+    """j(n)(x) over x ** n: by its series where x ** 2 <= 4 n + 6, else by the recurrence."""
+    wide = x.to(tl.float64)
+    orders, most = _degrees(wide, n)
+    square = wide * wide
+    far = (square > 4 * orders + 6) & (square < float("inf"))
+    near = square <= 4 * orders + 6
+    beyond = tl.where(far, square, 1.0)
+    place = tl.where(far, wide, 1.0)
+    before = cos(place)
+    now = sin(place) / place
+    first = wide * 0.0 + 1.0
+    for k in range(most):
+        after = ((2 * k + 1) * now - before) / beyond
+        more = orders > k
+        before = tl.where(more, now, before)
+        now = tl.where(more, after, now)
+        first = tl.where(more, first / (2 * k + 3), first)
+    close = tl.where(near, square, 0.0)
+    total = first
+    term = first
+    for k in range(1, 40):
+        term = term * close * -0.5 / (k * (2 * (orders + k) + 1))
+        total += term
+    return tl.where(near, total, tl.where(far, now, 0.0)).to(x.dtype)

@@ -1,6 +1,6 @@
 """Bessel functions and Airy's: functions of `dynograd.special`, here under their names with `special_` in front.
 
-Their formulas are those of `kernels/bessel_formulas.py`: relative errors of a few units in the last place, near zeros of the functions
+Their formulas are those of `kernels/bessel_formulas.py` and `airy_formulas.py`: relative errors of a few units in the last place, near zeros of the functions
 absolute ones. Far from 0 the waves of J, Y and Ai are as exact as `sin` of a number that is rounded.
 """
 
@@ -203,22 +203,36 @@ def y1(input: Array) -> Array:
 
 @elementwise(
     name="special_spherical_bessel_j0",
-    formula="bessel_spherical_j0(input)",
-    derivative=None,
+    formula="spherical_bessel(input, 0)",
+    derivative="-g * input * spherical_bessel_quotient(input, 1)",
     promote="float",
 )
 def spherical_j0(input: Array) -> Array:
-    """The spherical Bessel function of the first kind of order 0, `sin(input) / input`. It has no gradient, as in PyTorch.
+    """The spherical Bessel function of the first kind of order 0, `sin(input) / input`.
 
     >>> dynograd.special.spherical_bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.8415])
     """
 
 
-@elementwise(name="special_airy_ai", formula="bessel_airy_ai(input)", derivative=None, promote="float")
+@elementwise(
+    formula="spherical_bessel(input, n)",
+    derivative="-g * input * spherical_bessel_quotient(input, n + 1)",
+    promote="float",
+)
+def spherical_bessel_quotient(input: Array, n: int) -> Array:
+    """The spherical Bessel function of order `n` over `input ** n`, which has no singularity: what derivatives of `j0` are made of."""
+
+
+@elementwise(name="special_airy_ai", formula="airy_ai(input)", derivative="g * airy_ai_slope(input)", promote="float")
 def airy_ai(input: Array) -> Array:
-    """Airy's function Ai. It has no gradient, as in PyTorch.
+    """Airy's function Ai.
 
     >>> dynograd.special.airy_ai(tensor([0.0, 1.0]))
     tensor([0.3550, 0.1353])
     """
+
+
+@elementwise(formula="airy_slope(input)", derivative="g * input * special_airy_ai(input)", promote="float")
+def airy_ai_slope(input: Array) -> Array:
+    """The derivative of Airy's function Ai."""

@@ -1,7 +1,8 @@
 """Orthogonal polynomials: functions of `dynograd.special`, here under their names with `special_` in front.
 
 Each takes a place and a degree, which broadcast; degrees are cut to whole numbers, those below 0 give 0. Values come from the recurrence
-of three terms, in float64. There are no gradients, as in PyTorch.
+of three terms, in float64. The gradient of a place is again a polynomial (PyTorch has none): those of Gegenbauer and the generalized ones of
+Laguerre are their own derivatives' kind, so that gradients of every order are exact.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from dynograd.ops.op import elementwise
 __all__: list[str] = []
 
 
-def _polynomial(name: str, formula: str) -> Any:
-    return elementwise(name=f"special_{name}", formula=formula, derivative=None, promote="float")
+def _polynomial(name: str, formula: str, slope: str, parameters: int = 2) -> Any:
+    """`slope` is the derivative for the place; the degree and what else there is have none."""
+    derivative = (f"g * {slope}", *(None,) * (parameters - 1))
+    return elementwise(name=f"special_{name}", formula=formula, derivative=derivative, promote="float")
 
 
-@_polynomial("chebyshev_polynomial_t", "chebyshev(input, n, 1, 0)")
+@_polynomial(
+    "chebyshev_polynomial_t",
+    "chebyshev(input, n, 1, 0)",
+    "trunc(n) * special_chebyshev_polynomial_u(input, trunc(n) - 1)",
+)
 def chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the first kind and degree `n`: `cos(n * acos(input))`.
 
@@ -27,7 +34,9 @@ def chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("chebyshev_polynomial_u", "chebyshev(input, n, 2, 0)")
+@_polynomial(
+    "chebyshev_polynomial_u", "chebyshev(input, n, 2, 0)", "2 * special_gegenbauer_polynomial(input, trunc(n) - 1, 2)"
+)
 def chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the second kind and degree `n`.
 
@@ -36,7 +45,11 @@ def chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("chebyshev_polynomial_v", "chebyshev(input, n, 2, -1)")
+@_polynomial(
+    "chebyshev_polynomial_v",
+    "chebyshev(input, n, 2, -1)",
+    "2 * (special_gegenbauer_polynomial(input, trunc(n) - 1, 2) - special_gegenbauer_polynomial(input, trunc(n) - 2, 2))",
+)
 def chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the third kind and degree `n`.
 
@@ -45,7 +58,11 @@ def chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("chebyshev_polynomial_w", "chebyshev(input, n, 2, 1)")
+@_polynomial(
+    "chebyshev_polynomial_w",
+    "chebyshev(input, n, 2, 1)",
+    "2 * (special_gegenbauer_polynomial(input, trunc(n) - 1, 2) + special_gegenbauer_polynomial(input, trunc(n) - 2, 2))",
+)
 def chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the fourth kind and degree `n`.
 
@@ -54,7 +71,11 @@ def chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("shifted_chebyshev_polynomial_t", "chebyshev(2 * input - 1, n, 1, 0)")
+@_polynomial(
+    "shifted_chebyshev_polynomial_t",
+    "chebyshev(2 * input - 1, n, 1, 0)",
+    "2 * trunc(n) * special_shifted_chebyshev_polynomial_u(input, trunc(n) - 1)",
+)
 def shifted_chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_t(2 * input - 1, n)`.
 
@@ -63,7 +84,11 @@ def shifted_chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("shifted_chebyshev_polynomial_u", "chebyshev(2 * input - 1, n, 2, 0)")
+@_polynomial(
+    "shifted_chebyshev_polynomial_u",
+    "chebyshev(2 * input - 1, n, 2, 0)",
+    "4 * special_gegenbauer_polynomial(2 * input - 1, trunc(n) - 1, 2)",
+)
 def shifted_chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_u(2 * input - 1, n)`.
 
@@ -72,7 +97,11 @@ def shifted_chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("shifted_chebyshev_polynomial_v", "chebyshev(2 * input - 1, n, 2, -1)")
+@_polynomial(
+    "shifted_chebyshev_polynomial_v",
+    "chebyshev(2 * input - 1, n, 2, -1)",
+    "4 * (special_gegenbauer_polynomial(2 * input - 1, trunc(n) - 1, 2) - special_gegenbauer_polynomial(2 * input - 1, trunc(n) - 2, 2))",
+)
 def shifted_chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_v(2 * input - 1, n)`.
 
@@ -81,7 +110,11 @@ def shifted_chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("shifted_chebyshev_polynomial_w", "chebyshev(2 * input - 1, n, 2, 1)")
+@_polynomial(
+    "shifted_chebyshev_polynomial_w",
+    "chebyshev(2 * input - 1, n, 2, 1)",
+    "4 * (special_gegenbauer_polynomial(2 * input - 1, trunc(n) - 1, 2) + special_gegenbauer_polynomial(2 * input - 1, trunc(n) - 2, 2))",
+)
 def shifted_chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_w(2 * input - 1, n)`.
 
@@ -90,7 +123,9 @@ def shifted_chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("hermite_polynomial_h", "hermite(input, n, 2)")
+@_polynomial(
+    "hermite_polynomial_h", "hermite(input, n, 2)", "2 * trunc(n) * special_hermite_polynomial_h(input, trunc(n) - 1)"
+)
 def hermite_polynomial_h(input: Array, n: Array) -> Array:
     """The Hermite polynomial of physicists, of degree `n`.
 
@@ -99,7 +134,9 @@ def hermite_polynomial_h(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("hermite_polynomial_he", "hermite(input, n, 1)")
+@_polynomial(
+    "hermite_polynomial_he", "hermite(input, n, 1)", "trunc(n) * special_hermite_polynomial_he(input, trunc(n) - 1)"
+)
 def hermite_polynomial_he(input: Array, n: Array) -> Array:
     """The Hermite polynomial of probability, of degree `n`.
 
@@ -108,7 +145,11 @@ def hermite_polynomial_he(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("laguerre_polynomial_l", "laguerre(input, n)")
+@_polynomial(
+    "laguerre_polynomial_l",
+    "laguerre(input, n, 0)",
+    "(-special_generalized_laguerre_polynomial(input, trunc(n) - 1, 1))",
+)
 def laguerre_polynomial_l(input: Array, n: Array) -> Array:
     """The Laguerre polynomial of degree `n`.
 
@@ -117,10 +158,32 @@ def laguerre_polynomial_l(input: Array, n: Array) -> Array:
     """
 
 
-@_polynomial("legendre_polynomial_p", "legendre(input, n)")
+@_polynomial(
+    "legendre_polynomial_p", "gegenbauer(input, n, 0.5)", "special_gegenbauer_polynomial(input, trunc(n) - 1, 1.5)"
+)
 def legendre_polynomial_p(input: Array, n: Array) -> Array:
     """The Legendre polynomial of degree `n`.
 
     >>> dynograd.special.legendre_polynomial_p(tensor([0.5, 1.0]), 2)
     tensor([-0.1250,  1.0000])
     """
+
+
+@_polynomial(
+    "gegenbauer_polynomial",
+    "gegenbauer(input, n, alpha)",
+    "2 * alpha * special_gegenbauer_polynomial(input, trunc(n) - 1, alpha + 1)",
+    3,
+)
+def gegenbauer_polynomial(input: Array, n: Array, alpha: Array) -> Array:
+    """The Gegenbauer polynomial of degree `n`: Legendre's with `alpha` 1/2, Chebyshev's of the second kind with 1."""
+
+
+@_polynomial(
+    "generalized_laguerre_polynomial",
+    "laguerre(input, n, alpha)",
+    "(-special_generalized_laguerre_polynomial(input, trunc(n) - 1, alpha + 1))",
+    3,
+)
+def generalized_laguerre_polynomial(input: Array, n: Array, alpha: Array) -> Array:
+    """The Laguerre polynomial of degree `n` with a parameter `alpha`, 0 for the plain one."""

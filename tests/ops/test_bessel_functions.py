@@ -6,13 +6,14 @@ from scipy import special
 
 import dynograd
 from dynograd import tensor
+from dynograd.ops.op import registry
 from tests.ops.harness import FLOATS, Row, generate
 
 INF, NAN = float("inf"), float("nan")
 
 
-def row(name, reference, *domains, **options):
-    """One row for each range on which another formula computes."""
+def row(name, reference, *domains, tolerance=5, **options):
+    """One row for each range on which another formula computes; `tolerance` is that of the first one."""
     inner = name.replace("special.", "special_")
     return [
         Row(
@@ -22,19 +23,16 @@ def row(name, reference, *domains, **options):
             domain=domain,
             dtypes=FLOATS,
             covers=[inner] if inner != name else [],
-            tolerance=options.pop("tolerance", 5),
             gradient_tolerance=(1e-4, 1e-5),
             id=f"{domain[0]} to {domain[1]}" if number else None,
+            tolerance=5 if number else tolerance,
             **options,
         )
         for number, domain in enumerate(domains)
     ]
 
 
-def plain(name, reference, *domains, **options):
-    return row(name, reference, *domains, grad=False, second=False, jvp=False, **options)
-
-
+AIRY = (-9, -4), (-4, -2), (-2, 0), (0, 2), (2, 9)
 ROWS = [
     *row("i0", special.i0, (-6, 6), (8.5, 12)),
     *row("special.i0e", special.i0e, (-6, 6), (9, 40), avoid=[0.0]),
@@ -50,8 +48,19 @@ ROWS = [
     *row("special.bessel_j1", special.j1, (-7, 7), (8.5, 20), avoid=[0.0]),
     *row("special.bessel_y0", special.y0, (0.2, 7), (8.5, 20)),
     *row("special.bessel_y1", special.y1, (0.2, 7), (8.5, 20)),
-    *plain("special.spherical_bessel_j0", lambda x: special.spherical_jn(0, x), (-0.49, 0.49), (0.51, 9)),
-    *plain("special.airy_ai", lambda x: special.airy(x)[0], (-9, -4), (-4, -2), (-2, 0), (0, 2), (2, 9), tolerance=50),
+    *row("special.spherical_bessel_j0", lambda x: special.spherical_jn(0, x), (-2.4, 2.4), (2.5, 9)),
+    *row(
+        "spherical_bessel_quotient",
+        lambda x, n: special.spherical_jn(n, x) / x**n,
+        (0.5, 4.2),
+        (4.3, 9),
+        kwargs={"n": 3},
+        function=registry["spherical_bessel_quotient"].function,
+    ),
+    *row("special.airy_ai", lambda x: special.airy(x)[0], *AIRY, tolerance=50),
+    *row(
+        "airy_ai_slope", lambda x: special.airy(x)[1], *AIRY, tolerance=50, function=registry["airy_ai_slope"].function
+    ),
 ]
 test_rows = generate(ROWS)
 

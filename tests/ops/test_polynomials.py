@@ -6,6 +6,7 @@ from scipy import special
 
 import dynograd
 from dynograd import tensor
+from dynograd.ops.op import registry
 from tests.ops.harness import FLOATS, Row, generate
 
 
@@ -18,6 +19,10 @@ def of(evaluate, shifted=False):
         return numpy.where(n < 0, 0.0, found)
 
     return reference
+
+
+def of_three(evaluate):
+    return lambda x, n, alpha: of(lambda degree, place: evaluate(degree.astype(float), float(alpha), place))(x, n)
 
 
 def third(n, x):
@@ -49,13 +54,23 @@ ROWS = [
         reference,
         args=lambda rng: [rng.uniform(-1.5, 1.5, (3, 4)), rng.integers(-1, 9, (3, 4))],
         dtypes=FLOATS,
-        grad=False,
-        second=False,
-        jvp=False,
         tolerance=50,
         covers=[f"special_{name}"],
     )
     for name, reference in KINDS.items()
+] + [
+    Row(
+        f"special_{name}",
+        reference,
+        args=lambda rng: [rng.uniform(-1.5, 1.5, (3, 4)), rng.integers(-1, 9, (3, 4)), 1.5],
+        dtypes=FLOATS,
+        tolerance=50,
+        function=registry[f"special_{name}"].function,
+    )
+    for name, reference in [
+        ("gegenbauer_polynomial", of_three(special.eval_gegenbauer)),
+        ("generalized_laguerre_polynomial", of_three(special.eval_genlaguerre)),
+    ]
 ]
 test_rows = generate(ROWS)
 
