@@ -69,21 +69,7 @@ def tensor(
 def _from_data(data: Any, kind: Any) -> Any:
     if isinstance(data, Tensor):
         return arrays.copy(data.array) if kind is None else arrays.copy(arrays.cast(data.array, kind))
-    if isinstance(data, (list, tuple)) and data:
-        first = data[0]
-        while isinstance(first, (list, tuple)) and first:
-            first = first[0]
-        if isinstance(first, Tensor):
-            return arrays.from_python(_plain(data), kind if kind is not None else first.dtype)
     return arrays.from_python(data, kind)
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        return arrays.to_numpy(data.array)
-    if isinstance(data, (list, tuple)):
-        return [_plain(one) for one in data]
-    return data
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy
 
 from dynograd import devices, dtypes
-from dynograd.arrays import buffers, cuda_arrays, meta_arrays
+from dynograd.arrays import buffers, cuda_arrays, literals, meta_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.arrays.meta_arrays import MetaArray
 from dynograd.cuda import allocator, driver, pinned, streams
@@ -210,25 +210,8 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
         if made.dtype.byteorder == ">":
             made = made.astype(made.dtype.newbyteorder("="))
         return made if dtype is None else cast(made, dtype)
-    try:
-        made = numpy.array(data)
-    except ValueError:
-        raise _ragged_error(data) from None
-    if made.dtype == object or made.dtype.kind in "US":
-        raise _ragged_error(data)
-    if dtype is dtypes.uint64 and made.dtype.kind == "f":  # what NumPy makes of small and very large ints together
-        return numpy.array(data, object).astype(dtype.numpy)
-    if dtype is None:
-        kind = made.dtype.kind
-        if kind == "f" and not _holds_numpy(data):
-            dtype = dtypes.get_default_dtype()
-        elif kind == "c" and not _holds_numpy(data):
-            dtype = dtypes.default_complex()
-        elif made.size == 0 and kind == "f":
-            dtype = dtypes.get_default_dtype()
-    return (
-        made if dtype is None else cast(made, dtype) if dtype in dtypes.FLOAT8 else made.astype(dtype.numpy, copy=False)
-    )
+    made = literals.array_of(data, None if dtype in dtypes.FLOAT8 else dtype)
+    return cast(made, dtype) if dtype in dtypes.FLOAT8 else made
 
 
 def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
@@ -252,25 +235,6 @@ def as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     if type(array) is CudaArray:
         return array.as_strided(shape, steps)
     return numpy.lib.stride_tricks.as_strided(array, shape, steps, subok=True)
-
-
-def _holds_numpy(data: Any) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (numpy.ndarray, numpy.generic))
-
-
-def _ragged_error(data: Any) -> Exception:
-    if isinstance(data, (list, tuple)):
-        sizes = [len(row) for row in data if isinstance(row, (list, tuple))]
-        if len(set(sizes)) > 1:
-            return ValueError(
-                f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "
-                f"expected a rectangle. Pad them, e.g. nn.utils.rnn.pad_sequence([tensor(row) for row in rows])."
-            )
-    return TypeError(
-        f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}. Map words to numbers first."
-    )
 
 
 def cast(array: Any, dtype: dtypes.dtype) -> Any:

@@ -1,0 +1,145 @@
+"""New arrays from Python's numbers: nested lists of numbers, of NumPy's numbers and arrays, of tensors of one element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd import dtypes
+
+__all__ = ["array_of"]
+
+_PLAIN = frozenset({bool, int, float, complex})
+
+
+def array_of(data: Any, dtype: dtypes.dtype | None) -> Any:
+    """A NumPy array of `data`; its dtype is `dtype`, or the smallest that holds all numbers.
+
+    Python's floats count as the default dtype, ints as int64; NumPy's numbers and arrays, and tensors, have their own. A tensor in a
+    list stands for its one element.
+    """
+    kinds: set[Any] = set()
+    if isinstance(data, (list, tuple)):
+        _add_kinds(data, kinds)
+        if any([type(kind) is dtypes.dtype for kind in kinds]):
+            data = _items(data)
+    else:
+        kinds.add(type(data))
+    try:
+        made = numpy.array(data)
+    except ValueError:
+        raise _no_numbers(data) from None
+    if dtype is not None and dtype.category == dtypes.INTEGER and made.size:
+        return _whole_numbers(data, made, dtype)
+    if made.dtype == object or made.dtype.kind in "US":
+        raise _no_numbers(data)
+    if dtype is None:
+        dtype = _common(kinds, made)
+    elif made.dtype.kind == "c" and dtype.category != dtypes.COMPLEX and dtype is not dtypes.bool:
+        raise TypeError(
+            f"tensor: expected real numbers for {dtype}, got complex ones. Pass a complex dtype, or take their .real."
+        )
+    return made if dtype is None else made.astype(dtype.numpy, copy=False)
+
+
+def _add_kinds(data: Any, kinds: set[Any]) -> None:
+    """Adds the types of Python's numbers, NumPy's dtypes, and dtypes of tensors in nested lists."""
+    own = {*map(type, data)}
+    if own <= _PLAIN:
+        kinds |= own
+        return
+    for one in data:
+        if isinstance(one, (list, tuple)):
+            _add_kinds(one, kinds)
+        elif isinstance(one, (numpy.ndarray, numpy.generic)):
+            kinds.add(one.dtype)
+        else:
+            kind = getattr(one, "dtype", None)
+            kinds.add(kind if type(kind) is dtypes.dtype else type(one))
+
+
+def _items(data: Any) -> Any:
+    """The lists with numbers in place of tensors; beside lists a tensor counts as one, as in PyTorch."""
+    beside = isinstance(data[0], (list, tuple)) if data else False
+    return [_items(one) if isinstance(one, (list, tuple)) else _item(one, beside) for one in data]
+
+
+def _item(one: Any, as_list: bool) -> Any:
+    if type(getattr(one, "dtype", None)) is not dtypes.dtype:
+        return one
+    shape = tuple(one.shape)
+    if as_list and shape:
+        return one.tolist()
+    if any([size != 1 for size in shape]):
+        raise ValueError(
+            f"tensor: only one element tensors can be converted to Python scalars, got one of shape {shape} in a list. "
+            f"Join tensors with stack or cat."
+        )
+    return one.item()
+
+
+def _common(kinds: set[Any], made: Any) -> dtypes.dtype | None:
+    """The dtype of numbers of all these kinds; None: that of `made`."""
+    if made.size == 0 and made.dtype.kind == "f":
+        return dtypes.get_default_dtype()
+    if kinds <= _PLAIN:
+        kind = made.dtype.kind
+        return dtypes.get_default_dtype() if kind == "f" else dtypes.default_complex() if kind == "c" else None
+    found: dtypes.dtype | None = None
+    for kind in kinds:
+        own = _dtype_of(kind)
+        if own is None:
+            return None
+        found = own if found is None else dtypes.promote_types(found, own)
+    return found
+
+
+def _dtype_of(kind: Any) -> dtypes.dtype | None:
+    if kind is float:
+        return dtypes.get_default_dtype()
+    if kind is complex:
+        return dtypes.default_complex()
+    if kind is int:
+        return dtypes.int64
+    if kind is bool:
+        return dtypes.bool
+    return (
+        kind if type(kind) is dtypes.dtype else dtypes.BY_NUM.get(kind.num) if isinstance(kind, numpy.dtype) else None
+    )
+
+
+def _whole_numbers(data: Any, made: Any, dtype: dtypes.dtype) -> Any:
+    """`made` as integers; what they cannot hold is refused. Negative numbers wrap in unsigned ones of up to 32 bits, as in PyTorch."""
+    kind = made.dtype.kind
+    if kind == "c":
+        raise TypeError(f"tensor: expected real numbers for {dtype}, got complex ones. Take their .real.")
+    if kind not in "biufO":
+        raise _no_numbers(data)
+    if kind == "O" or dtype is dtypes.uint64:  # NumPy makes floats of small and very large ints together
+        made = numpy.array(data, object)
+        if not all([isinstance(one, (int, float, numpy.number, numpy.bool_)) for one in made.flat]):
+            raise _no_numbers(data)
+    limits = numpy.iinfo(dtype.numpy)
+    least = -limits.max if limits.min == 0 and limits.max < 1 << 63 else limits.min
+    low, high = made.min(), made.max()
+    if kind != "b" and not (low >= least and high < limits.max + 1):
+        value = high if not high < limits.max + 1 else low
+        raise RuntimeError(
+            f"tensor: value cannot be converted to type {dtype} without overflow: {value} is not in {limits.min} to {limits.max}. "
+            f"Take a wider dtype, or convert with tensor(...).to({str(dtype).rpartition('.')[2]}), which wraps."
+        )
+    return made.astype(dtype.numpy) if made.dtype != dtype.numpy else made
+
+
+def _no_numbers(data: Any) -> Exception:
+    if isinstance(data, (list, tuple)):
+        sizes = [len(row) for row in data if isinstance(row, (list, tuple))]
+        if len(set(sizes)) > 1:
+            return ValueError(
+                f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "
+                f"expected a rectangle. Pad them, e.g. nn.utils.rnn.pad_sequence([tensor(row) for row in rows])."
+            )
+    return TypeError(
+        f"tensor: expected numbers, got {type(data).__name__} {str(data)[:60]!r}. Map words to numbers first."
+    )
