@@ -21,6 +21,7 @@ from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, sh
 from dynograd import creation as _creation  # noqa: E402
 from dynograd import custom_function as _custom_function  # noqa: E402
 from dynograd import differentiation as _differentiation  # noqa: E402
+from dynograd import einops_support as _einops_support  # noqa: E402
 from dynograd import fills as _fills  # noqa: E402
 from dynograd import foreach as _foreach  # noqa: E402
 from dynograd import graphs as _graphs  # noqa: E402
@@ -131,6 +132,7 @@ for _name, _value in {
 }.items():
     setattr(autograd, _name, _value)
 _import_paths.install()
+_einops_support.install()
 
 
 def _imported_when_called(module: str, name: str) -> Any:
