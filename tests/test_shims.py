@@ -13,8 +13,24 @@ ROOT = Path(__file__).parent.parent
 
 def test_version():
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert torch.__version__ == torch.version.__version__ == wanted
+    assert torch.version.dynograd_version == wanted
+    assert torch.__version__ == torch.version.__version__ == f"2.13.0+dynograd.{wanted}"
     assert torch.version.cuda is None and torch.version.hip is None
+
+
+def test_version_compares_by_numbers():
+    version = torch.__version__
+    assert (
+        version > "2.2"
+        and version >= "2.13"
+        and version >= (2, 13, 0)
+        and version <= "2.13.0"
+        and version < "2.14.0.dev1"
+    )
+    assert version < "10.0" and not version < "1.9.1" and not version > (3,) and version != "2.13.0"
+    assert version.split(".")[0] == "2" and int(version[0]) == 2
+    with pytest.raises(ValueError, match=r"version: expected numbers such as '2.13', got 'new'"):
+        assert version > "new"
 
 
 def test_jit_gives_back_what_it_gets():
