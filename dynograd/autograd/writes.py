@@ -12,7 +12,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.nodes import caller, line_text, next_seq
 
-__all__ = ["Stamp", "last_write", "marks", "stamp", "stamp_all", "stamp_marks", "version", "written_since"]
+__all__ = ["Stamp", "last_write", "marks", "stamp", "stamp_all", "stamp_marks", "stamps", "version", "written_since"]
 
 last_write = [0]
 
@@ -29,14 +29,14 @@ class Stamp:
         self.owner: Any = None
 
 
-_stamps: dict[int, Stamp] = {}
+stamps: dict[int, Stamp] = {}
 _REGIONS = 64
 
 
 def stamp(array: Any, line: Any = None) -> None:
     """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
     if array.base is None:
-        owner, entry = array, _stamps.get(id(array))
+        owner, entry = array, stamps.get(id(array))
         if entry is not None and not entry.regions:  # the common case
             now = last_write[0] = next_seq()
             entry.count += 1
@@ -44,7 +44,7 @@ def stamp(array: Any, line: Any = None) -> None:
             return
     else:
         owner = arrays.base_of(array)
-        entry = _stamps.get(id(owner))
+        entry = stamps.get(id(owner))
     if entry is None:
         entry = _new_entry(owner)
     now = next_seq()
@@ -59,7 +59,7 @@ def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:
     made = []
     for array in listed:
         owner = arrays.base_of(array)
-        entry = _stamps.get(id(owner))
+        entry = stamps.get(id(owner))
         made.append((_new_entry(owner) if entry is None else entry, _region_of(array, owner)))
     return made
 
@@ -101,9 +101,9 @@ def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
 
 def _new_entry(owner: Any) -> Stamp:
     key = id(owner)
-    entry = _stamps[key] = Stamp()
+    entry = stamps[key] = Stamp()
     try:
-        entry.owner = weakref.ref(owner, lambda _: _stamps.pop(key, None))
+        entry.owner = weakref.ref(owner, lambda _: stamps.pop(key, None))
     except TypeError:
         entry.owner = owner
     return entry
@@ -111,13 +111,13 @@ def _new_entry(owner: Any) -> Stamp:
 
 def version(array: Any) -> int:
     """How often the memory behind `array` was written in place."""
-    entry = _stamps.get(id(arrays.base_of(array)))
+    entry = stamps.get(id(arrays.base_of(array)))
     return 0 if entry is None else entry.count
 
 
 def written_since(array: Any, seq: int) -> str | None:
     """The line that wrote into `array`'s bytes after `seq`, or None."""
-    entry = _stamps.get(id(arrays.base_of(array)))
+    entry = stamps.get(id(arrays.base_of(array)))
     if entry is None:
         return None
     if entry.whole is not None and entry.whole[0] > seq:

@@ -14,7 +14,7 @@ from dynograd.interpreter.shared import wrap_lines
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
-__all__ = ["write_shortcut"]
+__all__ = ["parameters_of", "write_shortcut"]
 
 
 def write_shortcut(
@@ -24,7 +24,7 @@ def write_shortcut(
 
     It counts where nothing was raised and, if `op` makes views, `out` shares the memory of the input; else `face` itself is called.
     """
-    parameters, call = _parameters(face)
+    parameters, call = parameters_of(face)
     taken = inspect.signature(face).parameters
     with_axis = "axis" not in taken and "dim" in taken and taken["dim"].default is not inspect.Parameter.empty
     if with_axis:  # NumPy's name, as methods of PyTorch take it
@@ -85,7 +85,7 @@ def _with_arrays(text: str, raw: dict[str, str]) -> str:
     return text
 
 
-def _parameters(face: Callable[..., Any]) -> tuple[str, str]:
+def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:
     """The parameter list as text, where defaults are `None` until the function's own take their place, and the call."""
     parts, call, starred = [], [], False
     for one in inspect.signature(face).parameters.values():

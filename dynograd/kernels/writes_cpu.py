@@ -32,6 +32,7 @@ __all__ = [
     "scatter_add",
     "scatter_added",
     "scattered",
+    "zero",
 ]
 
 _INT64 = np.dtype(np.int64)
@@ -46,18 +47,27 @@ def fill(x, value):
     """Every element of `x` becomes the number `value`."""
     if not _is_number(x, value) and not _is_whole(x, value):
         return False
-    if x.flags.c_contiguous:
+    return _fill(x, value)
+
+
+def zero(x):
+    """Every element of `x` becomes 0."""
+    return _fill(x, 0)
+
+
+def _fill(x, value):
+    if x.flags.c_contiguous and x.dtype.char in _NUMBERS:
         copies_cpu.fill(x, value)
     else:
         x.fill(value)
     return True
 
 
-def copy(x, src, non_blocking=False):
-    """x[...] = src, of the same shape and dtype."""
-    if type(src) is not np.ndarray or src.shape != x.shape or src.dtype != x.dtype:
+def copy(x, other):
+    """x[...] = other, of the same shape and dtype."""
+    if other.shape != x.shape or other.dtype != x.dtype:
         return False
-    copies_cpu.copy_into(x, src)
+    copies_cpu.copy_into(x, other)
     return True
 
 

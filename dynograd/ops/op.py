@@ -226,32 +226,43 @@ def shortcut(
     """
 
     def shorten(general: Function) -> Any:
-        name, taken = general.__name__, inspect.signature(general).parameters
-        space: dict[str, Any] = {"__name__": general.__module__, "general": general}
-
-        def written(args: Any, kwargs: Any) -> Any:
-            if not _write_shortcut or _aside[0]:
-                if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
-                    kwargs["dim"] = kwargs.pop("axis")
-                return general(*args, **kwargs)
-            with _lock:
-                if public.__code__ is long_way:
-                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
-                    space.update(names)
-                    _exchange(public, source, space, name)
-                    own: Any = inspect.unwrap(general)  # below further shortcuts
-                    public.__defaults__ = own.__defaults__
-                    public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
-                    _shortcuts[public] = public.__code__, long_way
-            return public(*args, **kwargs)
-
-        space["short_way"] = written
-        exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
-        public = functools.update_wrapper(space[name], general)
-        long_way = public.__code__
-        return public
+        return standing(
+            general, lambda: _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
+        )
 
     return shorten
+
+
+def standing(general: Function, write: Callable[[], tuple[str, dict[str, Any]]], always: bool = False) -> Any:
+    """A function that stands before `general` and gets the code that `write` gives when it is first called.
+
+    While shortcuts are set aside it is `general`, unless it is to stand `always`.
+    """
+    name, taken = general.__name__, inspect.signature(general).parameters
+    space: dict[str, Any] = {"__name__": general.__module__, "general": general}
+
+    def written(args: Any, kwargs: Any) -> Any:
+        if not _write_shortcut or (_aside[0] and not always):
+            if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
+                kwargs["dim"] = kwargs.pop("axis")
+            return general(*args, **kwargs)
+        with _lock:
+            if public.__code__ is long_way:
+                source, names = write()
+                space.update(names)
+                _exchange(public, source, space, name)
+                own: Any = inspect.unwrap(general)  # below further shortcuts
+                public.__defaults__ = own.__defaults__
+                public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
+                if not always:
+                    _shortcuts[public] = public.__code__, long_way
+        return public(*args, **kwargs)
+
+    space["short_way"] = written
+    exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
+    public = functools.update_wrapper(space[name], general)
+    long_way = public.__code__
+    return public
 
 
 def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
