@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +36,7 @@ from dynograd.ops.op import Op, registry, standing
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["FACES", "install_inplace", "straight_form"]
+__all__ = ["FACES", "install_inplace", "quick_out", "straight_form"]
 
 
 def inplace_form(entry: Op, name: str) -> Any:
@@ -89,7 +90,7 @@ def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], tuple[str, di
     """Writes the code that stands before the slow form; None where nothing writes into the tensor's own memory."""
     if name in WRITES:
         return lambda slow: write_into(slow, kernel("writes", name, ndarray(0)), *WRITES[name])
-    if _writes_itself(face, op):
+    if _writes_itself(face, op) and op.promote != "compare":  # type: ignore[union-attr]
         return lambda slow: write_elementwise_into(slow, op)  # type: ignore[arg-type]
     return None
 
@@ -100,6 +101,17 @@ def _writes_itself(face: Op, op: Op | None) -> bool:
         return False
     names = face.signature.parameters
     return (op is face or op.name in FACES) and all([name in names for name in op.signature.parameters])
+
+
+def quick_out(into: Any, face: Op) -> Any:
+    """`into(out, ...)` of an elementwise op with code before it that calls NumPy's function with `out`."""
+    op = registry[face.name]
+    if op.promote == "compare":
+        return into
+    own = face.signature.parameters.values()
+    into.__name__ = op.name
+    into.__signature__ = inspect.Signature([inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
+    return standing(into, lambda: write_elementwise_into(into, op, "out", 2))
 
 
 # --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------

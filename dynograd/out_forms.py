@@ -12,11 +12,10 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.inplace import refuse_overlap, refuse_repeats, write_result
-from dynograd.inplace_forms import straight_form
+from dynograd.inplace_forms import quick_out, straight_form
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.public_forms import public_form
@@ -85,19 +84,18 @@ _forms: dict[Any, Any] = {}
 
 
 def _into_of(function: Any, entry: Op) -> Any:
+    """`into(out, ...)`, which writes what the function gives for the other arguments."""
     straight = straight_form(entry, entry.name)
-    if straight is None:
-        return lambda out, args, kwargs: _written(entry.name, out, function, args, kwargs)
 
-    def into(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if type(out) in TENSORS and straight(out, args, kwargs):
+    def into(out: Any, *args: Any, **kwargs: Any) -> Any:
+        if straight is not None and type(out) in TENSORS and straight(out, args, kwargs):
             meta = out._meta
             if meta is None or not meta.silent:
-                stamp(out.array, caller(2))  # that of the public function
+                stamp(out.array)
             return out
         return _written(entry.name, out, function, args, kwargs)
 
-    return into
+    return into if straight is None else quick_out(into, entry)
 
 
 def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from dynograd.autograd.nodes import outside, place_of
 from dynograd.autograd.writes import last_write, stamp, stamps
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import into_of, least_size
-from dynograd.interpreter.promotion import number_array, scalars32, scalars64, whole_of
+from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whole_of
 from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
@@ -39,39 +39,49 @@ CASTS = frozenset(
 _DEFAULTS = {"clamp": {"min": float("-inf"), "max": float("inf")}}  # what None stands for in functions with numbers
 
 
-def write_elementwise_into(general: Callable[..., Any], op: Op) -> tuple[str, dict[str, Any]]:
-    """Source of the in-place form of an elementwise op, for floats of one dtype and numbers."""
+def write_elementwise_into(
+    general: Callable[..., Any], op: Op, target: str = "", depth: int = 1
+) -> tuple[str, dict[str, Any]]:
+    """Source of the in-place form of an elementwise op, for floats of one dtype and numbers; with `target`, of the form with `out=`.
+
+    Args:
+        depth: how many frames up the caller is.
+    """
     parameters, call = parameters_of(general)
-    give_up = f"return general({call})"
+    give_up = [f"        return general({call})"]
     first, *others = op.array_names
-    flat = FLAT.get(op.name)
-    numbers = list(op.static_names) + (["weight"] if op.name == "lerp" else [])
+    numbers = [*op.static_names, *(["weight"] if op.name == "lerp" else [])]
     others = [name for name in others if name not in numbers]
+    operands = ", ".join(["array", *[f"{name}_array" for name in others]])
+    if target:
+        others.insert(0, first)
+        operands = ", ".join([f"{name}_array" for name in others])
+    tensor = target or first
     like = ndarray(0)
     fast, least, _ = into_of(op, like)
+    flat = FLAT.get(op.name)
     native = fast is not None
     if not native:
         fast = kernel("elementwise", op.name, like)
         small = least_size(op, fast) or sys.maxsize
         least = max(small, ONE_PASS) if flat is not None else small
     names: dict[str, Any] = dict(
-        fast=fast, scalars32=scalars32, scalars64=scalars64, scalar=number_array, whole=whole_of
+        fast=fast, flat=flat, scalar=scalar_of, scalars32=scalars32, scalars64=scalars64, whole=whole_of
     )
     taken = inspect.signature(general).parameters
-    extras = [name for name in taken if name not in (first, *others, *numbers)]
+    extras = [name for name in taken if name not in (tensor, *others, *numbers)]
     names |= {f"default_{name}": taken[name].default for name in extras}
-    usual = [f"type({first}) in TENSORS", *[f"{name} is default_{name}" for name in extras]]
-    floats = f"(kind is F32 or kind is F64) and array.size < {least}"
+    whole = " or kind is I64" if op.name in _WHOLE else ""
     lines = [
         f"def {general.__name__}({parameters}):",
-        f"    if not ({' and '.join(usual)}):",
-        f"        {give_up}",
-        f"    array = {first}.array",
-        f"    if type(array) is not ndarray or ({first}._requires_grad and MODES.grad):",
-        f"        {give_up}",
-        "    kind = array.dtype",
-        f"    if not ({floats}{' or kind is I64' if op.name in _WHOLE else ''}) or (array.base is not None and 0 in array.strides):",
-        f"        {give_up}",
+        f"    if {' or '.join([f'type({tensor}) not in TENSORS', *[f'{name} is not default_{name}' for name in extras]])}:",
+        *give_up,
+        f"    array = {tensor}.array",
+        f"    if type(array) is not ndarray or ({tensor}._requires_grad and MODES.grad):",
+        *give_up,
+        "    kind, base = array.dtype, array.base",
+        f"    if not ((kind is F32 or kind is F64) and array.size < {least}{whole}) or (base is not None and 0 in array.strides):",
+        *give_up,
     ]
     for name in others:
         raw = f"{name}_array"
@@ -79,52 +89,70 @@ def write_elementwise_into(general: Callable[..., Any], op: Op) -> tuple[str, di
             f"    if type({name}) in TENSORS:",
             f"        {raw} = {name}.array",
             f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({name}._requires_grad and MODES.grad):",
-            f"            {give_up}",
-            f"        if ({raw}.base is not None or array.base is not None) and overlap_partly(array, {raw}):",
-            f"            {give_up}",
+            *_deeper(give_up),
+            f"        if ({raw}.base is not None or base is not None) and overlap_partly(array, {raw}):",
+            *_deeper(give_up),
         ]
-        if len(op.array_names) == 2 and native:
-            lines += [f"    elif type({name}) is int or (type({name}) is float and kind is not I64):", "        try:"]
-            lines += [f"            {raw} = whole({name}) if kind is I64 else scalar({name}, kind)"]
-            lines += ["        except OverflowError:", f"            {give_up}"]
-        lines += ["    else:", f"        {give_up}"]
-    operands = ", ".join(["array", *[f"{name}_array" for name in others]])
-    if native:
-        lines += _run_lines(f"fast({operands}, out=array)", "    ", give_up)
-    else:
-        if numbers:
-            told = [f"type({name}) is not float and type({name}) is not int and {name} is not None" for name in numbers]
-            lines += [f"    if {' or '.join(f'({one})' for one in told)} or ({' is '.join([*numbers, 'None'])}):"]
-            lines += [f"        {give_up}"]
-        known = _DEFAULTS.get(op.name, {})
-        statics = ", ".join([operands, *op.static_names, *(["scalar(weight, kind)"] if op.name == "lerp" else [])])
-        indent = "    "
-        if flat is not None:
-            names |= dict(flat=flat)
-            names |= {f"none_{name}": value for name, value in known.items()}
-            shapes = "".join([f" and {name}_array.shape == array.shape" for name in others])
-            sure = "".join([f" and {name} == {name}" for name in numbers])
-            given = [
-                f"scalar({f'none_{name} if {name} is None else {name}' if name in known else name}, kind)"
-                for name in numbers
+        if target and name == first:
+            lines += [f"        if {raw}.shape != array.shape:", *_deeper(give_up)]
+        elif len(op.array_names) == 2 and native:
+            lines += [
+                f"    elif type({name}) is int or (type({name}) is float{' and kind is not I64' if whole else ''}):",
+                "        try:",
+                *(
+                    ["            if kind is I64:", f"                {raw} = whole({name})", "            else:"]
+                    if whole
+                    else []
+                ),
+                *_scalar_lines(raw, name, "                " if whole else "            "),
+                "        except OverflowError:",
+                *_deeper(give_up),
             ]
-            lines += [f"    if {COMPOSED} <= array.size < {ONE_PASS}{shapes}{sure}:"]
-            lines += _run_lines(f"flat[kind.char]({', '.join([operands, *given])}, out=array)", "        ", give_up)
-            lines += [f"    elif array.size >= {small}:", f"        {give_up}", "    else:"]
-            indent = "        "
-        lines += [
-            f"{indent}try:",
-            f"{indent}    made = fast({statics})",
-            f"{indent}except FLOATING_WARNINGS:",
-            f"{indent}    made = quietly(fast, {statics})",
-            f"{indent}except (ValueError, TypeError):",
-            f"{indent}    {give_up}",
-            f"{indent}if made.shape != array.shape or made.dtype is not kind:",
-            f"{indent}    {give_up}",
-            f"{indent}array[...] = made",
-        ]
-    lines += [*stamp_lines(first), f"    return {first}"]
+        lines += ["    else:", *give_up]
+    if native:
+        lines += _run_lines(f"fast({operands}, out=array)", give_up)
+    else:
+        lines += _formula_lines(op, operands, others, numbers, names, small, give_up)
+    lines += [*stamp_lines(tensor, depth), f"    return {tensor}"]
     return "\n".join(lines) + "\n", names | _names()
+
+
+def _formula_lines(
+    op: Op, operands: str, others: list[str], numbers: list[str], names: dict[str, Any], small: int, give_up: list[str]
+) -> list[str]:
+    """Of an op that is no function of NumPy's: by the compiled one that writes, where arrays have one shape; else by way of a new array."""
+    lines: list[str] = []
+    if numbers:
+        told = [f"(type({name}) is not float and type({name}) is not int and {name} is not None)" for name in numbers]
+        lines += [f"    if {' or '.join(told)} or ({' is '.join([*numbers, 'None'])}):", *give_up]
+    by_way = []
+    if op.name in FLAT:
+        known = _DEFAULTS.get(op.name, {})
+        names |= {f"none_{name}": value for name, value in known.items()}
+        values = {name: f"none_{name} if {name} is None else {name}" if name in known else name for name in numbers}
+        same = " and ".join(
+            [*[f"{name}_array.shape == shape" for name in others], *[f"{name} == {name}" for name in numbers]]
+        )
+        lines += ["    shape = array.shape"] if others else []
+        lines += [f"    if {COMPOSED} <= array.size < {ONE_PASS}{' and ' * bool(same)}{same}:"]
+        for name in numbers:
+            lines += [f"        number = {values[name]}", *_scalar_lines(f"{name}_array", "number", "        ")]
+        given = ", ".join([operands, *[f"{name}_array" for name in numbers]])
+        lines += _deeper(_run_lines(f"flat[kind.char]({given}, out=array)", give_up))
+        by_way = [f"    elif array.size >= {small}:", *give_up, "    else:"]
+    statics = ", ".join([operands, *op.static_names, *(["scalar(weight, kind)"] if op.name == "lerp" else [])])
+    computed = [
+        "    try:",
+        f"        made = fast({statics})",
+        "    except FLOATING_WARNINGS:",
+        f"        made = quietly(fast, {statics})",
+        "    except (ValueError, TypeError):",
+        *give_up,
+        "    if made.shape != array.shape or made.dtype is not kind:",
+        *give_up,
+        "    array[...] = made",
+    ]
+    return [*lines, *by_way, *(_deeper(computed) if by_way else computed)]
 
 
 def write_into(
@@ -154,6 +182,8 @@ def write_into(
     names: dict[str, Any] = dict(write=write) | {f"default_{name}": taken[name].default for name in extras}
     raw = {name: f"{name}_array" for name in (*whole, *both)}
     usual = [f"type({name}) in TENSORS" for name in (first, *whole)]
+    types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
+    wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
     usual += [f"{name} is default_{name}" for name in extras]
     lines = [
         f"def {general.__name__}({parameters}):",
@@ -161,12 +191,15 @@ def write_into(
         f"        {give_up}",
         f"    array = {first}.array",
         *[f"    {raw[name]} = {name}.array" for name in whole],
+        f"    if not ({' and '.join(types)}) or (({wants}) and MODES.grad):",
+        f"        {give_up}",
+        "    base = array.base",
     ]
     for name in both:
         lines += [
             f"    if type({name}) in TENSORS:",
             f"        {raw[name]} = {name}.array",
-            f"        if ({name}._requires_grad and MODES.grad) or not (apart(array, {raw[name]}) if array.base is not None or "
+            f"        if ({name}._requires_grad and MODES.grad) or not (apart(array, {raw[name]}) if base is not None or "
             f"{raw[name]}.base is not None else {raw[name]} is not array):",
             f"            {give_up}",
             f"    elif type({name}) in PLAIN:",
@@ -174,16 +207,13 @@ def write_into(
             "    else:",
             f"        {give_up}",
         ]
-    types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
-    wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
-    lines += [f"    if not ({' and '.join(types)}) or (({wants}) and MODES.grad):", f"        {give_up}"]
     if whole:
-        based = " or ".join([f"{one}.base is not None" for one in ("array", *[raw[name] for name in whole])])
+        based = " or ".join(["base is not None", *[f"{raw[name]}.base is not None" for name in whole]])
         same = " and ".join([f"{raw[name]} is not array" for name in whole])
         lines += [f"    if not (apart(array, {', '.join([raw[name] for name in whole])}) if {based} else {same}):"]
         lines += [f"        {give_up}"]
     else:
-        lines += ["    if array.base is not None and 0 in array.strides:", f"        {give_up}"]
+        lines += ["    if base is not None and 0 in array.strides:", f"        {give_up}"]
     if listed:
         raw[listed] = f"{listed}_arrays"
         lines += [
@@ -210,16 +240,15 @@ def write_into(
     return "\n".join(lines) + "\n", names | _names()
 
 
-def stamp_lines(tensor: str) -> list[str]:
+def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
     """`stamp(array)` of memory that belongs to `array` itself, and was stamped as a whole before; else `stamp`."""
     return [
         f"    meta = {tensor}._meta",
         "    if meta is None or not meta.silent:",
-        "        frame = getframe(1)",
+        f"        frame = getframe({depth})",
         "        code = frame.f_code",
         "        place = (code, frame.f_lasti) if code is outside[0] else place_of(frame)",
-        "        entry = stamps.get(id(array)) if array.base is None else None",
-        "        if entry is None or entry.regions:",
+        "        if base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",
         "            stamp(array, place)",
         "        else:",
         "            now = last_write[0] = next_seq()",
@@ -228,15 +257,28 @@ def stamp_lines(tensor: str) -> list[str]:
     ]
 
 
-def _run_lines(call: str, indent: str, give_up: str) -> list[str]:
+def _run_lines(call: str, give_up: list[str]) -> list[str]:
     return [
-        f"{indent}try:",
-        f"{indent}    {call}",
-        f"{indent}except FLOATING_WARNINGS:  # raised when everything is written",
-        f"{indent}    pass",
-        f"{indent}except ValueError:  # shapes, or memory that may not be written",
-        f"{indent}    {give_up}",
+        "    try:",
+        f"        {call}",
+        "    except FLOATING_WARNINGS:  # raised when everything is written",
+        "        pass",
+        "    except (ValueError, TypeError):  # shapes, or memory that may not be written",
+        *give_up,
     ]
+
+
+def _scalar_lines(target: str, number: str, indent: str) -> list[str]:
+    """`target` is the number as a remembered 0-d array of dtype `kind`."""
+    return [
+        f"{indent}{target} = (scalars32 if kind is F32 else scalars64).get({number})",
+        f"{indent}if {target} is None:",
+        f"{indent}    {target} = scalar({number}, kind)",
+    ]
+
+
+def _deeper(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]
 
 
 def apart(array: Any, *others: Any) -> bool:
