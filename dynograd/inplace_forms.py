@@ -36,7 +36,7 @@ from dynograd.ops.op import Op, registry, standing
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["FACES", "install_inplace", "quick_out", "straight_form"]
+__all__ = ["FACES", "install_inplace", "quick_out", "straight_form", "with_writer"]
 
 
 def inplace_form(entry: Op, name: str) -> Any:
@@ -251,9 +251,12 @@ WRITES = {
     "put": ("index source",),
     "scatter": ("index", "src"),
     "scatter_add": ("index src",),
+    "scatter_reduce": ("index src",),
+    "tril": ("",),
+    "triu": ("",),
 }
 _SMALL = "array.nbytes < 32768"
-WRITES_OF_ALL = {
+_WRITERS = {
     "copy_": (
         "other",
         "",
@@ -268,6 +271,7 @@ WRITES_OF_ALL = {
         f"type(value) is float and {_SMALL} and array.dtype.char in 'fd' and -3.4e38 <= value <= 3.4e38",
         "array.fill(value)",
     ),
+    "fill_diagonal_": ("",),
     "zero_": ("", "", "", _SMALL, "array.fill(0)"),
 }
 _AUGMENTED = {
@@ -286,11 +290,12 @@ _AUGMENTED = {
 }
 
 
-def _with_writer(method: Any) -> Any:
+def with_writer(method: Any) -> Any:
+    """A method that is no op, behind code that calls the kernel of writes with its name."""
     name = method.__name__
 
     def write() -> tuple[str, dict[str, Any]]:
-        return write_into(method, kernel("writes", name[:-1], ndarray(0)), *WRITES_OF_ALL[name])
+        return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
 
     return standing(method, write)
 
@@ -308,5 +313,5 @@ def install_inplace(table: dict[str, Op]) -> None:
         if hasattr(Tensor, name):
             setattr(Tensor, operator, getattr(Tensor, name))
     for method in (copy_, fill_, zero_):
-        setattr(Tensor, method.__name__, _with_writer(method))
+        setattr(Tensor, method.__name__, with_writer(method))
     Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]

@@ -20,6 +20,7 @@ COMPOSED = 512
 _TAIL = "0.7978845608028654 * (other + 0.044715 * other * other * other)"
 _FORMULAS: dict[str, tuple[str, str]] = {
     "select": ("condition input other", "condition ? input : other"),
+    "kept": ("condition input", "condition ? input : 0"),
     "gate": ("input other", "other <= 0 ? 0 : input"),
     "sigmoid": ("input", "sigmoid(input)"),
     "silu": ("input", "input * sigmoid(input)"),

@@ -251,9 +251,10 @@ def standing(general: Function, write: Callable[[], tuple[str, dict[str, Any]]],
                 source, names = write()
                 space.update(names)
                 _exchange(public, source, space, name)
-                own: Any = inspect.unwrap(general)  # below further shortcuts
-                public.__defaults__ = own.__defaults__
-                public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
+                own = [one for one in taken.values() if one.default is not one.empty]
+                public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
+                named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
+                public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
                 if not always:
                     _shortcuts[public] = public.__code__, long_way
         return public(*args, **kwargs)
