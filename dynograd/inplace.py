@@ -16,7 +16,7 @@ from dynograd.arrays import ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, caller, next_seq
 from dynograd.autograd.packing import Packed, map_saved
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import note_again, stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -24,6 +24,7 @@ from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import ViewMeta
 from dynograd.view_history import edge_of, rebase
 
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
@@ -330,11 +331,11 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     elif kind not in TENSORS or value._requires_grad:
         return False
     else:
-        value = value.array
+        source, value = value, value.array
         if value.dtype != array.dtype:
             return False
         if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
-            return False
+            return _is_view_at(source, self, index)
     try:
         large = array.nbytes >= _SMALL
         if masked and large and kernel("writes", "masked_fill", array)(array, index, value):
@@ -354,6 +355,19 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
+def _is_view_at(view: Tensor, self: Tensor, index: Any) -> bool:
+    """Whether `view` is `self[index]`, as after `self[index] += value`: there is nothing to write."""
+    meta = view._meta
+    if type(meta) is not ViewMeta or meta.base is not self or meta.op is not _GET_BASIC or view.array.base is None:
+        return False
+    key = index if type(index) is tuple else (index, Ellipsis) if type(index) is int else (index,)
+    if meta.statics[0] != key or (view.array.base is not self.array and view.array.base is not self.array.base):
+        return False
+    note_again(self.array)
+    return True
+
+
+_GET_BASIC = indexing.get_basic.op
 _BOOL, _INT64 = dtypes.bool.numpy.num, dtypes.int64.numpy.num
 
 

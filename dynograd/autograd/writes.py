@@ -12,7 +12,18 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.nodes import caller, line_text, next_seq
 
-__all__ = ["Stamp", "last_write", "marks", "stamp", "stamp_all", "stamp_marks", "stamps", "version", "written_since"]
+__all__ = [
+    "Stamp",
+    "last_write",
+    "marks",
+    "note_again",
+    "stamp",
+    "stamp_all",
+    "stamp_marks",
+    "stamps",
+    "version",
+    "written_since",
+]
 
 last_write = [0]
 
@@ -52,6 +63,13 @@ def stamp(array: Any, line: Any = None) -> None:
     write = (now, line or caller())
     _note(entry, _region_of(array, owner), write)
     last_write[0] = now
+
+
+def note_again(array: Any) -> None:
+    """Counts a write that left the memory as the one before it did."""
+    entry = stamps.get(id(arrays.base_of(array)))
+    if entry is not None:
+        entry.count += 1
 
 
 def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:

@@ -48,6 +48,7 @@ __all__ = [
 WRITE, ADD = 0, 1
 _REDUCTIONS = {"sum": ADD, "prod": 2, "amax": 3, "amin": 4}
 _ELEMENTS, _SLICES = "writes.write_few", "writes.write_few_slices"
+_ALL = (slice(None),) * 64
 _NDIMS = {_ELEMENTS: 2, _SLICES: 1}  # of the index
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
@@ -132,14 +133,9 @@ def index_fill(x, dim, index, value):
     if _is_long_vector(x, index) and _is_vector(x, dim, index):
         write_places(x, contiguous(index), value, -x.size)
         return True
-    if x.ndim == 2 and x.size < _MOST and (dim == 0 or dim == 1):
-        shape = (index.size, x.shape[1]) if dim == 0 else (x.shape[0], index.size)
-        if _few(_SLICES, x, dim, index, _filled(shape, value, x), WRITE):
-            return True
-    key = _slices(x, dim, index, True)
-    if key is None:
+    if not _is_vector(x, dim, index):
         return False
-    x[key] = value
+    x[(*_ALL[:dim], index) if dim else index] = number(value, x.dtype.char)  # NumPy looks at the index first
     return True
 
 
@@ -199,7 +195,8 @@ def put(x, index, source, accumulate=False):
     if not x.flags.c_contiguous or not x.size or (accumulate and _is_half(x)):
         return False
     if not accumulate and x.size < _MOST:
-        x.put(index, source)
+        flat = x if x.ndim == 1 else x.reshape(-1)
+        flat[index if index.ndim == 1 else index.reshape(-1)] = source if source.ndim == 1 else source.reshape(-1)
         return True
     flat, places, given = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
     if accumulate:
@@ -243,7 +240,8 @@ def scatter_add(x, dim, index, src):
 
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     """`src`, of index's shape, combined with what is at `index` along `dim`."""
-    return include_self is True and _few(_ELEMENTS, x, dim, index, src, _REDUCTIONS[reduce])
+    how = _REDUCTIONS.get(reduce)
+    return how is not None and include_self is True and _few(_ELEMENTS, x, dim, index, src, how)
 
 
 def tril(x, diagonal=0):
@@ -315,7 +313,7 @@ def _slices(x, dim, index, negative):
     """NumPy's index of the slices, where `index` is a vector of numbers inside `dim`; else None."""
     if not _is_vector(x, dim, index) or not _inside(index, x.shape[dim], negative):
         return None
-    return (slice(None),) * dim + (index,) if dim else index
+    return (*_ALL[:dim], index) if dim else index
 
 
 def _is_vector(x, dim, index):

@@ -219,6 +219,8 @@ def shortcut(
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
+    With None for the op, where nothing is recorded; `beside` then names the tensors.
+
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
     are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. Where the text raises or
@@ -227,7 +229,8 @@ def shortcut(
 
     def shorten(general: Function) -> Any:
         return standing(
-            general, lambda: _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
+            general,
+            lambda: _write_shortcut[0](general, op_function and op_function.op, text, when, beside, compute, renamed),
         )
 
     return shorten
