@@ -29,14 +29,14 @@ last_write = [0]
 
 
 class Stamp:
-    """The last writes into one owner's memory: into all of it, and into regions of it, each with its time and place."""
+    """The last writes into one owner's memory: into all of it, and into regions of it, each with its time, code and place in it."""
 
     __slots__ = ("count", "owner", "regions", "whole")
 
     def __init__(self) -> None:
         self.count = 0
-        self.whole: tuple[int, Any] | None = None
-        self.regions: dict[Any, tuple[int, Any]] = {}
+        self.whole: tuple[int, Any, Any] | None = None
+        self.regions: dict[Any, tuple[int, Any, Any]] = {}
         self.owner: Any = None
 
 
@@ -51,7 +51,7 @@ def stamp(array: Any, line: Any = None) -> None:
         if entry is not None and not entry.regions:  # the common case
             now = last_write[0] = next_seq()
             entry.count += 1
-            entry.whole = (now, line or caller())
+            entry.whole = _write_of(now, line or caller())
             return
     else:
         owner = arrays.base_of(array)
@@ -60,7 +60,7 @@ def stamp(array: Any, line: Any = None) -> None:
         entry = _new_entry(owner)
     now = next_seq()
     entry.count += 1
-    write = (now, line or caller())
+    write = _write_of(now, line or caller())
     _note(entry, _region_of(array, owner), write)
     last_write[0] = now
 
@@ -90,7 +90,7 @@ def stamp_all(written: list[Any], line: Any = None) -> None:
 def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) -> None:
     """Stamps the marked arrays whose entry in `written` is not None, at one time."""
     now = next_seq()
-    write = (now, line)
+    write = _write_of(now, line)
     for (entry, region), one in zip(marked, written):
         if one is not None:
             entry.count += 1
@@ -101,6 +101,15 @@ def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) 
     last_write[0] = now
 
 
+def _write_of(now: int, line: Any) -> tuple[int, Any, Any]:
+    return (now, *line) if type(line) is tuple else (now, line, None)
+
+
+def _line_of(write: tuple[int, Any, Any]) -> str:
+    _, code, reached = write
+    return line_text(code if reached is None else (code, reached))
+
+
 def _region_of(array: Any, owner: Any) -> Any:
     """Which of the owner's bytes an array has: None for all."""
     if owner is array or (owner is array.base and arrays.owns_memory(array)):
@@ -108,7 +117,7 @@ def _region_of(array: Any, owner: Any) -> Any:
     return arrays.address_of(array), array.shape, array.strides
 
 
-def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
+def _note(entry: Stamp, region: Any, write: tuple[int, Any, Any]) -> None:
     if region is None or (len(entry.regions) >= _REGIONS and region not in entry.regions):
         entry.whole = write
         if entry.regions:
@@ -139,10 +148,10 @@ def written_since(array: Any, seq: int) -> str | None:
     if entry is None:
         return None
     if entry.whole is not None and entry.whole[0] > seq:
-        return line_text(entry.whole[1])
-    for region, (when, line) in entry.regions.items():
-        if when > seq and _overlaps(array, region):
-            return line_text(line)
+        return _line_of(entry.whole)
+    for region, write in entry.regions.items():
+        if write[0] > seq and _overlaps(array, region):
+            return _line_of(write)
     return None
 
 

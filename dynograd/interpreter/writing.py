@@ -179,7 +179,9 @@ def write_into(
     first = next(iter(taken))
     whole, both = tensors.split(), either.split()
     extras = [name for name in taken if name not in known and name != first]
-    names: dict[str, Any] = dict(write=write) | {f"default_{name}": taken[name].default for name in extras}
+    names: dict[str, Any] = dict(write=write, kernels=inspect.getmodule(write)) | {
+        f"default_{name}": taken[name].default for name in extras
+    }
     raw = {name: f"{name}_array" for name in (*whole, *both)}
     usual = [f"type({name}) in TENSORS" for name in (first, *whole)]
     types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
@@ -247,13 +249,12 @@ def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
         "    if meta is None or not meta.silent:",
         f"        frame = getframe({depth})",
         "        code = frame.f_code",
-        "        place = (code, frame.f_lasti) if code is outside[0] else place_of(frame)",
-        "        if base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",
-        "            stamp(array, place)",
+        "        if code is not outside[0] or base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",
+        "            stamp(array, place_of(frame))",
         "        else:",
         "            now = last_write[0] = next_seq()",
         "            entry.count += 1",
-        "            entry.whole = now, place",
+        "            entry.whole = now, code, frame.f_lasti",
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.copies_cpu import SMALLEST, bits, contiguous
-from dynograd.kernels.ufuncs import COMPOSED, compiled
+from dynograd.kernels.ufuncs import COMPOSED, KEPT
 
 __all__ = ["triangle_indices", "tril", "triu"]
 
@@ -29,11 +29,15 @@ def triu(x, diagonal):
 
 def keep_triangle(x, diagonal, lower, out):
     """The same of a small matrix of floats into `out`, which may be `x`; False where it is none, and nothing is written."""
-    if x.ndim != 2 or x.nbytes >= SMALLEST or type(diagonal) is not int or x.dtype.char not in "fd":
+    if x.ndim != 2 or x.nbytes >= SMALLEST or type(diagonal) is not int:
         return False
-    mask = _triangle(*x.shape, diagonal, lower)
+    keep = KEPT[x.dtype.char]
+    if keep is None:
+        return False
+    rows, columns = x.shape
+    mask = _triangle(rows, columns, diagonal, lower)
     if x.size >= COMPOSED:
-        compiled("kept", f"?{x.dtype.char}")(mask, x, out=out)
+        keep(mask, x, out=out)
     else:
         out[...] = _kept(x, mask)
     return True
@@ -55,8 +59,8 @@ def _triangle(rows, columns, diagonal, lower):
 
 
 def _kept(x, mask):
-    if x.size >= COMPOSED and x.flags.c_contiguous and x.dtype.char in "fd":
-        return compiled("kept", f"?{x.dtype.char}")(mask, x)
+    if x.size >= COMPOSED and x.flags.c_contiguous and KEPT[x.dtype.char] is not None:
+        return KEPT[x.dtype.char](mask, x)
     result = np.zeros(x.shape, x.dtype)
     np.copyto(result, x, where=mask)
     return result

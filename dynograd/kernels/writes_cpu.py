@@ -47,9 +47,9 @@ __all__ = [
 # What `write_few` and `write_few_slices` do; numbers of `combined` in `writes_numba.py`.
 WRITE, ADD = 0, 1
 _REDUCTIONS = {"sum": ADD, "prod": 2, "amax": 3, "amin": 4}
-_ELEMENTS, _SLICES = "writes.write_few", "writes.write_few_slices"
+ELEMENTS, SLICES = "writes.write_few", "writes.write_few_slices"
 _ALL = (slice(None),) * 64
-_NDIMS = {_ELEMENTS: 2, _SLICES: 1}  # of the index
+_NDIMS = {ELEMENTS: 2, SLICES: 1}  # of the index
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
 _NUMBERS = _FLOATS | _WHOLE
@@ -141,7 +141,7 @@ def index_fill(x, dim, index, value):
 
 def index_copy(x, dim, index, source):
     """The slices of `source` at `index`."""
-    if _few(_SLICES, x, dim, index, source, WRITE):
+    if few(SLICES, x, dim, index, source, WRITE):
         return True
     if _is_long_vector(x, index) and _is_vector(x, dim, index) and _one_for_each(x, dim, index, source):
         write_places(x, contiguous(index), source, 0)
@@ -155,7 +155,7 @@ def index_copy(x, dim, index, source):
 
 def index_add(x, dim, index, source, *, alpha=1):
     """The slices of `source` added at `index`."""
-    if alpha == 1 and _few(_SLICES, x, dim, index, source, ADD):
+    if alpha == 1 and few(SLICES, x, dim, index, source, ADD):
         return True
     if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or not _is_vector(x, dim, index):
         return False
@@ -168,7 +168,7 @@ def index_add(x, dim, index, source, *, alpha=1):
 def index_put(x, indices, values, accumulate=False):
     """`values` written or added at index arrays in front."""
     if len(indices) == 1 and indices[0].ndim == 1:
-        if _few(_SLICES, x, 0, indices[0], values, ADD if accumulate else WRITE):
+        if few(SLICES, x, 0, indices[0], values, ADD if accumulate else WRITE):
             return True
     if values.dtype != x.dtype or not 0 < len(indices) <= x.ndim:
         return False
@@ -212,10 +212,10 @@ def put(x, index, source, accumulate=False):
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
-    few = src
+    given = src
     if type(src) is not np.ndarray and x.size < _MOST and _is_number(x, src):
-        few = _filled(index.shape, src, x)
-    if type(few) is np.ndarray and _few(_ELEMENTS, x, dim, index, few, WRITE):
+        given = _filled(index.shape, src, x)
+    if type(given) is np.ndarray and few(ELEMENTS, x, dim, index, given, WRITE):
         return True
     if type(src) is not np.ndarray:
         if not _is_number(x, src):
@@ -230,7 +230,7 @@ def scatter(x, dim, index, src):
 
 def scatter_add(x, dim, index, src):
     """`src`, of index's shape, added at `index` along `dim`."""
-    if _few(_ELEMENTS, x, dim, index, src, ADD):
+    if few(ELEMENTS, x, dim, index, src, ADD):
         return True
     if src.shape != index.shape or src.dtype != x.dtype or _is_half(x) or not _along(x, dim, index):
         return False
@@ -241,7 +241,7 @@ def scatter_add(x, dim, index, src):
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     """`src`, of index's shape, combined with what is at `index` along `dim`."""
     how = _REDUCTIONS.get(reduce)
-    return how is not None and include_self is True and _few(_ELEMENTS, x, dim, index, src, how)
+    return how is not None and include_self is True and few(ELEMENTS, x, dim, index, src, how)
 
 
 def tril(x, diagonal=0):
@@ -280,7 +280,7 @@ def _is_whole(x, value):
     return type(value) is int and x.dtype.char in _WHOLE and -(1 << 63) <= value < 1 << 63
 
 
-def _few(name, x, dim, index, src, how):
+def few(name, x, dim, index, src, how):
     """Whether the kernel `name` has written a few elements or slices into the matrix `x`."""
     kind = x.dtype
     if kind is not src.dtype or x.ndim != 2 or src.ndim != 2 or x.size >= _MOST or index.dtype is not _INT64:

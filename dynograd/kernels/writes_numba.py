@@ -27,12 +27,13 @@ def write_where(out, mask, src):
 @compiled
 def write_few_where(out, mask, src):
     """`write_where` for a few elements of arrays of any shape; False, and nothing written, where they are not enough."""
-    count = 0
-    for held in mask.flat:
-        count += held
-    if src.size < count:
-        return False
     target, chosen, source = out.reshape(-1), mask.reshape(-1), src.reshape(-1)
+    if source.size < target.size:
+        count = 0
+        for i in range(target.size):
+            count += chosen[i]
+        if source.size < count:
+            return False
     taken = 0
     for i in range(target.size):
         if chosen[i]:
