@@ -114,7 +114,7 @@ def write_elementwise_into(
     else:
         lines += _formula_lines(op, operands, others, numbers, names, small, give_up)
     lines += [*stamp_lines(tensor, depth), f"    return {tensor}"]
-    return "\n".join(lines) + "\n", names | _names()
+    return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
 
 def _formula_lines(
@@ -239,7 +239,7 @@ def write_into(
         *stamp_lines(first),
         f"    return {first}",
     ]
-    return "\n".join(lines) + "\n", names | _names()
+    return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
 
 def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
