@@ -270,6 +270,16 @@ def test_the_last_writer_is_named():
         z.backward()
 
 
+def test_a_writer_inside_the_library_is_not_named():
+    y = dynograd.randn(8, 64, requires_grad=True) * 2
+    z = (y * y).sum()
+    with dynograd.no_grad():
+        for _ in range(3):
+            dynograd._foreach_add_([y], 1.0)
+    with pytest.raises(RuntimeError, match="in test_a_writer_inside_the_library_is_not_named"):
+        z.backward()
+
+
 def test_every_write_counts():
     x, index = dynograd.randn(8, 64), tensor([1, 2])
     writes = [
