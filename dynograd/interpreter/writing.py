@@ -74,7 +74,7 @@ def write_elementwise_into(
     whole = " or kind is I64" if op.name in _WHOLE else ""
     lines = [
         f"def {general.__name__}({parameters}):",
-        f"    if {' or '.join([f'type({tensor}) not in TENSORS', *[f'{name} is not default_{name}' for name in extras]])}:",
+        f"    if {' or '.join([f'not {_is_plain(tensor)}', *[f'{name} is not default_{name}' for name in extras]])}:",
         *give_up,
         f"    array = {tensor}.array",
         f"    if type(array) is not ndarray or ({tensor}._requires_grad and MODES.grad):",
@@ -86,7 +86,7 @@ def write_elementwise_into(
     for name in others:
         raw = f"{name}_array"
         lines += [
-            f"    if type({name}) in TENSORS:",
+            f"    if {_is_plain(name)}:",
             f"        {raw} = {name}.array",
             f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({name}._requires_grad and MODES.grad):",
             *_deeper(give_up),
@@ -183,7 +183,7 @@ def write_into(
         f"default_{name}": taken[name].default for name in extras
     }
     raw = {name: f"{name}_array" for name in (*whole, *both)}
-    usual = [f"type({name}) in TENSORS" for name in (first, *whole)]
+    usual = [_is_plain(name) for name in (first, *whole)]
     types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
     wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
     usual += [f"{name} is default_{name}" for name in extras]
@@ -199,7 +199,7 @@ def write_into(
     ]
     for name in both:
         lines += [
-            f"    if type({name}) in TENSORS:",
+            f"    if {_is_plain(name)}:",
             f"        {raw[name]} = {name}.array",
             f"        if ({name}._requires_grad and MODES.grad) or not (apart(array, {raw[name]}) if base is not None or "
             f"{raw[name]}.base is not None else {raw[name]} is not array):",
@@ -276,6 +276,10 @@ def _scalar_lines(target: str, number: str, indent: str) -> list[str]:
         f"{indent}if {target} is None:",
         f"{indent}    {target} = scalar({number}, kind)",
     ]
+
+
+def _is_plain(name: str) -> str:
+    return f"(type({name}) is Tensor or type({name}) in TENSORS)"
 
 
 def _deeper(lines: list[str]) -> list[str]:

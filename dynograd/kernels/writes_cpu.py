@@ -107,16 +107,11 @@ def masked_fill(x, mask, value):
 
 def masked_scatter(x, mask, source):
     """The first elements of `source`, in order, where `mask` is True."""
-    if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != x.dtype or not source.flags.c_contiguous:
+    kind = x.dtype
+    if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != kind or not source.flags.c_contiguous:
         return False
-    if (
-        x.size < _MOST
-        and x.flags.c_contiguous
-        and mask.flags.c_contiguous
-        and x.ndim == source.ndim
-        and x.dtype.char in _NUMBERS
-    ):
-        kernels = compiled_for(x.size)
+    if x.size < _MOST and kind.char in _NUMBERS and x.ndim == source.ndim:
+        kernels = compiled_for(x.size) if x.flags.c_contiguous and mask.flags.c_contiguous else None
         if kernels is not None:
             return kernels["writes.write_few_where"](x, mask, source)
     count = int(np.count_nonzero(mask))
