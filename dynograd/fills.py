@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.errors import ShapeError
+from dynograd.inplace_forms import with_writer
 from dynograd.tensor import Tensor
 
 __all__ = ["install_fills"]
@@ -38,4 +39,4 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def install_fills() -> None:
     """Puts the method on Tensor."""
-    Tensor.fill_diagonal_ = fill_diagonal_  # type: ignore[attr-defined]
+    Tensor.fill_diagonal_ = with_writer(fill_diagonal_)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from dynograd.arrays import ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, caller, next_seq
 from dynograd.autograd.packing import Packed, map_saved
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import note_again, stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -24,9 +24,10 @@ from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import ViewMeta
 from dynograd.view_history import edge_of, rebase
 
-__all__ = ["copy_", "fill_", "set_item", "write_result", "written", "zero_"]
+__all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 
 
 # Told of a tensor that is about to be written: open `autobatch` scopes, whose waiting calls may read it.
@@ -236,15 +237,11 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     >>> x.copy_(tensor([1, 2]))
     tensor([1., 2.])
     """
-    if not guards and type(self) in TENSORS and (_copied(self, other) or written(self, "copy", (other,), {})):
-        return self
     return _assign(self, _as_tensor(other, self), "copy_")
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Sets every element to `value` (a number or a 0-d tensor)."""
-    if not guards and type(self) in TENSORS and (_filled(self, value) or written(self, "fill", (value,), {})):
-        return self
     source = _as_tensor(value, self)
     if source.array.ndim:
         raise ShapeError(
@@ -255,80 +252,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
-    if not guards and type(self) in TENSORS and (_filled(self, 0) or written(self, "fill", (0,), {})):
-        return self
     return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
 
 
-def _filled(target: Tensor, value: Any) -> bool:
-    """`written` of "fill" for small float arrays."""
-    array = target.array
-    if type(array) is not ndarray or array.nbytes >= _SMALL or array.dtype.char not in "fd":
-        return False
-    if (target._requires_grad and MODES.grad) or (type(value) is not int and type(value) is not float):
-        return False
-    if not -_REACH <= value <= _REACH or (array.base is not None and 0 in array.strides):
-        return False
-    array.fill(value)
-    meta = target._meta
-    if meta is None or not meta.silent:
-        stamp(array, caller(3))
-    return True
-
-
-def _copied(target: Tensor, source: Any) -> bool:
-    """`written` of "copy" for small arrays of one shape and dtype that own their memory."""
-    if type(source) not in TENSORS or ((target._requires_grad or source._requires_grad) and MODES.grad):
-        return False
-    array, given = target.array, source.array
-    if type(array) is not ndarray or type(given) is not ndarray or array.base is not None or given.base is not None:
-        return False
-    if array is given or array.dtype is not given.dtype or array.shape != given.shape or array.nbytes >= _SMALL:
-        return False
-    array[...] = given
-    meta = target._meta
-    if meta is None or not meta.silent:
-        stamp(array, caller(3))
-    return True
-
-
 _SMALL = 1 << 15
-_REACH = 3.4e38  # what float32 holds, and nearly no more
-
-
-def written(target: Tensor, name: str, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the kernel `name` of `writes` has written into the memory of `target`: nothing is recorded, and all fits as it is."""
-    array = target.array
-    if type(array) is not ndarray or (target._requires_grad and MODES.grad):
-        return False
-    if array.base is not None and 0 in array.strides:
-        return False
-    given = []
-    for one in args:
-        kind = type(one)
-        if kind in TENSORS:
-            one = _apart(array, one)
-            if one is None:
-                return False
-        elif kind is tuple or kind is list:
-            one = [_apart(array, part) for part in one]
-        elif kind not in _NUMBERS and (kind is ndarray or isinstance(one, Tensor)):
-            return False
-        given.append(one)
-    if kwargs and any([isinstance(one, Tensor) for one in kwargs.values()]):
-        return False
-    try:
-        if not kernel("writes", name, array)(array, *given, **kwargs):
-            return False
-    except (AttributeError, IndexError, OverflowError, TypeError, ValueError):
-        return False  # the op says what is wrong
-    meta = target._meta
-    if meta is None or not meta.silent:
-        stamp(array, caller(3))
-    return True
-
-
-_NUMBERS = frozenset({int, float, bool})
 
 
 def _apart(array: Any, one: Any) -> Any:
@@ -404,11 +331,11 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     elif kind not in TENSORS or value._requires_grad:
         return False
     else:
-        value = value.array
+        source, value = value, value.array
         if value.dtype != array.dtype:
             return False
         if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
-            return False
+            return _is_view_at(source, self, index)
     try:
         large = array.nbytes >= _SMALL
         if masked and large and kernel("writes", "masked_fill", array)(array, index, value):
@@ -428,6 +355,19 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
+def _is_view_at(view: Tensor, self: Tensor, index: Any) -> bool:
+    """Whether `view` is `self[index]`, as after `self[index] += value`: there is nothing to write."""
+    meta = view._meta
+    if type(meta) is not ViewMeta or meta.base is not self or meta.op is not _GET_BASIC or view.array.base is None:
+        return False
+    key = index if type(index) is tuple else (index, Ellipsis) if type(index) is int else (index,)
+    if meta.statics[0] != key or (view.array.base is not self.array and view.array.base is not self.array.base):
+        return False
+    note_again(self.array)
+    return True
+
+
+_GET_BASIC = indexing.get_basic.op
 _BOOL, _INT64 = dtypes.bool.numpy.num, dtypes.int64.numpy.num
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import CudaArray, ndarray
+from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
 from dynograd.inplace import (
@@ -21,251 +23,188 @@ from dynograd.inplace import (
     refuse_repeats,
     set_item,
     write_result,
-    written,
     zero_,
 )
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.fusion import into_of
-from dynograd.interpreter.promotion import number_array, scalars32, scalars64, whole_of
-from dynograd.interpreter.shared import F32, F64, I64
-from dynograd.kernels import ufuncs
-from dynograd.kernels.loops_cpu import ONE_PASS
-from dynograd.kernels.ufuncs import COMPOSED
+from dynograd.interpreter.promotion import number_array
+from dynograd.interpreter.shared import F32, F64
+from dynograd.interpreter.writing import write_elementwise_into, write_into
+from dynograd.kernels import kernel
 from dynograd.ops.conversions import copied
-from dynograd.ops.op import Op, registry
+from dynograd.ops.op import Op, registry, standing
+from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["FACES", "install_inplace"]
+__all__ = ["FACES", "install_inplace", "quick_out", "straight_form", "with_writer"]
 
 
 def inplace_form(entry: Op, name: str) -> Any:
-    """The method `name_` of an op: computes the functional form and writes it into the tensor."""
+    """The method `name_` of an op: computes the functional form and writes it into the tensor.
+
+    Where there is a kernel that writes, or NumPy's function does, code that calls it stands before that (`interpreter/writing.py`).
+    """
     function = entry.function
     who = name + "_"
     op = registry.get(name)
-    direct = _direct_form(op, entry)
+    straight = straight_form(entry, who)
     elementwise = op is not None and op.kind == "elementwise"
-    quick: Any = None
 
     @functools.wraps(function)
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if guards:
-            if any(
-                [hasattr(type(one), "__dynograd_settle__") for one in args]
-            ):  # an operand that waits: so may the write
-                return write_result(self, function(self, *args, **kwargs), who)
-            guards[0](self)
-        if direct is not None and type(self) in TENSORS and not (self._requires_grad and MODES.grad):
-            nonlocal quick
-            array = self.array
-            if quick is None and type(array) is ndarray:
-                quick = _quick_form(op, array)
-            if array.base is not None and 0 in array.strides:
-                refuse_repeats(who, array)
-            if (quick is not None and quick(array, args, kwargs)) or direct(array, args, kwargs):
-                meta = self._meta
-                if meta is None or not meta.silent:
-                    stamp(array)
-                return self
-        if type(self) in TENSORS:
-            array = self.array
-            if guards and name in WRITES and written(self, name, args, kwargs):
-                return self
-            if 0 in array.strides and who not in REPEATED:
-                refuse_repeats(who, array)
-            if elementwise:
-                for one in args:
-                    if type(one) in TENSORS and (one.array.base is not None or array.base is not None):
-                        refuse_overlap(who, array, one.array)
+    def slow(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
             # tangents are computed with the old values, which their history must keep
             old = copied(self)
             return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
+        array = self.array
+        if straight is not None and straight(self, (self, *args), kwargs):
+            meta = self._meta
+            if meta is None or not meta.silent:
+                stamp(array)
+            return self
+        if 0 in array.strides and who not in REPEATED:
+            refuse_repeats(who, array)
+        if elementwise:
+            for one in args:
+                if type(one) in TENSORS and (one.array.base is not None or array.base is not None):
+                    refuse_overlap(who, array, one.array)
         return write_result(self, function(self, *args, **kwargs), who)
 
-    @functools.wraps(function)
-    def writing(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not guards and type(self) in TENSORS and written(self, name, args, kwargs):
-            return self
-        return method(self, *args, **kwargs)
+    slow.__name__ = slow.__qualname__ = who
+    slow.__doc__ = f"In-place form of `{name}`."
+    write = _writer(entry, op, name)
+    quick = slow if write is None else standing(slow, lambda: write(slow), always=True)
 
-    made = writing if name in WRITES else method
-    made.__name__ = made.__qualname__ = who
-    made.__doc__ = f"In-place form of `{name}`."
-    return made
+    @functools.wraps(slow)
+    def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if guards:
+            if any([hasattr(type(one), "__dynograd_settle__") for one in args]):  # it waits: so may the write
+                return write_result(self, function(self, *args, **kwargs), who)
+            guards[0](self)
+        return quick(self, *args, **kwargs)
 
-
-def _quick_form(op: Any, like: Any) -> Any:
-    """`quick(array, args, kwargs)`: what `direct` does with small arrays of one shape and numbers; False leaves it to `direct`."""
-    fast, least, _ = into_of(op, like)
-    if fast is not None and len(op.array_names) == 2 and not op.static_names:
-        return _quick_pair(op, fast, least)
-    functions = ufuncs.FLAT.get(op.name)
-    return _never if functions is None else _quick_flat(op, functions)
+    return guarded if write is None else standing(guarded, lambda: write(slow))
 
 
-def _quick_pair(op: Any, fast: Any, least: int) -> Any:
-    whole = op.name in ("add", "sub", "mul")
-
-    def quick(array: Any, args: Any, kwargs: Any) -> bool:
-        kind = array.dtype
-        if len(args) != 1 or kwargs or type(array) is not ndarray:
-            return False
-        (other,) = args
-        if kind is F32 or kind is F64:
-            if array.size >= least:
-                return False
-            if type(other) in TENSORS:
-                operand = other.array
-                if operand.dtype is not kind or operand.shape != array.shape or (other._requires_grad and MODES.grad):
-                    return False
-                if operand is not array and (operand.base is not None or array.base is not None):
-                    refuse_overlap(f"{op.name}_", array, operand)
-            elif type(other) is float or type(other) is int:
-                operand = (scalars32 if kind is F32 else scalars64).get(other)
-                if operand is None:
-                    operand = number_array(other, kind)
-            else:
-                return False
-        elif whole and kind is I64 and type(other) is int:
-            operand = whole_of(other)
-        else:
-            return False
-        try:  # noqa: SIM105  (a context manager takes 0.3 us)
-            fast(array, operand, out=array)
-        except arrays.FLOATING_WARNINGS:  # raised when everything is written
-            pass
-        return True
-
-    return quick
+def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], tuple[str, dict[str, Any]]] | None:
+    """Writes the code that stands before the slow form; None where nothing writes into the tensor's own memory."""
+    if name in WRITES:
+        return lambda slow: write_into(slow, kernel("writes", name, ndarray(0)), *WRITES[name])
+    if _writes_itself(face, op) and op.promote != "compare":  # type: ignore[union-attr]
+        return lambda slow: write_elementwise_into(slow, op)  # type: ignore[arg-type]
+    return None
 
 
-def _quick_flat(op: Any, functions: Any) -> Any:
-    """Of the ops that have a function with numbers at the end (`ufuncs.FLAT`)."""
-    count = len(op.array_names) - 1 - (op.name == "lerp")
-    numbers = functions.count - 1 - count
-    statics = _STATICS.get(op.name, ())
-    last = statics[-1][0] if len(statics) == 1 else ""
-
-    def quick(array: Any, args: Any, kwargs: Any) -> bool:
-        kind = array.dtype
-        if not (COMPOSED <= array.size < ONE_PASS) or not (kind is F32 or kind is F64) or type(array) is not ndarray:
-            return False
-        if kwargs:
-            if len(kwargs) > 1 or last not in kwargs:
-                return False
-            args = (*args, kwargs[last])
-        elif last and len(args) == count:
-            args = (*args, statics[-1][1])
-        if len(args) != count + numbers:
-            return False
-        shape = array.shape
-        operands = []
-        for one in args[:count]:
-            if type(one) not in TENSORS or (one._requires_grad and MODES.grad):
-                return False
-            other = one.array
-            if other.dtype is not kind or other.shape != shape:
-                return False
-            if other is not array and (other.base is not None or array.base is not None):
-                return False
-            operands.append(other)
-        known = scalars32 if kind is F32 else scalars64
-        for one in args[count:]:
-            if (type(one) is not float and type(one) is not int) or one != one:
-                return False
-            found = known.get(one)
-            operands.append(number_array(one, kind) if found is None else found)
-        try:  # noqa: SIM105
-            functions[kind.char](array, *operands, out=array)
-        except arrays.FLOATING_WARNINGS:
-            pass
-        return True
-
-    return quick
-
-
-def _never(array: Any, args: Any, kwargs: Any) -> bool:
-    return False
-
-
-def _direct_form(op: Op | None, face: Op) -> Any:
-    """`direct(array, args, kwargs)` computes an elementwise op into the array's own memory; False leaves it to the general way.
-
-    For float arrays, numbers, and operands of the same dtype that are not recorded. None for ops of another kind.
-    """
-    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float"):
-        return None
-    statics = _STATICS.get(op.name, ())
-    if len(statics) != len(op.static_names) or (op is not face and op.name not in FACES):
-        return None
-    count = len(op.array_names) - 1
-    fast: Any = None
-    least: int | None = None
-    compute: Any = None
-
-    def direct(array: Any, args: Any, kwargs: Any) -> bool:
-        nonlocal fast, least, compute
-        on_gpu = type(array) is CudaArray
-        if not on_gpu and type(array) is not ndarray:
-            return False  # one without values, on the device meta
-        if least is None and not on_gpu:
-            fast, least, compute = into_of(op, array)
-        values = args[count:]
-        if len(args) < count or len(values) > len(statics) or array.dtype.kind != "f":
-            return False
-        given: tuple = ()
-        if statics:
-            found = dict(statics)
-            found.update(zip(found, values))
-            for key, value in kwargs.items():
-                if key not in found:
-                    return False
-                found[key] = value
-            given = tuple(found.values())
-            if not all([type(value) in (int, float) or value is None for value in given]) or set(given) == {None}:
-                return False
-        elif kwargs:
-            return False
-        kind = array.dtype
-        operands = [array]
-        for one in args[:count]:
-            if type(one) in TENSORS:
-                other = one.array
-                if other.dtype is not kind or (one._requires_grad and MODES.grad):
-                    return False
-                if other is not array and (other.base is not None or array.base is not None):
-                    refuse_overlap(f"{op.name}_", array, other)
-                if other.shape != array.shape and other.ndim and not _stretches(other.shape, array.shape):
-                    return False
-            elif type(one) in (int, float) and (on_gpu or kind.itemsize > 2):
-                other = one if on_gpu else number_array(one, kind)
-            else:
-                return False
-            operands.append(other)
-        if on_gpu:
-            from dynograd.kernels import elementwise_cuda
-
-            return elementwise_cuda.into(op.name, operands, given)
-        if array.size >= least:  # type: ignore[operator]
-            return compute(operands, given) or _by_numpy(fast, operands)
-        return _by_numpy(fast, operands)
-
-    return direct
-
-
-def _by_numpy(fast: Any, operands: list[Any]) -> bool:
-    if fast is None:
+def _writes_itself(face: Op, op: Op | None) -> bool:
+    """Whether it is an elementwise op on floats, called with the op's own arguments."""
+    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
         return False
+    names = face.signature.parameters
+    return (op is face or op.name in FACES) and all([name in names for name in op.signature.parameters])
+
+
+def quick_out(into: Any, face: Op) -> Any:
+    """`into(out, ...)` of an elementwise op with code before it that calls NumPy's function with `out`."""
+    op = registry[face.name]
+    if op.promote == "compare":
+        return into
+    own = face.signature.parameters.values()
+    into.__name__ = op.name
+    into.__signature__ = inspect.Signature([inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
+    return standing(into, lambda: write_elementwise_into(into, op, "out", 2))
+
+
+# --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------
+
+
+def straight_form(face: Op, who: str) -> Any:
+    """`straight(out, args, kwargs)` computes an elementwise op into the memory of `out`; False leaves it to the general way.
+
+    For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
+    """
+    op = registry.get(face.name)
+    if not _writes_itself(face, op):
+        return None
+    assert op is not None
+    names = list(face.signature.parameters)
+    places = [names.index(name) for name in op.array_names]
+    extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
+    compares = op.promote == "compare"
+    parts: list[Any] = []
+
+    def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
+        target = out.array
+        kind = target.dtype
+        recorded = MODES.grad
+        if recorded and out._requires_grad:
+            return False
+        operands: list[Any] = []
+        for place in places:
+            one = args[place]
+            if type(one) in TENSORS:
+                if recorded and one._requires_grad:
+                    return False
+                operands.append(one.array)
+            elif type(one) is float or type(one) is int:
+                operands.append(one)
+            else:
+                return False
+        given = extras | dict(zip(names, args)) | kwargs
+        for name, default in extras.items():
+            if name not in op.static_names and given[name] is not default and given[name] != default:
+                return False
+        statics = tuple([given[name] for name in op.static_names])
+        if statics and not all([type(value) in (int, float) or value is None for value in statics]):
+            return False
+        arrayed = [one for one in operands if type(one) is not int and type(one) is not float]
+        if compares:
+            if kind.kind != "b" or not arrayed:
+                return False
+            kind = arrayed[0].dtype
+        if not arrayed or any([one.dtype is not kind for one in arrayed]) or set(statics) == {None}:
+            return False
+        for one in arrayed:
+            if one is not target and (one.base is not None or target.base is not None):
+                refuse_overlap(who, target, one)
+        shapes = {one.shape for one in arrayed}
+        if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
+            return False
+        if 0 in target.strides and storages.repeats(target):
+            return False
+        if type(target) is CudaArray:
+            return not compares and kind.kind == "f" and _on_gpu(op.name, operands, statics, target)
+        if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in (target, *arrayed)]):
+            return False
+        if not parts:
+            parts.extend(into_of(op, ndarray(0, F32)))
+        fast, least, compute = parts
+        operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
+        if fast is not None and (compares or target.size < least):
+            return _by_numpy(fast, operands, target)
+        return not compares and (
+            compute(operands, statics, target) or (fast is not None and _by_numpy(fast, operands, target))
+        )
+
+    return straight
+
+
+def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
     with contextlib.suppress(*arrays.FLOATING_WARNINGS):  # raised when everything is written
-        fast(*operands, out=operands[0])
+        function(*operands, out=target)
     return True
 
 
-def _stretches(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    return len(shape) <= len(wanted) and all(
-        [size in (1, full) for size, full in zip(shape[::-1], wanted[::-1], strict=False)]
-    )
+def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
+    from dynograd.kernels import elementwise_cuda
+
+    for one in operands:
+        if type(one) is not float and type(one) is not int:
+            if type(one) is not CudaArray or one.device_index != target.device_index:
+                return False
+    return elementwise_cuda.into(name, operands, statics, target)
+
+
+# --- a tensor's own shape ----------------------------------------------------------------------------------------------------------
 
 
 def reshaping_form(function: Any, who: str) -> Any:
@@ -301,12 +240,50 @@ def reshaping_form(function: Any, who: str) -> Any:
 _RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
-# Those with a kernel that writes into the tensor's own memory.
-WRITES = frozenset(
-    "index_add index_copy index_fill index_put masked_fill masked_scatter put scatter scatter_add".split()
-)
-# Their static arguments, with the public function's defaults.
-_STATICS = {"addcmul": (("value", 1),), "addcdiv": (("value", 1),), "clamp": (("min", None), ("max", None))}
+# Those with a kernel that writes into the tensor's own memory: which of their parameters are tensors, and which tensors or numbers.
+WRITES = {
+    "index_add": ("index source",),
+    "index_copy": ("index source",),
+    "index_fill": ("index", "value"),
+    "index_put": ("values", "", "indices"),
+    "masked_fill": ("mask", "value"),
+    "masked_scatter": ("mask source",),
+    "put": ("index source",),
+    "scatter": (
+        "index",
+        "src",
+        "",
+        "type(src_array) is ndarray and kernels.few(kernels.ELEMENTS, array, dim, index_array, src_array, kernels.WRITE)",
+    ),
+    "scatter_add": (
+        "index src",
+        "",
+        "",
+        "kernels.few(kernels.ELEMENTS, array, dim, index_array, src_array, kernels.ADD)",
+    ),
+    "scatter_reduce": ("index src",),
+    "tril": ("",),
+    "triu": ("",),
+}
+_SMALL = "array.nbytes < 32768"
+_WRITERS = {
+    "copy_": (
+        "other",
+        "",
+        "",
+        f"{_SMALL} and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
+        "array[...] = other_array",
+    ),
+    "fill_": (
+        "",
+        "",
+        "",
+        f"type(value) is float and {_SMALL} and array.dtype.char in 'fd' and -3.4e38 <= value <= 3.4e38",
+        "array.fill(value)",
+    ),
+    "fill_diagonal_": ("",),
+    "zero_": ("", "", "", _SMALL, "array.fill(0)"),
+}
 _AUGMENTED = {
     "__iadd__": "add_",
     "__isub__": "sub_",
@@ -323,6 +300,16 @@ _AUGMENTED = {
 }
 
 
+def with_writer(method: Any) -> Any:
+    """A method that is no op, behind code that calls the kernel of writes with its name."""
+    name = method.__name__
+
+    def write() -> tuple[str, dict[str, Any]]:
+        return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
+
+    return standing(method, write)
+
+
 def install_inplace(table: dict[str, Op]) -> None:
     """Puts every `name_` method, the augmented operators and item assignment on Tensor."""
     for key, entry in list(table.items()):
@@ -336,5 +323,5 @@ def install_inplace(table: dict[str, Op]) -> None:
         if hasattr(Tensor, name):
             setattr(Tensor, operator, getattr(Tensor, name))
     for method in (copy_, fill_, zero_):
-        setattr(Tensor, method.__name__, method)
+        setattr(Tensor, method.__name__, with_writer(method))
     Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]

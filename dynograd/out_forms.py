@@ -6,25 +6,19 @@ where PyTorch's have one: all but views, what belongs to layers, and `WITHOUT`. 
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import warnings
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.inplace import refuse_overlap, refuse_repeats, write_result
-from dynograd.inplace_forms import FACES
+from dynograd.inplace_forms import quick_out, straight_form
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.fusion import into_of
-from dynograd.interpreter.promotion import number_array, scalars32, scalars64
-from dynograd.interpreter.shared import F32, F64
-from dynograd.ops.op import Op, registry
+from dynograd.ops.op import Op
 from dynograd.public_forms import public_form
-from dynograd.shapes import broadcast_shapes
 from dynograd.storages import resize_
 from dynograd.tensor import Tensor
 
@@ -90,26 +84,18 @@ _forms: dict[Any, Any] = {}
 
 
 def _into_of(function: Any, entry: Op) -> Any:
-    prepare: Any = _straight_form(entry)
-    if prepare is None:
-        return lambda out, args, kwargs: _written(entry.name, out, function, args, kwargs)
-    quick: Any = None
-    straight: Any = None
+    """`into(out, ...)`, which writes what the function gives for the other arguments."""
+    straight = straight_form(entry, entry.name)
 
-    def into(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        nonlocal quick, straight
-        if quick is None:
-            quick, straight = prepare()
-        if type(out) in TENSORS and (quick(out, out.array, args, kwargs) or straight(out, args, kwargs)):
+    def into(out: Any, *args: Any, **kwargs: Any) -> Any:
+        if straight is not None and type(out) in TENSORS and straight(out, args, kwargs):
             meta = out._meta
             if meta is None or not meta.silent:
-                frame = sys._getframe(2)  # the caller of the public function
-                inside = frame.f_globals.get("__name__", "").startswith("dynograd")
-                stamp(out.array, None if inside else (frame.f_code, frame.f_lineno))  # type: ignore[arg-type]
+                stamp(out.array)
             return out
         return _written(entry.name, out, function, args, kwargs)
 
-    return into
+    return into if straight is None else quick_out(into, entry)
 
 
 def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -232,151 +218,3 @@ def _outside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dynograd":
         level, frame = level + 1, frame.f_back
     return level
-
-
-# --- elementwise ops straight into `out` ---------------------------------------------------------------------------------------
-
-
-def _straight_form(face: Op) -> Any:
-    """Prepares `straight(out, args, kwargs)`, which computes an elementwise op into the memory of `out`, and its quick form.
-
-    False leaves it to the general way. For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
-    """
-    op = registry.get(face.name)
-    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
-        return None
-    if op is not face and op.name not in FACES:
-        return None
-    names = list(face.signature.parameters)
-    places = [names.index(name) for name in op.array_names]
-    extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
-    if any([name not in extras for name in op.static_names]):
-        return None
-    compares = op.promote == "compare"
-    fast: Any = None
-    least = 0
-    compute: Any = None
-
-    def prepare() -> tuple[Any, Any]:
-        nonlocal fast, least, compute
-        fast, least, compute = into_of(op, ndarray(0, F32))
-        return _quick_form(fast, least, places, face, compares), straight
-
-    def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
-        target = out.array
-        kind = target.dtype
-        recorded = MODES.grad
-        if recorded and out._requires_grad:
-            return False
-        operands: list[Any] = []
-        for place in places:
-            one = args[place]
-            if type(one) in TENSORS:
-                if recorded and one._requires_grad:
-                    return False
-                operands.append(one.array)
-            elif type(one) is float or type(one) is int:
-                operands.append(one)
-            else:
-                return False
-        given = dict(zip(names, args))
-        given.update(kwargs)
-        for name, default in extras.items():
-            if name not in op.static_names and given[name] is not default and given[name] != default:
-                return False
-        statics = tuple([given[name] for name in op.static_names])
-        if statics and not all([type(value) in (int, float) or value is None for value in statics]):
-            return False
-        arrayed = [one for one in operands if type(one) is not int and type(one) is not float]
-        if compares:
-            if kind.kind != "b" or not arrayed:
-                return False
-            kind = arrayed[0].dtype
-        if not arrayed or any([one.dtype is not kind for one in arrayed]):
-            return False
-        for one in arrayed:
-            if one is not target and (one.base is not None or target.base is not None):
-                refuse_overlap(op.name, target, one)
-        shapes = {one.shape for one in arrayed}
-        if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
-            return False
-        if 0 in target.strides and storages.repeats(target):
-            return False
-        if type(target) is CudaArray:
-            return not compares and kind.kind == "f" and _on_gpu(op.name, operands, statics, target)
-        if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in arrayed]):
-            return False
-        operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
-        if fast is not None and (compares or target.size < least):
-            return _by_numpy(fast, operands, target)
-        return not compares and (
-            compute(operands, statics, target) or (fast is not None and _by_numpy(fast, operands, target))
-        )
-
-    return prepare
-
-
-def _quick_form(fast: Any, least: int, places: list[int], face: Op, compares: bool) -> Any:
-    """What `straight` does with small arrays of one shape, and numbers; False leaves it to the rest of `straight`."""
-    count = len(places)
-    if fast is None or count > 2 or places != list(range(count)) or compares:
-        return _never
-    parameters = list(face.signature.parameters.values())[count:]
-    rest = tuple([one.default for one in parameters if one.kind is not one.KEYWORD_ONLY])
-    keywords = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
-
-    def quick(out: Tensor, target: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-        kind = target.dtype
-        if (kind is not F32 and kind is not F64) or type(target) is not ndarray or target.size >= least:
-            return False
-        one = args[0]
-        if type(one) not in TENSORS or not target.flags.c_contiguous:
-            return False
-        first = one.array
-        if target.base is not None and first is not target:
-            return False
-        wants = one._requires_grad or out._requires_grad
-        if first.dtype is not kind or first.shape != target.shape or type(first) is not ndarray:
-            return False
-        if count == 2:
-            two = args[1]
-            if type(two) in TENSORS:
-                second = two.array
-                if second.dtype is not kind or second.shape != target.shape or type(second) is not ndarray:
-                    return False
-                wants = wants or two._requires_grad
-            elif type(two) is float or type(two) is int:
-                second = (scalars32 if kind is F32 else scalars64).get(two)
-                if second is None:
-                    second = number_array(two, kind)
-            else:
-                return False
-        if (wants and MODES.grad) or args[count:] != rest or kwargs != keywords:
-            return False
-        try:  # noqa: SIM105  (a context manager takes 0.3 us)
-            fast(first, out=target) if count == 1 else fast(first, second, out=target)
-        except arrays.FLOATING_WARNINGS:  # raised when everything is written
-            pass
-        return True
-
-    return quick
-
-
-def _never(out: Any, target: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    return False
-
-
-def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
-    with contextlib.suppress(*arrays.FLOATING_WARNINGS):  # raised when everything is written
-        function(*operands, out=target)
-    return True
-
-
-def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
-    from dynograd.kernels import elementwise_cuda
-
-    for one in operands:
-        if type(one) is not float and type(one) is not int:
-            if type(one) is not CudaArray or one.device_index != target.device_index:
-                return False
-    return elementwise_cuda.into(name, operands, statics, target)

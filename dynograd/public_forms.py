@@ -61,7 +61,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     """A function that calls an op's own and gets its code when it is first called, as those of ops do.
 
     Args:
-        into: gives `into(out, args, kwargs)`, where the function has `out=`.
+        into: gives `into(out, *args, **kwargs)`, where the function has `out=`.
         checked: numbers in the place of tensors are refused; a method has its tensor.
     """
     name = entry.name
@@ -215,7 +215,7 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
     run = [f"return _function({', '.join(call)})"]
     if has_out:
-        run = ["if out is None:", f"    {run[0]}", f"return _into(out, {packed})"]
+        run = ["if out is None:", f"    {run[0]}", f"return _into(out, {', '.join(call)})"]
     lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
     lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
     lines += ["        if told is None:", "            raise"]

@@ -183,12 +183,23 @@ class OutputNode(Node):
 
 def caller(level: int = 2) -> tuple[Any, int] | None:
     """(code, place in it) of the nearest caller outside dynograd, `level` frames up or further; `line_text` puts it in words."""
-    frame: Any = sys._getframe(level)
+    return place_of(sys._getframe(level))
+
+
+def place_of(frame: Any) -> tuple[Any, int] | None:
+    """The same from `frame` on upwards. The line is worked out when it is asked for, which takes a microsecond."""
     while frame is not None:
+        code = frame.f_code
+        if code is outside[0]:
+            return code, frame.f_lasti
         if not frame.f_globals.get("__name__", "").startswith("dynograd"):
-            return frame.f_code, frame.f_lasti  # the line is worked out when it is asked for, which takes a microsecond
+            outside[0] = code
+            return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+outside: list[Any] = [None]  # the code that was last found to be a caller's own
 
 
 def line_text(place: Any) -> str:

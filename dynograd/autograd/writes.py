@@ -12,46 +12,64 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.nodes import caller, line_text, next_seq
 
-__all__ = ["Stamp", "last_write", "marks", "stamp", "stamp_all", "stamp_marks", "version", "written_since"]
+__all__ = [
+    "Stamp",
+    "last_write",
+    "marks",
+    "note_again",
+    "stamp",
+    "stamp_all",
+    "stamp_marks",
+    "stamps",
+    "version",
+    "written_since",
+]
 
 last_write = [0]
 
 
 class Stamp:
-    """The last writes into one owner's memory: into all of it, and into regions of it, each with its time and place."""
+    """The last writes into one owner's memory: into all of it, and into regions of it, each with its time, code and place in it."""
 
     __slots__ = ("count", "owner", "regions", "whole")
 
     def __init__(self) -> None:
         self.count = 0
-        self.whole: tuple[int, Any] | None = None
-        self.regions: dict[Any, tuple[int, Any]] = {}
+        self.whole: tuple[int, Any, Any] | None = None
+        self.regions: dict[Any, tuple[int, Any, Any]] = {}
         self.owner: Any = None
 
 
-_stamps: dict[int, Stamp] = {}
+stamps: dict[int, Stamp] = {}
 _REGIONS = 64
 
 
 def stamp(array: Any, line: Any = None) -> None:
     """Records that `array`'s memory is being written now, by `line` (default: the nearest caller outside dynograd)."""
     if array.base is None:
-        owner, entry = array, _stamps.get(id(array))
+        owner, entry = array, stamps.get(id(array))
         if entry is not None and not entry.regions:  # the common case
             now = last_write[0] = next_seq()
             entry.count += 1
-            entry.whole = (now, line or caller())
+            entry.whole = _write_of(now, line or caller())
             return
     else:
         owner = arrays.base_of(array)
-        entry = _stamps.get(id(owner))
+        entry = stamps.get(id(owner))
     if entry is None:
         entry = _new_entry(owner)
     now = next_seq()
     entry.count += 1
-    write = (now, line or caller())
+    write = _write_of(now, line or caller())
     _note(entry, _region_of(array, owner), write)
     last_write[0] = now
+
+
+def note_again(array: Any) -> None:
+    """Counts a write that left the memory as the one before it did."""
+    entry = stamps.get(id(arrays.base_of(array)))
+    if entry is not None:
+        entry.count += 1
 
 
 def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:
@@ -59,7 +77,7 @@ def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:
     made = []
     for array in listed:
         owner = arrays.base_of(array)
-        entry = _stamps.get(id(owner))
+        entry = stamps.get(id(owner))
         made.append((_new_entry(owner) if entry is None else entry, _region_of(array, owner)))
     return made
 
@@ -72,7 +90,7 @@ def stamp_all(written: list[Any], line: Any = None) -> None:
 def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) -> None:
     """Stamps the marked arrays whose entry in `written` is not None, at one time."""
     now = next_seq()
-    write = (now, line)
+    write = _write_of(now, line)
     for (entry, region), one in zip(marked, written):
         if one is not None:
             entry.count += 1
@@ -83,6 +101,15 @@ def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) 
     last_write[0] = now
 
 
+def _write_of(now: int, line: Any) -> tuple[int, Any, Any]:
+    return (now, *line) if type(line) is tuple else (now, line, None)
+
+
+def _line_of(write: tuple[int, Any, Any]) -> str:
+    _, code, reached = write
+    return line_text(code if reached is None else (code, reached))
+
+
 def _region_of(array: Any, owner: Any) -> Any:
     """Which of the owner's bytes an array has: None for all."""
     if owner is array or (owner is array.base and arrays.owns_memory(array)):
@@ -90,7 +117,7 @@ def _region_of(array: Any, owner: Any) -> Any:
     return arrays.address_of(array), array.shape, array.strides
 
 
-def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
+def _note(entry: Stamp, region: Any, write: tuple[int, Any, Any]) -> None:
     if region is None or (len(entry.regions) >= _REGIONS and region not in entry.regions):
         entry.whole = write
         if entry.regions:
@@ -101,9 +128,9 @@ def _note(entry: Stamp, region: Any, write: tuple[int, Any]) -> None:
 
 def _new_entry(owner: Any) -> Stamp:
     key = id(owner)
-    entry = _stamps[key] = Stamp()
+    entry = stamps[key] = Stamp()
     try:
-        entry.owner = weakref.ref(owner, lambda _: _stamps.pop(key, None))
+        entry.owner = weakref.ref(owner, lambda _: stamps.pop(key, None))
     except TypeError:
         entry.owner = owner
     return entry
@@ -111,20 +138,20 @@ def _new_entry(owner: Any) -> Stamp:
 
 def version(array: Any) -> int:
     """How often the memory behind `array` was written in place."""
-    entry = _stamps.get(id(arrays.base_of(array)))
+    entry = stamps.get(id(arrays.base_of(array)))
     return 0 if entry is None else entry.count
 
 
 def written_since(array: Any, seq: int) -> str | None:
     """The line that wrote into `array`'s bytes after `seq`, or None."""
-    entry = _stamps.get(id(arrays.base_of(array)))
+    entry = stamps.get(id(arrays.base_of(array)))
     if entry is None:
         return None
     if entry.whole is not None and entry.whole[0] > seq:
-        return line_text(entry.whole[1])
-    for region, (when, line) in entry.regions.items():
-        if when > seq and _overlaps(array, region):
-            return line_text(line)
+        return _line_of(entry.whole)
+    for region, write in entry.regions.items():
+        if write[0] > seq and _overlaps(array, region):
+            return _line_of(write)
     return None
 
 

@@ -144,19 +144,18 @@ def view_lines(op: Op, base: str, statics: str) -> list[str]:
 
 
 def record_lines(op: Op, required: list[str], optional: list[str], statics: str) -> list[str]:
-    edges = [edge_text(name) for name in required]
-    edges += [f"(None if {name} is None else {edge_text(name)})" for name in optional]
-    positions = {name: number for number, name in enumerate(op.array_names)}
-    ordered = [edge for _, edge in sorted(zip([positions[n] for n in required + optional], edges, strict=True))]
+    edges = dict.fromkeys(op.array_names, "None")  # what the caller does not have is a constant
+    edges |= {name: edge_text(name) for name in required}
+    edges |= {name: f"(None if {name} is None else {edge_text(name)})" for name in optional}
     if op.list_name:
         listed = f"*[{edge_text('one')} for one in {op.list_name}]"
         if op.list_of_indices:
             listed = f"*[None] * len({op.list_name}_array)"
-        ordered.insert(positions[op.list_name], listed)
+        edges[op.list_name] = listed
     lines = [
         "node = new_node(NodeClass)",
         "node.seq = next_seq()",
-        f"node.edges = ({', '.join(ordered)},)",
+        f"node.edges = ({', '.join(edges.values())},)",
         "node.hooks = None",
         f"node.attrs = {statics}",
     ]
@@ -172,7 +171,7 @@ def record_lines(op: Op, required: list[str], optional: list[str], statics: str)
             name, _, what = save.partition(".")
             if name == op.list_name:
                 lines.append(f"node.{name}_{what} = [one.{what} for one in {name}_array]")
-            elif name in op.optional_names:
+            elif name in optional:
                 lines.append(f"node.{name}_{what} = None if {name} is None else {name}_array.{what}")
             else:
                 lines.append(f"node.{name}_{what} = {name}_array.{what}")

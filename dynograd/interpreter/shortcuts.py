@@ -14,38 +14,49 @@ from dynograd.interpreter.shared import wrap_lines
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
-__all__ = ["write_shortcut"]
+__all__ = ["parameters_of", "write_shortcut"]
 
 
 def write_shortcut(
-    face: Callable[..., Any], op: Op, text: str, when: str, beside: str, compute: str | None, renamed: dict[str, str]
+    face: Callable[..., Any],
+    op: Op | None,
+    text: str,
+    when: str,
+    beside: str,
+    compute: str | None,
+    renamed: dict[str, str],
 ) -> tuple[str, dict[str, Any]]:
     """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
 
-    It counts where nothing was raised and, if `op` makes views, `out` shares the memory of the input; else `face` itself is called.
+    Without an op, only where nothing is recorded. It counts where nothing was raised and, if `op` makes views, `out` shares the memory
+    of the input; else `face` itself is called.
     """
-    parameters, call = _parameters(face)
+    parameters, call = parameters_of(face)
     taken = inspect.signature(face).parameters
     with_axis = "axis" not in taken and "dim" in taken and taken["dim"].default is not inspect.Parameter.empty
     if with_axis:  # NumPy's name, as methods of PyTorch take it
         parameters += ", axis=None" if "*" in parameters else ", *, axis=None"
-    singles = [name for name in op.array_names if name != op.list_name]
+    names = () if op is None else op.array_names
+    singles = [name for name in names if op is not None and name != op.list_name]
     given = [name for name in singles if renamed.get(name, name) in taken]
     tensors = [*given, *beside.split()]
-    raw = {name: f"{name}_array" for name in (*op.array_names, *tensors)}
+    raw = {name: f"{name}_array" for name in (*names, *tensors)}
     statements = _with_arrays(text, raw).strip().split("\n")
     indent = " " * 20
-    several = op.outputs is not None  # views by construction, in a list
-    viewed = op.view and not several
-    (name, *_) = given
+    several = op is not None and op.outputs is not None  # views by construction, in a list
+    viewed = op is not None and op.view and not several
+    (name, *_) = tensors
     plain = " and ".join([f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors])
+    unrecorded = (
+        f" and not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)" if op is None else ""
+    )
     lines = [
         f"def {face.__name__}({parameters}):",
         *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
         *[f"    {one} = {other}" for one, other in renamed.items()],
         f"    if {plain}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
-        f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}:",
+        f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}{unrecorded}:",
         "            made = None",
         "            try:",
         f"                if {_with_arrays(when, raw)}:",
@@ -56,7 +67,7 @@ def write_shortcut(
         f"            if made is not None{f' and (made is {raw[name]} or made is {raw[name]}.base)' if viewed else ''}:",
     ]
     record = []
-    if op.differentiable:
+    if op is not None and op.differentiable:
         kind = "" if several else " and out.dtype.kind in 'fcV'"
         wants = " or ".join([f"{one}._requires_grad" for one in given])
         record += [f"    if {wants if len(given) == 1 else f'({wants})'} and (mode := MODES.grad){kind}:"]
@@ -65,18 +76,20 @@ def write_shortcut(
         inner = ["    node = None", *record, f"    return outputs(out, node, {name}, op, statics)"]
     else:
         inner = wrap_lines("out", "result")
-        inner += view_lines(op, name, "statics") if viewed else []
+        inner += view_lines(op, name, "statics") if viewed and op is not None else []
         inner += record
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
         inner += ["    return result"]
     lines += ["            " + line for line in inner]
     lines.append(f"    return general({call})")
-    names = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
+    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
     if compute is not None:
         family, _, function = compute.partition(".")
-        names["compute"] = kernel(family, function, ndarray(0))
-    names |= dict(op=op, NodeClass=node_class_of(op), general=face, outputs=outputs_of(op), **names_for_all())
-    return "\n".join(lines) + "\n", names
+        space["compute"] = kernel(family, function, ndarray(0))
+    space |= dict(op=op, general=face, **names_for_all())
+    if op is not None:
+        space |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
+    return "\n".join(lines) + "\n", space
 
 
 def _with_arrays(text: str, raw: dict[str, str]) -> str:
@@ -85,7 +98,7 @@ def _with_arrays(text: str, raw: dict[str, str]) -> str:
     return text
 
 
-def _parameters(face: Callable[..., Any]) -> tuple[str, str]:
+def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:
     """The parameter list as text, where defaults are `None` until the function's own take their place, and the call."""
     parts, call, starred = [], [], False
     for one in inspect.signature(face).parameters.values():

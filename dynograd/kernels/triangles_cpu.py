@@ -8,6 +8,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.copies_cpu import SMALLEST, bits, contiguous
+from dynograd.kernels.ufuncs import COMPOSED, KEPT
 
 __all__ = ["triangle_indices", "tril", "triu"]
 
@@ -16,14 +17,30 @@ def tril(x, diagonal):
     """The elements on and below a diagonal of the last two dims; zeros above."""
     if x.nbytes >= SMALLEST and x.itemsize <= 8:
         return _compiled(x, diagonal, True)
-    return _kept(x, _triangle(*x.shape[-2:], diagonal))
+    return _kept(x, _triangle(*x.shape[-2:], diagonal, True))
 
 
 def triu(x, diagonal):
     """The elements on and above a diagonal of the last two dims; zeros below."""
     if x.nbytes >= SMALLEST and x.itemsize <= 8:
         return _compiled(x, diagonal, False)
-    return _kept(x, ~_triangle(*x.shape[-2:], diagonal - 1))
+    return _kept(x, _triangle(*x.shape[-2:], diagonal, False))
+
+
+def keep_triangle(x, diagonal, lower, out):
+    """The same of a small matrix of floats into `out`, which may be `x`; False where it is none, and nothing is written."""
+    if x.ndim != 2 or x.nbytes >= SMALLEST or type(diagonal) is not int:
+        return False
+    keep = KEPT[x.dtype.char]
+    if keep is None:
+        return False
+    rows, columns = x.shape
+    mask = _triangle(rows, columns, diagonal, lower)
+    if x.size >= COMPOSED:
+        keep(mask, x, out=out)
+    else:
+        out[...] = _kept(x, mask)
+    return True
 
 
 def _compiled(x, diagonal, lower):
@@ -37,11 +54,13 @@ def _compiled(x, diagonal, lower):
 
 
 @lru_cache(64)
-def _triangle(rows, columns, diagonal):
-    return np.tri(rows, columns, diagonal, bool)
+def _triangle(rows, columns, diagonal, lower):
+    return np.tri(rows, columns, diagonal, bool) if lower else ~np.tri(rows, columns, diagonal - 1, bool)
 
 
 def _kept(x, mask):
+    if x.size >= COMPOSED and x.flags.c_contiguous and KEPT[x.dtype.char] is not None:
+        return KEPT[x.dtype.char](mask, x)
     result = np.zeros(x.shape, x.dtype)
     np.copyto(result, x, where=mask)
     return result
@@ -49,5 +68,5 @@ def _kept(x, mask):
 
 def triangle_indices(rows, columns, offset, lower):
     """(2, N): row and column numbers of the elements on and below (or above) a diagonal, row by row."""
-    mask = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
+    mask = _triangle(rows, columns, offset, lower)
     return np.stack(np.nonzero(mask))

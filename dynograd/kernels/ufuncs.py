@@ -10,7 +10,7 @@ from dynograd import kernels
 from dynograd.errors import DtypeError
 from dynograd.kernels import loops_cpu
 
-__all__ = ["COMPOSED", "FLAT", "SMALL", "VECTORISED", "compiled", "gate", "number", "of_table", "select"]
+__all__ = ["COMPOSED", "FLAT", "KEPT", "SMALL", "VECTORISED", "compiled", "gate", "number", "of_table", "select"]
 
 # Below these sizes NumPy's own functions do: a small program should not have to load Numba for a mask.
 SMALL = 2048
@@ -20,6 +20,7 @@ COMPOSED = 512
 _TAIL = "0.7978845608028654 * (other + 0.044715 * other * other * other)"
 _FORMULAS: dict[str, tuple[str, str]] = {
     "select": ("condition input other", "condition ? input : other"),
+    "kept": ("condition input", "condition ? input : 0"),
     "gate": ("input other", "other <= 0 ? 0 : input"),
     "sigmoid": ("input", "sigmoid(input)"),
     "silu": ("input", "input * sigmoid(input)"),
@@ -75,17 +76,19 @@ def compiled(name: str, kinds: str) -> Any:
 class _ByType(dict):
     """The compiled function of a formula by the letter of the dtype; None for dtypes that are not float32 or float64."""
 
-    __slots__ = ("count", "name")
+    __slots__ = ("count", "first", "name")
 
-    def __init__(self, name: str) -> None:
-        self.name, self.count = name, len(_FORMULAS[name][0].split())
+    def __init__(self, name: str, first: str = "") -> None:
+        self.name, self.first, self.count = name, first, len(_FORMULAS[name][0].split())
 
     def __missing__(self, char: str) -> Any:
-        made = self[char] = compiled(self.name, char * self.count) if char in ("f", "d") else None
+        kinds = self.first + char * (self.count - len(self.first))
+        made = self[char] = compiled(self.name, kinds) if char in ("f", "d") else None
         return made
 
 
 FLAT = {name: _ByType(name) for name in _NUMBERS}
+KEPT = _ByType("kept", "?")  # where the first operand, of bools, is true; 0 elsewhere
 
 
 def of_table(name: str) -> Any:

@@ -14,10 +14,13 @@ from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.indexing_cpu import LARGE, add_at, write_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along, write_places
+from dynograd.kernels.triangles_cpu import keep_triangle
+from dynograd.kernels.ufuncs import number
 
 __all__ = [
     "copy",
     "fill",
+    "fill_diagonal",
     "index_add",
     "index_added",
     "index_copied",
@@ -25,15 +28,28 @@ __all__ = [
     "index_fill",
     "index_put",
     "index_was_put",
+    "index_filled",
+    "mask_filled",
     "masked_fill",
     "masked_scatter",
     "put",
     "scatter",
     "scatter_add",
     "scatter_added",
+    "scatter_reduce",
+    "scatter_reduced",
     "scattered",
+    "tril",
+    "triu",
+    "zero",
 ]
 
+# What `write_few` and `write_few_slices` do; numbers of `combined` in `writes_numba.py`.
+WRITE, ADD = 0, 1
+_REDUCTIONS = {"sum": ADD, "prod": 2, "amax": 3, "amin": 4}
+ELEMENTS, SLICES = "writes.write_few", "writes.write_few_slices"
+_ALL = (slice(None),) * 64
+_NDIMS = {ELEMENTS: 2, SLICES: 1}  # of the index
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
 _NUMBERS = _FLOATS | _WHOLE
@@ -46,18 +62,27 @@ def fill(x, value):
     """Every element of `x` becomes the number `value`."""
     if not _is_number(x, value) and not _is_whole(x, value):
         return False
-    if x.flags.c_contiguous:
+    return _fill(x, value)
+
+
+def zero(x):
+    """Every element of `x` becomes 0."""
+    return _fill(x, 0)
+
+
+def _fill(x, value):
+    if x.flags.c_contiguous and x.dtype.char in _NUMBERS:
         copies_cpu.fill(x, value)
     else:
         x.fill(value)
     return True
 
 
-def copy(x, src, non_blocking=False):
-    """x[...] = src, of the same shape and dtype."""
-    if type(src) is not np.ndarray or src.shape != x.shape or src.dtype != x.dtype:
+def copy(x, other):
+    """x[...] = other, of the same shape and dtype."""
+    if other.shape != x.shape or other.dtype != x.dtype:
         return False
-    copies_cpu.copy_into(x, src)
+    copies_cpu.copy_into(x, other)
     return True
 
 
@@ -72,7 +97,7 @@ def masked_fill(x, mask, value):
             flat = x.reshape(-1)
             fill_where(flat, mask.reshape(-1).view(np.uint8), x.dtype.type(value), count=flat.size, work=flat.size)
         else:
-            np.putmask(x, mask, value)
+            np.putmask(x, mask, number(value, x.dtype.char))  # NumPy takes arrays sooner than numbers
     elif mask.ndim <= x.ndim:
         np.copyto(x, value, where=mask)
     else:
@@ -82,8 +107,13 @@ def masked_fill(x, mask, value):
 
 def masked_scatter(x, mask, source):
     """The first elements of `source`, in order, where `mask` is True."""
-    if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != x.dtype or not source.flags.c_contiguous:
+    kind = x.dtype
+    if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != kind or not source.flags.c_contiguous:
         return False
+    if x.size < _MOST and kind.char in _NUMBERS and x.ndim == source.ndim:
+        kernels = compiled_for(x.size) if x.flags.c_contiguous and mask.flags.c_contiguous else None
+        if kernels is not None:
+            return kernels["writes.write_few_where"](x, mask, source)
     count = int(np.count_nonzero(mask))
     if source.size < count:
         return False
@@ -98,20 +128,15 @@ def index_fill(x, dim, index, value):
     if _is_long_vector(x, index) and _is_vector(x, dim, index):
         write_places(x, contiguous(index), value, -x.size)
         return True
-    if x.ndim == 2 and x.size < _MOST and (dim == 0 or dim == 1):
-        shape = (index.size, x.shape[1]) if dim == 0 else (x.shape[0], index.size)
-        if _few("write_few_slices", x, dim, index, _filled(shape, value, x), False):
-            return True
-    key = _slices(x, dim, index, True)
-    if key is None:
+    if not _is_vector(x, dim, index):
         return False
-    x[key] = value
+    x[(*_ALL[:dim], index) if dim else index] = number(value, x.dtype.char)  # NumPy looks at the index first
     return True
 
 
 def index_copy(x, dim, index, source):
     """The slices of `source` at `index`."""
-    if _few("write_few_slices", x, dim, index, source, False):
+    if few(SLICES, x, dim, index, source, WRITE):
         return True
     if _is_long_vector(x, index) and _is_vector(x, dim, index) and _one_for_each(x, dim, index, source):
         write_places(x, contiguous(index), source, 0)
@@ -125,7 +150,7 @@ def index_copy(x, dim, index, source):
 
 def index_add(x, dim, index, source, *, alpha=1):
     """The slices of `source` added at `index`."""
-    if alpha == 1 and _few("write_few_slices", x, dim, index, source, True):
+    if alpha == 1 and few(SLICES, x, dim, index, source, ADD):
         return True
     if alpha != 1 or not x.flags.c_contiguous or _is_half(x) or not _is_vector(x, dim, index):
         return False
@@ -138,7 +163,7 @@ def index_add(x, dim, index, source, *, alpha=1):
 def index_put(x, indices, values, accumulate=False):
     """`values` written or added at index arrays in front."""
     if len(indices) == 1 and indices[0].ndim == 1:
-        if _few("write_few_slices", x, 0, indices[0], values, bool(accumulate)):
+        if few(SLICES, x, 0, indices[0], values, ADD if accumulate else WRITE):
             return True
     if values.dtype != x.dtype or not 0 < len(indices) <= x.ndim:
         return False
@@ -164,6 +189,10 @@ def put(x, index, source, accumulate=False):
         return False
     if not x.flags.c_contiguous or not x.size or (accumulate and _is_half(x)):
         return False
+    if not accumulate and x.size < _MOST:
+        flat = x if x.ndim == 1 else x.reshape(-1)
+        flat[index if index.ndim == 1 else index.reshape(-1)] = source if source.ndim == 1 else source.reshape(-1)
+        return True
     flat, places, given = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
     if accumulate:
         if not _inside(places, x.size, True):
@@ -178,10 +207,10 @@ def put(x, index, source, accumulate=False):
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
-    few = src
+    given = src
     if type(src) is not np.ndarray and x.size < _MOST and _is_number(x, src):
-        few = _filled(index.shape, src, x)
-    if type(few) is np.ndarray and _few("write_few", x, dim, index, few, False):
+        given = _filled(index.shape, src, x)
+    if type(given) is np.ndarray and few(ELEMENTS, x, dim, index, given, WRITE):
         return True
     if type(src) is not np.ndarray:
         if not _is_number(x, src):
@@ -196,11 +225,36 @@ def scatter(x, dim, index, src):
 
 def scatter_add(x, dim, index, src):
     """`src`, of index's shape, added at `index` along `dim`."""
-    if _few("write_few", x, dim, index, src, True):
+    if few(ELEMENTS, x, dim, index, src, ADD):
         return True
     if src.shape != index.shape or src.dtype != x.dtype or _is_half(x) or not _along(x, dim, index):
         return False
     add_along(x, dim, index, src)
+    return True
+
+
+def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
+    """`src`, of index's shape, combined with what is at `index` along `dim`."""
+    how = _REDUCTIONS.get(reduce)
+    return how is not None and include_self is True and few(ELEMENTS, x, dim, index, src, how)
+
+
+def tril(x, diagonal=0):
+    """Zeros above a diagonal of the last two dims."""
+    return keep_triangle(x, diagonal, True, x)
+
+
+def triu(x, diagonal=0):
+    """Zeros below a diagonal of the last two dims."""
+    return keep_triangle(x, diagonal, False, x)
+
+
+def fill_diagonal(x, fill_value):
+    """`fill_value`, a number, on the diagonal of a matrix."""
+    if x.ndim != 2 or not x.flags.c_contiguous or not (_is_number(x, fill_value) or _is_whole(x, fill_value)):
+        return False
+    rows, columns = x.shape
+    x.reshape(-1)[: columns * min(rows, columns) : columns + 1] = fill_value
     return True
 
 
@@ -221,19 +275,19 @@ def _is_whole(x, value):
     return type(value) is int and x.dtype.char in _WHOLE and -(1 << 63) <= value < 1 << 63
 
 
-def _few(name, x, dim, index, src, adds):
+def few(name, x, dim, index, src, how):
     """Whether the kernel `name` has written a few elements or slices into the matrix `x`."""
     kind = x.dtype
-    if x.ndim != 2 or src.ndim != 2 or x.size >= _MOST or (dim != 0 and dim != 1):
+    if kind is not src.dtype or x.ndim != 2 or src.ndim != 2 or x.size >= _MOST or index.dtype is not _INT64:
         return False
-    if src.dtype is not kind or kind.char not in _NUMBERS or index.dtype is not _INT64:
+    if kind.char not in _NUMBERS or type(dim) is not int or index.ndim != _NDIMS[name]:
         return False
     if not (x.flags.c_contiguous and index.flags.c_contiguous and src.flags.c_contiguous):
         return False
     kernels = compiled_for(index.size)
     if kernels is None:
         return False
-    return kernels[f"writes.{name}"](x, index, src, dim, adds)
+    return kernels[name](x, index, src, dim, how)
 
 
 def _on_copy(write):
@@ -246,14 +300,15 @@ def _on_copy(write):
 
 
 index_added, index_copied, index_was_put = _on_copy(index_add), _on_copy(index_copy), _on_copy(index_put)
-scattered, scatter_added = _on_copy(scatter), _on_copy(scatter_add)
+index_filled, mask_filled = _on_copy(index_fill), _on_copy(masked_fill)
+scattered, scatter_added, scatter_reduced = _on_copy(scatter), _on_copy(scatter_add), _on_copy(scatter_reduce)
 
 
 def _slices(x, dim, index, negative):
     """NumPy's index of the slices, where `index` is a vector of numbers inside `dim`; else None."""
     if not _is_vector(x, dim, index) or not _inside(index, x.shape[dim], negative):
         return None
-    return (slice(None),) * dim + (index,) if dim else index
+    return (*_ALL[:dim], index) if dim else index
 
 
 def _is_vector(x, dim, index):

@@ -4,7 +4,7 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["fill_where", "write_few", "write_few_slices", "write_where"]
+__all__ = ["combined", "fill_where", "write_few", "write_few_slices", "write_few_where", "write_where"]
 
 
 @chunked
@@ -25,9 +25,43 @@ def write_where(out, mask, src):
 
 
 @compiled
-def write_few(x, index, src, dim, adds):
-    """x.scatter_(dim, index, src), or scatter_add_, of matrices; False, and nothing written, where they do not fit together."""
+def write_few_where(out, mask, src):
+    """`write_where` for a few elements of arrays of any shape; False, and nothing written, where they are not enough."""
+    target, chosen, source = out.reshape(-1), mask.reshape(-1), src.reshape(-1)
+    if source.size < target.size:
+        count = 0
+        for i in range(target.size):
+            count += chosen[i]
+        if source.size < count:
+            return False
+    taken = 0
+    for i in range(target.size):
+        if chosen[i]:
+            target[i] = source[taken]
+            taken += 1
+    return True
+
+
+@compiled
+def combined(held, value, how):
+    """`value` (how 0), or sum (1), product (2), maximum (3) or minimum (4) of the two; NaN stays."""
+    if how == 0:
+        return value
+    if how == 1:
+        return held + value
+    if how == 2:
+        return held * value
+    if how == 3:
+        return value if value > held or value != value else held
+    return value if value < held or value != value else held
+
+
+@compiled
+def write_few(x, index, src, dim, how):
+    """x.scatter_(dim, index, src), or what `combined` makes, of matrices; False, and nothing written, where they do not fit together."""
     rows, columns = index.shape
+    if dim != 0 and dim != 1:
+        return False
     size = x.shape[dim]
     if src.shape != index.shape or index.shape[1 - dim] > x.shape[1 - dim]:
         return False
@@ -38,13 +72,15 @@ def write_few(x, index, src, dim, adds):
     for i in range(rows):
         for j in range(columns):
             row, column = (index[i, j], j) if dim == 0 else (i, index[i, j])
-            x[row, column] = x[row, column] + src[i, j] if adds else src[i, j]
+            x[row, column] = combined(x[row, column], src[i, j], how)
     return True
 
 
 @compiled
-def write_few_slices(x, index, src, dim, adds):
-    """x.index_copy_(dim, index, src), or index_add_, of matrices; False, and nothing written, where they do not fit together."""
+def write_few_slices(x, index, src, dim, how):
+    """x.index_copy_(dim, index, src), or what `combined` makes, of matrices; False, and nothing written, where they do not fit together."""
+    if dim != 0 and dim != 1:
+        return False
     count, size = index.size, x.shape[dim]
     if src.shape[dim] != count or src.shape[1 - dim] != x.shape[1 - dim]:
         return False
@@ -54,5 +90,5 @@ def write_few_slices(x, index, src, dim, adds):
     for i in range(src.shape[0]):
         for j in range(src.shape[1]):
             row, column = (index[i], j) if dim == 0 else (i, index[j])
-            x[row, column] = x[row, column] + src[i, j] if adds else src[i, j]
+            x[row, column] = combined(x[row, column], src[i, j], how)
     return True

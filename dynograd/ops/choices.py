@@ -8,7 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.op import composed, elementwise
+from dynograd.ops.op import composed, elementwise, shortcut
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "masked_fill", "where"]
 
@@ -63,6 +63,13 @@ def where_of(input: Any, condition: Any, other: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
+@shortcut(
+    None,
+    "out = compute(input, mask, value)",
+    when="input.size < 4096 and mask.shape == input.shape and type(value) in (int, float)",
+    beside="input mask",
+    compute="writes.mask_filled",
+)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
 

@@ -219,6 +219,8 @@ def shortcut(
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
+    With None for the op, where nothing is recorded; `beside` then names the tensors.
+
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
     are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. Where the text raises or
@@ -226,32 +228,45 @@ def shortcut(
     """
 
     def shorten(general: Function) -> Any:
-        name, taken = general.__name__, inspect.signature(general).parameters
-        space: dict[str, Any] = {"__name__": general.__module__, "general": general}
-
-        def written(args: Any, kwargs: Any) -> Any:
-            if not _write_shortcut or _aside[0]:
-                if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
-                    kwargs["dim"] = kwargs.pop("axis")
-                return general(*args, **kwargs)
-            with _lock:
-                if public.__code__ is long_way:
-                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
-                    space.update(names)
-                    _exchange(public, source, space, name)
-                    own: Any = inspect.unwrap(general)  # below further shortcuts
-                    public.__defaults__ = own.__defaults__
-                    public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
-                    _shortcuts[public] = public.__code__, long_way
-            return public(*args, **kwargs)
-
-        space["short_way"] = written
-        exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
-        public = functools.update_wrapper(space[name], general)
-        long_way = public.__code__
-        return public
+        return standing(
+            general,
+            lambda: _write_shortcut[0](general, op_function and op_function.op, text, when, beside, compute, renamed),
+        )
 
     return shorten
+
+
+def standing(general: Function, write: Callable[[], tuple[str, dict[str, Any]]], always: bool = False) -> Any:
+    """A function that stands before `general` and gets the code that `write` gives when it is first called.
+
+    While shortcuts are set aside it is `general`, unless it is to stand `always`.
+    """
+    name, taken = general.__name__, inspect.signature(general).parameters
+    space: dict[str, Any] = {"__name__": general.__module__, "general": general}
+
+    def written(args: Any, kwargs: Any) -> Any:
+        if not _write_shortcut or (_aside[0] and not always):
+            if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
+                kwargs["dim"] = kwargs.pop("axis")
+            return general(*args, **kwargs)
+        with _lock:
+            if public.__code__ is long_way:
+                source, names = write()
+                space.update(names)
+                _exchange(public, source, space, name)
+                own = [one for one in taken.values() if one.default is not one.empty]
+                public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
+                named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
+                public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
+                if not always:
+                    _shortcuts[public] = public.__code__, long_way
+        return public(*args, **kwargs)
+
+    space["short_way"] = written
+    exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
+    public = functools.update_wrapper(space[name], general)
+    long_way = public.__code__
+    return public
 
 
 def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:

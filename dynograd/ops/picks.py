@@ -24,6 +24,7 @@ __all__ = ["index_add", "index_copy", "index_fill", "index_select", "masked_scat
 
 _ALONG = [(*(FULL,) * dim, 0) for dim in range(16)]  # the template of one index vector along `dim`
 _INT64 = dtypes.int64.num
+_NUMBER = arrays.zeros((), dtypes.float32)  # what a number is in records of the array beside it
 
 
 @composed(method=True)
@@ -170,6 +171,19 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, value)
+    values = _NUMBER
+    indices = [index]
+    statics = _ALONG[place], False
+    """,
+    when=_SMALL + " and type(value) in (int, float)",
+    beside="index",
+    compute="writes.index_filled",
+)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
 

@@ -378,7 +378,25 @@ def ones_of(input: Array) -> Array:
     return arrays.ones_like(input)
 
 
+_REDUCED = """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, src, reduce)
+"""
+
+
 @composed(covers="scatter_reduce", method=True)
+@shortcut(
+    reduced,
+    _REDUCED + "statics = place, reduce, True",
+    when=_SMALL + " and include_self is True and reduce in ('prod', 'amax', 'amin')",
+    compute="writes.scatter_reduced",
+)
+@shortcut(
+    added,
+    _REDUCED + "statics = (place,)",
+    when=_SMALL + " and include_self is True and reduce == 'sum'",
+    compute="writes.scatter_reduced",
+)
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """A copy of `input` in which each place named by `index` holds the reduction of the elements of `src` that go there.
 
