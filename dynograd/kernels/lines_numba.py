@@ -8,9 +8,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LINE", "add_line", "copy_line", "copy_run"]
+__all__ = ["AHEAD", "LINE", "add_line", "copy_line", "copy_run", "prefetch"]
 
 LINE = 16
+AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
 
 
 @intrinsic
@@ -53,6 +54,24 @@ def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-de
         return context.get_dummy_value()
 
     return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def prefetch(typingctx, target, place):  # type: ignore[no-untyped-def]
+    """Asks for the cache line of target[place], to be written; any place will do, as nothing is read.
+
+    Stores leave the processor in order: without this, those to far places wait for one line after the other.
+    """
+
+    def generate(context, builder, signature, args):
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(call, [builder.bitcast(pointer, byte), flag(1), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(target, place), generate
 
 
 def _load(context, builder, kind, array, place, only_place=False):  # type: ignore[no-untyped-def]

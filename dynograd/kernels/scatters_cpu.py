@@ -34,6 +34,7 @@ __all__ = [
     "wrapped",
     "write_along",
     "write_places",
+    "write_slices",
 ]
 
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
@@ -42,11 +43,12 @@ COMPILED_SIZE_OF_ADDING = 256
 _LARGE_INDEX = 1 << 15
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
+_NEAR = 1 << 20  # bytes that stay in the second-level cache
 _BLOCK = 4096
 _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
-_NUMBERS = {"prod": 0, "amax": 1, "amin": 2}
+_NUMBERS = {"prod": 2, "amax": 3, "amin": 4}  # see `scatters_numba.reduce_along`
 _min, _max, _empty = np.minimum.reduce, np.maximum.reduce, np.empty
 
 
@@ -128,28 +130,34 @@ def add_slices(out, dim, index, src, low=None):
         _check_none(outside)
         return
     flat, source = out.reshape(size, inner), source.reshape(count, inner)
+    alone = elements < 4 * threads.GRAIN or threads.parts(elements) == 1
     if inner < 16 and elements >= _LARGE_INDEX and count >= 8 * size:
         sums = zeros((4, size, inner), out.dtype)
         scatters_numba.add_in_blocks(sums, index, source, low, outside, count=4, work=2 * elements)
         for part in sums:
             flat += part
-    elif elements < 4 * threads.GRAIN or threads.parts(elements) == 1:  # the second thread gains 10 to 20 % there
-        scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
-    elif inner == 1:
-        smallest = _check(index, low, size)
-        index = wrapped(index, size) if smallest < 0 else index
-        scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
-    else:
+    elif inner > 1 and not alone:
         scatters_numba.add_rows(flat, index, source, low, outside, count=size, work=elements)
+    else:
+        if not alone:  # what is in the cache is added to sooner than shared out
+            smallest, largest = _check(index, low, size)
+            alone = (largest - smallest) * out.itemsize < _NEAR
+        if alone:
+            scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
+        else:
+            index = wrapped(index, size) if smallest < 0 else index
+            scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
     _check_none(outside)
 
 
 def _check(index, low, size):
-    """The smallest index (0 of none); raises IndexError for one below `low` or above size - 1."""
-    smallest, largest = limits(index) if index.size else (0, size - 1)
+    """The smallest and the largest index (0 of none); raises IndexError for one below `low` or above size - 1."""
+    if not index.size:
+        return 0, 0
+    smallest, largest = limits(index)
     if smallest < low or largest >= size:
         raise IndexError
-    return smallest
+    return smallest, largest
 
 
 def _check_none(outside):
@@ -286,10 +294,34 @@ def write_places(out, index, src, low):
         scatters_numba.fill_vector(bits(out), index, value, low, outside, count=index.size, work=2 * index.size)
         _check_none(outside)
         return
-    if low and _check(index, low, out.size) < 0:
-        index = wrapped(index, out.size)
-    if not scatters_numba.write_vector(bits(out), index, bits(contiguous(src, out.dtype)).reshape(-1)):
+    if not scatters_numba.write_vector(bits(out), index, bits(contiguous(src, out.dtype)).reshape(-1), low):
         raise IndexError
+
+
+def write_slices(out, dim, index, src):
+    """Whether src's slices (or a number) were written at the vector `index` along `dim`: for large arrays, cut before `dim`.
+
+    Raises IndexError for an index outside, some having been written; negative ones count from the end.
+    """
+    shape, size, count = out.shape, out.shape[dim], index.size
+    outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
+    if outer == 1 or outer * inner * count < COMPILED_SIZE or out.itemsize > 8 or not out.flags.c_contiguous:
+        return False
+    if not np.ndim(src):
+        source = np.full((1, count, inner), src, out.dtype)
+    elif src.dtype == out.dtype and src.shape == (*shape[:dim], count, *shape[dim + 1 :]):
+        if np.may_share_memory(src, out):
+            return False
+        source = contiguous(src).reshape(outer, count, inner)
+    else:
+        return False
+    from dynograd.kernels import scatters_numba
+
+    made, outside = bits(out).reshape(outer, size, inner), np.zeros(1, np.int64)
+    work = 2 * outer * inner * count
+    scatters_numba.write_slices(made, _vector(index), bits(source), -size, outside, count=outer, work=work)
+    _check_none(outside)
+    return True
 
 
 def scatter_add(x, dim, index, src):
@@ -353,13 +385,15 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
         source = contiguous(src, result.dtype)
         made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
         count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
+        outside = np.zeros(1, np.int64)
         if made.size == made.shape[1] and index.size >= max(_LARGE_INDEX, 16 * made.size) and include_self:
-            _reduce_in_blocks(made, places, given, reduce)
-            return result.astype(x.dtype, copy=False)
-        if not include_self:
-            first = np.full_like(given, 1) if reduce == "prod" else given
-            write_along(made, places, first, np.zeros(1, np.int64), count=count, work=work)
-        reduce_along(made, places, given, _NUMBERS[reduce], count=count, work=work)
+            _reduce_in_blocks(made, places, given, reduce, outside)
+        else:
+            if not include_self:
+                first = np.full_like(given, 1) if reduce == "prod" else given
+                write_along(made, places, first, outside, count=count, work=work)
+            reduce_along(made, places, given, _NUMBERS[reduce], outside, count=count, work=work)
+        _check_none(outside)
         return result.astype(x.dtype, copy=False)
     flat = result.reshape(-1)
     places = _places(x.shape, dim, index).reshape(-1)
@@ -370,7 +404,7 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
     return result.astype(x.dtype, copy=False)
 
 
-def _reduce_in_blocks(made, places, given, reduce):
+def _reduce_in_blocks(made, places, given, reduce, outside):
     """One vector's products, maxima or minima in four equal parts of the index, and of their results."""
     from dynograd.kernels.scatters_numba import reduce_along
 
@@ -384,9 +418,9 @@ def _reduce_in_blocks(made, places, given, reduce):
     parts = np.full((4, size, 1), least, kind)
     cut = 4 * quarter
     four = [array[0, :cut].reshape(4, quarter, 1) for array in (places, given)]
-    reduce_along(parts, *four, _NUMBERS[reduce], count=4, work=2 * cut)
+    reduce_along(parts, *four, _NUMBERS[reduce], outside, count=4, work=2 * cut)
     if cut < places.shape[1]:
-        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], count=1, work=1)
+        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], outside, count=1, work=1)
     for part in parts:
         _UFUNCS[reduce](made[0], part, out=made[0])
 

@@ -105,7 +105,7 @@ def index_fill(x, dim, index, value):
     key = _slices(x, dim, index, True)
     if key is None:
         return False
-    x[key] = value
+    write_at(x, key, value)
     return True
 
 
@@ -119,7 +119,7 @@ def index_copy(x, dim, index, source):
     key = _slices(x, dim, index, False)
     if key is None or not _one_for_each(x, dim, index, source):
         return False
-    x[key] = source
+    write_at(x, key, source)
     return True
 
 
