@@ -81,6 +81,9 @@ def unique(x, dim, wants_inverse=True):
     if dim is None:
         if x.dtype.char in "fdilq" and x.size >= 64:
             return _distinct(np.ascontiguousarray(x), wants_inverse)
+        if x.dtype.char in "?bBhH" and x.size >= _COMPILED_SIZE:
+            values, inverse, counts = _distinct(x.astype(np.int32, order="C"), wants_inverse)
+            return values.astype(x.dtype), inverse, counts
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
@@ -120,7 +123,7 @@ def _distinct(x, wants_inverse):
 def _distinct_of_few(flat, low, shape):
     """Integers close together: counted in one place each."""
     places = flat - low
-    counts = np.bincount(places)
+    counts = bincount(places, None, 0)
     held = counts.nonzero()[0]
     numbers = np.empty(counts.size, np.int64)
     numbers[held] = np.arange(held.size)

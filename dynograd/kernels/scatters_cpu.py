@@ -15,6 +15,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import threads
 from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
+from dynograd.kernels.places_cpu import joined_places, limits, true_places, wrapped
 
 __all__ = [
     "add_along",
@@ -44,7 +45,6 @@ _LARGE_INDEX = 1 << 15
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
 _NEAR = 1 << 20  # bytes that stay in the second-level cache
-_BLOCK = 4096
 _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -72,6 +72,10 @@ def take(x, index, dim, negative=True):
         if not negative and index.size and int(_min(index, None)) < 0:
             raise IndexError("an index is negative")
         return x.take(index, dim)
+    if x.ndim == 1 and index.size >= _LARGE_INDEX:
+        found = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
+        if found is not None:
+            return found.reshape(index.shape)
     if index.size >= _LARGE_INDEX or index.dtype is not _INT64 or _max(index.view(_UINT64), None) >= size:
         low, high = limits(index)  # a negative number is huge without its sign
         if low < (-size if negative else 0) or high >= size:
@@ -93,17 +97,6 @@ def picked(x, index, dim):
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
     pick_slices(given, flat, made, count=outer * flat.size, work=made.size)
     return out
-
-
-def joined_places(indices, shape):
-    """Where elements lie, row-major over `shape`, from int64 vectors with their place along each dim; None if one is outside."""
-    from dynograd.kernels.places_numba import join_places
-
-    out = buffers.empty((indices[0].size,), np.int64)
-    outside = np.zeros(-(-out.size // _BLOCK), np.int64)
-    for number, (index, size) in enumerate(zip(indices, shape, strict=True)):
-        join_places(index, size, number == 0, out, outside, count=outside.size, work=2 * out.size)
-    return None if outside.any() else out
 
 
 def add_slices(out, dim, index, src, low=None):
@@ -165,36 +158,6 @@ def _check_none(outside):
         raise IndexError
 
 
-def limits(index):
-    """The smallest and the largest of some integers."""
-    if 0 in index.strides:  # expanded: each is there several times
-        index = index[
-            tuple([0 if not step and size else slice(None) for size, step in zip(index.shape, index.strides)])
-        ]
-    if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
-        return int(_min(index, None)), int(_max(index, None))
-    from dynograd.kernels.places_numba import bounds
-
-    found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
-    bounds(index.reshape(-1), found, count=len(found), work=index.size)
-    return int(_min(found[:, 0])), int(_max(found[:, 1]))
-
-
-def true_places(mask):
-    """The row-major positions of the elements of a mask that are True."""
-    if mask.size < COMPILED_SIZE:
-        return mask.reshape(-1).nonzero()[0]
-    from dynograd.kernels import places_numba
-
-    flat = contiguous(mask).reshape(-1).view(np.uint8)
-    counts = np.empty(-(-flat.size // _BLOCK), np.int64)
-    places_numba.count_true(flat, counts, count=len(counts), work=flat.size // 4)
-    ends = np.add.accumulate(counts)
-    out = buffers.empty((int(ends[-1]),), np.int64)
-    places_numba.true_places(flat, ends - counts, out, count=len(counts), work=2 * flat.size)
-    return out
-
-
 def _vector(index):
     return np.ascontiguousarray(index, np.int64).reshape(-1)
 
@@ -211,12 +174,9 @@ def gather(x, dim, index):
         one = _one_for_all(index, dim)
         if one is not None:
             return take(x, one, dim, False)
-        from dynograd.kernels.scatters_numba import pick_along
-
-        result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
-        given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
-        pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
-        _check_none(outside)
+        result = _picked_along(contiguous(x), _whole(index), dim)
+        if result is None:
+            raise IndexError
         return result
     if x.ndim == 2:
         found = gather_few(x, dim, index)
@@ -229,6 +189,16 @@ def gather(x, dim, index):
         grid[dim] = index
         return contiguous(x[tuple(grid)])
     return x.reshape(-1).take(_places(x.shape, dim, index))
+
+
+def _picked_along(x, index, dim):
+    """`gather` of row-major arrays; None where an index is outside."""
+    from dynograd.kernels.scatters_numba import pick_along
+
+    result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
+    given, places, made = [_in_three(array, dim) for array in (bits(x), index, bits(result))]
+    pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
+    return None if outside[0] else result
 
 
 def gather_few(x, dim, index):
@@ -247,11 +217,6 @@ def gather_backward(g, dim, index, shape):
     result = zeros(shape, _sum_dtype(g))
     add_along(result, dim, index, g)
     return result.astype(g.dtype, copy=False)
-
-
-def wrapped(index, size):
-    """`index` with negative numbers counted from the front."""
-    return np.where(index < 0, index + size, index)
 
 
 def scatter(x, dim, index, src):
