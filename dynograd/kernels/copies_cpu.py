@@ -19,6 +19,7 @@ SMALLEST = 1 << 18
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
 _PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once
+_PAGE = 4096
 _copyto = numpy.copyto
 
 
@@ -76,6 +77,12 @@ def copy_into(target: Any, source: Any) -> None:
 
 def _copy(target: Any, source: Any) -> None:
     item = target.itemsize
+    if target.flags.c_contiguous and source.flags.c_contiguous:
+        if target.nbytes < 4 * SMALLEST or threads.parts(target.size) == 1:
+            apart = target.__array_interface__["data"][0] - source.__array_interface__["data"][0]
+            if (apart - 1) % _PAGE >= 63:  # see `copies_numba.copy_rows`
+                _copyto(target, source)  # in the C library
+                return
     dims = _merged(target.shape, target.strides, source.strides)
     if len(dims) > 4 or dims[-1][1] != item or any(step % item for _, *steps in dims for step in steps):
         _copyto(target, source)
@@ -90,25 +97,23 @@ def _copy(target: Any, source: Any) -> None:
         turned = None
     from dynograd.kernels import copies_numba
 
-    if len(dims) == 1 and last[2] == 1 and (target.nbytes < 4 * SMALLEST or threads.parts(target.size) == 1):
-        if (target.ctypes.data - source.ctypes.data - 1) % copies_numba.PAGE >= 63:  # see `copy_rows`
-            _copyto(target, source)  # in the C library
-            return
-    if len(dims) == 1 and last[0] > 2 * _PIECE:  # one long row: cut it, so that there are parts
+    memory = _memory(target), _memory(source)
+    if (
+        len(dims) == 1 and last[0] > 2 * _PIECE and threads.parts(last[0]) > 1
+    ):  # one long row: cut it, so that there are parts
         size, t, s = last
         whole = size // _PIECE
-        _run(copies_numba, None, target, source, [(whole, _PIECE * t, _PIECE * s), (_PIECE, t, s)], 0, 0)
+        _run(copies_numba, None, memory, [(whole, _PIECE * t, _PIECE * s), (_PIECE, t, s)], 0, 0)
         if size % _PIECE:
-            _run(copies_numba, None, target, source, [(size % _PIECE, t, s)], whole * _PIECE * t, whole * _PIECE * s)
+            _run(copies_numba, None, memory, [(size % _PIECE, t, s)], whole * _PIECE * t, whole * _PIECE * s)
         return
-    _run(copies_numba, turned, target, source, dims, 0, 0)
+    _run(copies_numba, turned, memory, dims, 0, 0)
 
 
-def _run(kernels: Any, turned: Any, target: Any, source: Any, dims: list, t_at: int, s_at: int) -> None:
+def _run(kernels: Any, turned: Any, memory: Any, dims: list, t_at: int, s_at: int) -> None:
     dims = [(1, 0, 0)] * (4 - len(dims)) + dims
     (n0, t0, s0), (n1, t1, s1), (n2, t2, s2), (n3, _, s3) = dims
-    into, t_first = _memory(target)
-    of, s_first = _memory(source)
+    (into, t_first), (of, s_first) = memory
     work = n0 * n1 * n2 * n3
     if turned is None:
         kernels.copy_rows(
@@ -157,8 +162,12 @@ def _memory(array: Any) -> tuple[Any, int]:
     item = array.itemsize
     if array.flags.c_contiguous:
         return bits(array.reshape(-1)), 0
+    ahead = array[tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array.strides])]
+    if ahead.flags.c_contiguous:
+        last = [(size - 1) * -stride for size, stride in zip(array.shape, array.strides, strict=True) if stride < 0]
+        return bits(ahead.reshape(-1)), sum(last) // item
     back = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride < 0])
-    ahead = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride > 0])
+    beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride > 0])
     corner = array[tuple([slice(-1, None) if stride < 0 else slice(0, 1) for stride in array.strides])]
-    flat = numpy.lib.stride_tricks.as_strided(corner, ((ahead - back) // item + 1,), (item,))
+    flat = numpy.lib.stride_tricks.as_strided(corner, ((beyond - back) // item + 1,), (item,))
     return bits(flat), -back // item

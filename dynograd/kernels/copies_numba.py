@@ -6,10 +6,10 @@ Positions go through np.uint64 because Numba counts negative ones from the end: 
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked
-from dynograd.kernels.lines_numba import LINE, copy_line, copy_run
+from dynograd.kernels.lines_numba import LINE, copy_line, copy_run, fill_line, turn_line
 from dynograd.kernels.tiles_numba import BYTES, transpose_lines
 
-__all__ = ["PAGE", "copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
+__all__ = ["copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
 
 PAGE = 4096
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
@@ -54,11 +54,16 @@ def copy_rows(target, t_at, t0, t1, t2, source, s_at, s0, s1, s2, s3, n1, n2, n3
             for d in range(whole, n3):
                 target[np.uint64(into + d)] = source[np.uint64(of + d)]
         elif s3 == 0:
-            value = source[np.uint64(of)]
-            for d in range(n3):
-                target[np.uint64(into + d)] = value
+            whole = n3 // LINE * LINE
+            for d in range(0, whole, LINE):
+                fill_line(target, into + d, source, of)
+            for d in range(whole, n3):
+                target[np.uint64(into + d)] = source[np.uint64(of)]
         elif s3 == -1:
-            for d in range(n3):
+            whole = n3 // LINE * LINE
+            for d in range(0, whole, LINE):
+                turn_line(target, into + d, source, of - d)
+            for d in range(whole, n3):
                 target[np.uint64(into + d)] = source[np.uint64(of - d)]
         else:
             for d in range(n3):

@@ -9,7 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, zeros
-from dynograd.kernels.scatters_cpu import add_slices, joined_places, limits, picked, take, true_places, write_places
+from dynograd.kernels.scatters_cpu import (
+    add_slices,
+    joined_places,
+    limits,
+    picked,
+    take,
+    true_places,
+    write_places,
+    write_slices,
+)
 
 __all__ = [
     "add_at",
@@ -30,6 +39,7 @@ __all__ = [
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _max = np.maximum.reduce
 LARGE = 1 << 15
+_FULL = slice(None)
 SMALL = 2048  # elements of which NumPy picks some before it is worked out whether a kernel would be quicker
 
 
@@ -161,7 +171,20 @@ def write_at(target, key, value):
     if type(key) is np.ndarray and key.dtype.kind == "b" and key.shape == target.shape and np.ndim(value) == 1:
         write_masked(target, key, value)
     elif not _write_at_places(target, key if type(key) is tuple else (key,), value):
-        target[key] = value
+        if not _write_slices(target, key, value):
+            target[key] = value
+
+
+def _write_slices(x, key, values):
+    """Whether large slices, named by one vector behind full slices, have been written; not where an index is outside."""
+    if type(key) is not tuple or x.size < LARGE or type(key[-1]) is not np.ndarray or key[-1].ndim != 1:
+        return False
+    if key[-1].dtype != _INT64 or any([type(one) is not slice or one != _FULL for one in key[:-1]]):
+        return False
+    try:
+        return write_slices(x, len(key) - 1, key[-1], values)
+    except IndexError:
+        return False  # NumPy says which
 
 
 def _write_at_places(x, indices, values):
@@ -173,6 +196,8 @@ def _write_at_places(x, indices, values):
         if type(one) is not np.ndarray or one.dtype != _INT64 or one.shape != index.shape:
             return False
     if np.shape(values) != index.shape or values.dtype != x.dtype or x.itemsize not in (1, 2, 4, 8):
+        return False
+    if np.may_share_memory(values, x):
         return False
     vectors = [contiguous(one).reshape(-1) for one in indices]
     places = vectors[0] if len(vectors) == 1 else joined_places(vectors, x.shape)

@@ -8,9 +8,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LINE", "add_line", "copy_line", "copy_run"]
+__all__ = ["AHEAD", "LINE", "add_line", "copy_line", "copy_run", "fill_line", "prefetch", "turn_line"]
 
 LINE = 16
+AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
 
 
 @intrinsic
@@ -21,6 +22,40 @@ def copy_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-d
         value = _load(context, builder, signature.args[2], args[2], args[3])[0]
         _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
         builder.store(value, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def turn_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] = source[of - 15 : of + 1], the last first."""
+
+    def generate(context, builder, signature, args):
+        first = builder.sub(args[3], args[3].type(LINE - 1))
+        value = _load(context, builder, signature.args[2], args[2], first)[0]
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LINE), list(range(LINE))[::-1])
+        value = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)
+        _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
+        builder.store(value, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def fill_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] = source[of]."""
+
+    def generate(context, builder, signature, args):
+        pointer = builder.gep(context.make_array(signature.args[2])(context, builder, args[2]).data, [args[3]])
+        value = builder.load(pointer)
+        line = ir.Constant(ir.VectorType(value.type, LINE), ir.Undefined)
+        line = builder.insert_element(line, value, ir.IntType(32)(0))
+        same = ir.Constant(ir.VectorType(ir.IntType(32), LINE), [0] * LINE)
+        line = builder.shuffle_vector(line, ir.Constant(line.type, ir.Undefined), same)
+        _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
+        builder.store(line, place).align = size
         return context.get_dummy_value()
 
     return types.void(target, into, source, of), generate
@@ -53,6 +88,24 @@ def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-de
         return context.get_dummy_value()
 
     return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def prefetch(typingctx, target, place):  # type: ignore[no-untyped-def]
+    """Asks for the cache line of target[place], to be written; any place will do, as nothing is read.
+
+    Stores leave the processor in order: without this, those to far places wait for one line after the other.
+    """
+
+    def generate(context, builder, signature, args):
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(call, [builder.bitcast(pointer, byte), flag(1), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(target, place), generate
 
 
 def _load(context, builder, kind, array, place, only_place=False):  # type: ignore[no-untyped-def]

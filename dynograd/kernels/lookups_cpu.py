@@ -25,16 +25,20 @@ _FEW = 1 << 16  # numbers whose counts stay in the caches
 
 def nonzero(x):
     """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
-    if x.ndim != 1:
-        places = true_places(x != 0) if x.size >= 2048 else None
-        if places is None:
-            found = x.nonzero() if x.ndim else ()
-            rows = found[0].base if found else None  # NumPy's vectors are usually columns of what is wanted
-            if type(rows) is np.ndarray and rows.shape == (found[0].size, x.ndim) and rows.dtype == np.int64:
-                return rows
-            return np.argwhere(x).astype(np.int64, copy=False)
-        return np.stack(np.unravel_index(places, x.shape), 1)
-    return true_places(x if x.dtype.kind == "b" else x != 0)[:, None]
+    if x.size < _COMPILED_SIZE and x.ndim != 1:
+        found = x.nonzero() if x.ndim else ()
+        rows = found[0].base if found else None  # NumPy's vectors are usually columns of what is wanted
+        if type(rows) is np.ndarray and rows.shape == (found[0].size, x.ndim) and rows.dtype == np.int64:
+            return rows
+        return np.argwhere(x).astype(np.int64, copy=False)
+    places = true_places(x if x.dtype.kind == "b" else x != 0)
+    if x.ndim == 1:
+        return places[:, None]
+    from dynograd.kernels.places_numba import split_places
+
+    rows = buffers.empty((places.size, x.ndim), np.int64)
+    split_places(places, np.array(x.shape, np.int64), rows, count=places.size, work=x.ndim * places.size)
+    return rows
 
 
 def one_hot(x, classes):
@@ -77,6 +81,9 @@ def unique(x, dim, wants_inverse=True):
     if dim is None:
         if x.dtype.char in "fdilq" and x.size >= 64:
             return _distinct(np.ascontiguousarray(x), wants_inverse)
+        if x.dtype.char in "?bBhH" and x.size >= _COMPILED_SIZE:
+            values, inverse, counts = _distinct(x.astype(np.int32, order="C"), wants_inverse)
+            return values.astype(x.dtype), inverse, counts
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
@@ -116,7 +123,7 @@ def _distinct(x, wants_inverse):
 def _distinct_of_few(flat, low, shape):
     """Integers close together: counted in one place each."""
     places = flat - low
-    counts = np.bincount(places)
+    counts = bincount(places, None, 0)
     held = counts.nonzero()[0]
     numbers = np.empty(counts.size, np.int64)
     numbers[held] = np.arange(held.size)

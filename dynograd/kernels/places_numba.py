@@ -4,7 +4,7 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked
 
-__all__ = ["bounds", "count_true", "join_places", "true_places"]
+__all__ = ["bounds", "count_true", "join_places", "split_places", "true_places"]
 
 BLOCK = 4096  # elements of a mask or an index that are looked at together
 
@@ -58,3 +58,23 @@ def true_places(mask, starts, out, start, stop):
         begin = starts[i]
         for k in range(found):
             out[np.uint64(begin + k)] = own[np.uint64(k)]
+
+
+@chunked(noalias=True)
+def split_places(places, shape, out, start, stop):
+    """out[i] = places[i], an ascending row-major position over `shape`, as one number along each dim; items are places."""
+    ndim = shape.size
+    width, begin = shape[ndim - 1], np.int64(0)
+    lead, target = np.zeros(ndim, np.int64), out.reshape(-1)
+    for i in range(start, stop):
+        place = places[np.uint64(i)]
+        if place - begin >= width:  # in another row than the one before
+            rest = place // width
+            begin = rest * width
+            for dim in range(ndim - 2, -1, -1):
+                lead[dim] = rest % shape[dim]
+                rest //= shape[dim]
+        at = i * ndim
+        for dim in range(ndim - 1):
+            target[np.uint64(at + dim)] = lead[np.uint64(dim)]
+        target[np.uint64(at + ndim - 1)] = place - begin

@@ -15,6 +15,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import threads
 from dynograd.kernels.compiled_kernels import compiled_for
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, zeros
+from dynograd.kernels.places_cpu import joined_places, limits, true_places, wrapped
 
 __all__ = [
     "add_along",
@@ -34,6 +35,7 @@ __all__ = [
     "wrapped",
     "write_along",
     "write_places",
+    "write_slices",
 ]
 
 # Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
@@ -42,11 +44,11 @@ COMPILED_SIZE_OF_ADDING = 256
 _LARGE_INDEX = 1 << 15
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
-_BLOCK = 4096
+_NEAR = 1 << 20  # bytes that stay in the second-level cache
 _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
-_NUMBERS = {"prod": 0, "amax": 1, "amin": 2}
+_NUMBERS = {"prod": 2, "amax": 3, "amin": 4}  # see `scatters_numba.reduce_along`
 _min, _max, _empty = np.minimum.reduce, np.maximum.reduce, np.empty
 
 
@@ -70,6 +72,10 @@ def take(x, index, dim, negative=True):
         if not negative and index.size and int(_min(index, None)) < 0:
             raise IndexError("an index is negative")
         return x.take(index, dim)
+    if x.ndim == 1 and index.size >= _LARGE_INDEX:
+        found = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
+        if found is not None:
+            return found.reshape(index.shape)
     if index.size >= _LARGE_INDEX or index.dtype is not _INT64 or _max(index.view(_UINT64), None) >= size:
         low, high = limits(index)  # a negative number is huge without its sign
         if low < (-size if negative else 0) or high >= size:
@@ -91,17 +97,6 @@ def picked(x, index, dim):
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
     pick_slices(given, flat, made, count=outer * flat.size, work=made.size)
     return out
-
-
-def joined_places(indices, shape):
-    """Where elements lie, row-major over `shape`, from int64 vectors with their place along each dim; None if one is outside."""
-    from dynograd.kernels.places_numba import join_places
-
-    out = buffers.empty((indices[0].size,), np.int64)
-    outside = np.zeros(-(-out.size // _BLOCK), np.int64)
-    for number, (index, size) in enumerate(zip(indices, shape, strict=True)):
-        join_places(index, size, number == 0, out, outside, count=outside.size, work=2 * out.size)
-    return None if outside.any() else out
 
 
 def add_slices(out, dim, index, src, low=None):
@@ -128,63 +123,39 @@ def add_slices(out, dim, index, src, low=None):
         _check_none(outside)
         return
     flat, source = out.reshape(size, inner), source.reshape(count, inner)
+    alone = elements < 4 * threads.GRAIN or threads.parts(elements) == 1
     if inner < 16 and elements >= _LARGE_INDEX and count >= 8 * size:
         sums = zeros((4, size, inner), out.dtype)
         scatters_numba.add_in_blocks(sums, index, source, low, outside, count=4, work=2 * elements)
         for part in sums:
             flat += part
-    elif elements < 4 * threads.GRAIN or threads.parts(elements) == 1:  # the second thread gains 10 to 20 % there
-        scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
-    elif inner == 1:
-        smallest = _check(index, low, size)
-        index = wrapped(index, size) if smallest < 0 else index
-        scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
-    else:
+    elif inner > 1 and not alone:
         scatters_numba.add_rows(flat, index, source, low, outside, count=size, work=elements)
+    else:
+        if not alone:  # what is in the cache is added to sooner than shared out
+            smallest, largest = _check(index, low, size)
+            alone = (largest - smallest) * out.itemsize < _NEAR
+        if alone:
+            scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
+        else:
+            index = wrapped(index, size) if smallest < 0 else index
+            scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
     _check_none(outside)
 
 
 def _check(index, low, size):
-    """The smallest index (0 of none); raises IndexError for one below `low` or above size - 1."""
-    smallest, largest = limits(index) if index.size else (0, size - 1)
+    """The smallest and the largest index (0 of none); raises IndexError for one below `low` or above size - 1."""
+    if not index.size:
+        return 0, 0
+    smallest, largest = limits(index)
     if smallest < low or largest >= size:
         raise IndexError
-    return smallest
+    return smallest, largest
 
 
 def _check_none(outside):
     if outside[0]:
         raise IndexError
-
-
-def limits(index):
-    """The smallest and the largest of some integers."""
-    if 0 in index.strides:  # expanded: each is there several times
-        index = index[
-            tuple([0 if not step and size else slice(None) for size, step in zip(index.shape, index.strides)])
-        ]
-    if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
-        return int(_min(index, None)), int(_max(index, None))
-    from dynograd.kernels.places_numba import bounds
-
-    found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
-    bounds(index.reshape(-1), found, count=len(found), work=index.size)
-    return int(_min(found[:, 0])), int(_max(found[:, 1]))
-
-
-def true_places(mask):
-    """The row-major positions of the elements of a mask that are True."""
-    if mask.size < COMPILED_SIZE:
-        return mask.reshape(-1).nonzero()[0]
-    from dynograd.kernels import places_numba
-
-    flat = contiguous(mask).reshape(-1).view(np.uint8)
-    counts = np.empty(-(-flat.size // _BLOCK), np.int64)
-    places_numba.count_true(flat, counts, count=len(counts), work=flat.size // 4)
-    ends = np.add.accumulate(counts)
-    out = buffers.empty((int(ends[-1]),), np.int64)
-    places_numba.true_places(flat, ends - counts, out, count=len(counts), work=2 * flat.size)
-    return out
 
 
 def _vector(index):
@@ -203,12 +174,9 @@ def gather(x, dim, index):
         one = _one_for_all(index, dim)
         if one is not None:
             return take(x, one, dim, False)
-        from dynograd.kernels.scatters_numba import pick_along
-
-        result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
-        given, places, made = [_in_three(array, dim) for array in (bits(contiguous(x)), _whole(index), bits(result))]
-        pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
-        _check_none(outside)
+        result = _picked_along(contiguous(x), _whole(index), dim)
+        if result is None:
+            raise IndexError
         return result
     if x.ndim == 2:
         found = gather_few(x, dim, index)
@@ -221,6 +189,16 @@ def gather(x, dim, index):
         grid[dim] = index
         return contiguous(x[tuple(grid)])
     return x.reshape(-1).take(_places(x.shape, dim, index))
+
+
+def _picked_along(x, index, dim):
+    """`gather` of row-major arrays; None where an index is outside."""
+    from dynograd.kernels.scatters_numba import pick_along
+
+    result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
+    given, places, made = [_in_three(array, dim) for array in (bits(x), index, bits(result))]
+    pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
+    return None if outside[0] else result
 
 
 def gather_few(x, dim, index):
@@ -239,11 +217,6 @@ def gather_backward(g, dim, index, shape):
     result = zeros(shape, _sum_dtype(g))
     add_along(result, dim, index, g)
     return result.astype(g.dtype, copy=False)
-
-
-def wrapped(index, size):
-    """`index` with negative numbers counted from the front."""
-    return np.where(index < 0, index + size, index)
 
 
 def scatter(x, dim, index, src):
@@ -286,10 +259,34 @@ def write_places(out, index, src, low):
         scatters_numba.fill_vector(bits(out), index, value, low, outside, count=index.size, work=2 * index.size)
         _check_none(outside)
         return
-    if low and _check(index, low, out.size) < 0:
-        index = wrapped(index, out.size)
-    if not scatters_numba.write_vector(bits(out), index, bits(contiguous(src, out.dtype)).reshape(-1)):
+    if not scatters_numba.write_vector(bits(out), index, bits(contiguous(src, out.dtype)).reshape(-1), low):
         raise IndexError
+
+
+def write_slices(out, dim, index, src):
+    """Whether src's slices (or a number) were written at the vector `index` along `dim`: for large arrays, cut before `dim`.
+
+    Raises IndexError for an index outside, some having been written; negative ones count from the end.
+    """
+    shape, size, count = out.shape, out.shape[dim], index.size
+    outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
+    if outer == 1 or outer * inner * count < COMPILED_SIZE or out.itemsize > 8 or not out.flags.c_contiguous:
+        return False
+    if not np.ndim(src):
+        source = np.full((1, count, inner), src, out.dtype)
+    elif src.dtype == out.dtype and src.shape == (*shape[:dim], count, *shape[dim + 1 :]):
+        if np.may_share_memory(src, out):
+            return False
+        source = contiguous(src).reshape(outer, count, inner)
+    else:
+        return False
+    from dynograd.kernels import scatters_numba
+
+    made, outside = bits(out).reshape(outer, size, inner), np.zeros(1, np.int64)
+    work = 2 * outer * inner * count
+    scatters_numba.write_slices(made, _vector(index), bits(source), -size, outside, count=outer, work=work)
+    _check_none(outside)
+    return True
 
 
 def scatter_add(x, dim, index, src):
@@ -353,13 +350,15 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
         source = contiguous(src, result.dtype)
         made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
         count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
+        outside = np.zeros(1, np.int64)
         if made.size == made.shape[1] and index.size >= max(_LARGE_INDEX, 16 * made.size) and include_self:
-            _reduce_in_blocks(made, places, given, reduce)
-            return result.astype(x.dtype, copy=False)
-        if not include_self:
-            first = np.full_like(given, 1) if reduce == "prod" else given
-            write_along(made, places, first, np.zeros(1, np.int64), count=count, work=work)
-        reduce_along(made, places, given, _NUMBERS[reduce], count=count, work=work)
+            _reduce_in_blocks(made, places, given, reduce, outside)
+        else:
+            if not include_self:
+                first = np.full_like(given, 1) if reduce == "prod" else given
+                write_along(made, places, first, outside, count=count, work=work)
+            reduce_along(made, places, given, _NUMBERS[reduce], outside, count=count, work=work)
+        _check_none(outside)
         return result.astype(x.dtype, copy=False)
     flat = result.reshape(-1)
     places = _places(x.shape, dim, index).reshape(-1)
@@ -370,7 +369,7 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
     return result.astype(x.dtype, copy=False)
 
 
-def _reduce_in_blocks(made, places, given, reduce):
+def _reduce_in_blocks(made, places, given, reduce, outside):
     """One vector's products, maxima or minima in four equal parts of the index, and of their results."""
     from dynograd.kernels.scatters_numba import reduce_along
 
@@ -384,9 +383,9 @@ def _reduce_in_blocks(made, places, given, reduce):
     parts = np.full((4, size, 1), least, kind)
     cut = 4 * quarter
     four = [array[0, :cut].reshape(4, quarter, 1) for array in (places, given)]
-    reduce_along(parts, *four, _NUMBERS[reduce], count=4, work=2 * cut)
+    reduce_along(parts, *four, _NUMBERS[reduce], outside, count=4, work=2 * cut)
     if cut < places.shape[1]:
-        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], count=1, work=1)
+        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], outside, count=1, work=1)
     for part in parts:
         _UFUNCS[reduce](made[0], part, out=made[0])
 

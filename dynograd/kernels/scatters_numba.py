@@ -7,7 +7,7 @@ with any number of threads. Picked and written elements go through as unsigned n
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
-from dynograd.kernels.lines_numba import LINE, add_line, copy_line
+from dynograd.kernels.lines_numba import AHEAD, LINE, add_line, copy_line, prefetch
 
 __all__ = [
     "add_along",
@@ -21,10 +21,13 @@ __all__ = [
     "pick_slices",
     "reduce_along",
     "write_along",
+    "write_slices",
     "write_vector",
 ]
 
 BLOCK = 4096  # elements of an index that are looked at together
+WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)  # what is done at a place
+NEAR = 1 << 18  # bytes that the second-level cache surely has: nothing to ask for
 
 
 @chunked(noalias=True)
@@ -44,14 +47,7 @@ def pick_slices(x, index, out, start, stop):
         else:
             for m in range(item - before, last - before):
                 place = index[np.uint64(m)]
-                of, c = (origin + place) * inner, 0
-                into = (before + m) * inner
-                while c + LINE <= inner:
-                    copy_line(target, into + c, flat, of + c)
-                    c += LINE
-                while c < inner:
-                    target[np.uint64(into + c)] = flat[np.uint64(of + c)]
-                    c += 1
+                _put_slice(WRITE, target, (before + m) * inner, flat, (origin + place) * inner, inner)
         item = last
 
 
@@ -59,30 +55,31 @@ def pick_slices(x, index, out, start, stop):
 def pick_along(x, index, out, outside, start, stop):
     """out[a, m, c] = x[a, index[a, m, c], c]; items are (a, m). `outside[0]` becomes 1 where an index leaves `x`."""
     size, count, inner = x.shape[1], index.shape[1], index.shape[2]
-    beyond = 0  # its sign bit: an index below 0 or above the last
     flat, places, target = x.reshape(-1), index.reshape(-1), out.reshape(-1)
-    item = start
-    while item < stop:
-        a = item // count
-        last = min(stop, (a + 1) * count)
-        origin = a * size * inner
-        if inner == 1:
-            for to in range(item, last):
-                place = places[np.uint64(to)]
-                if np.uint64(place) >= np.uint64(size):  # also one below 0
-                    outside[0] = 1
-                    return
-                target[np.uint64(to)] = flat[np.uint64(origin + place)]
-        else:
-            for begin in range(item * inner, last * inner, inner):
-                for c in range(inner):
-                    place = places[np.uint64(begin + c)]
-                    beyond |= place | (size - 1 - place)
-                    row = min(max(place, 0), size - 1) * inner
-                    target[np.uint64(begin + c)] = flat[np.uint64(origin + row + c)]
-        item = last
-    if beyond < 0:
-        outside[0] = 1
+    origin, done = start // count * size * inner, start % count
+    run, left = (inner, inner) if inner > 1 else (count, count - done)
+    of = start * inner
+    for begin in range(start * inner, stop * inner, BLOCK):
+        end = min(begin + BLOCK, stop * inner)
+        if _is_outside(places, begin, end, 0, size):
+            outside[0] = 1
+            return
+        first = begin
+        while first < end:
+            last = min(end, first + left)
+            if inner == 1:
+                for to in range(first, last):
+                    target[np.uint64(to)] = flat[np.uint64(origin + places[np.uint64(to)])]
+            else:
+                for to in range(first, last):
+                    target[np.uint64(to)] = flat[np.uint64(origin - of + places[np.uint64(to)] * inner + to)]
+            left -= last - first
+            first = last
+            if left == 0:  # the next run of neighbours
+                left, of = run, last
+                done += 1
+                if inner == 1 or done == count:
+                    done, origin = 0, origin + size * inner
 
 
 @compiled
@@ -120,49 +117,75 @@ def _is_outside(index, begin, end, low, size):
     return beyond < 0
 
 
-@compiled(noalias=True)
-def _add_elements(out, index, src, low):
-    """out[index[m]] += src[m], first to last; False, with some added, where an index is below `low` or above N - 1.
+@compiled(inline=True)
+def _put(how, out, place, value):
+    if how == WRITE:
+        out[place] = value
+    elif how == ADD:
+        out[place] += value
+    elif how == MULTIPLY:
+        out[place] *= value
+    else:
+        held = out[place]
+        better = value > held if how == LARGEST else value < held
+        out[place] = value if better | (value != value) else held
 
-    Four are looked at together; negative ones count from the end.
-    """
-    size = out.size
-    m, most = 0, size - 1
-    while m < index.size:
-        while m + 4 <= index.size:
-            p0, p1 = index[np.uint64(m)], index[np.uint64(m + 1)]
-            p2, p3 = index[np.uint64(m + 2)], index[np.uint64(m + 3)]
-            if p0 | p1 | p2 | p3 | (most - p0) | (most - p1) | (most - p2) | (most - p3) < 0:
-                break
-            s0, s1 = src[np.uint64(m)], src[np.uint64(m + 1)]
-            s2, s3 = src[np.uint64(m + 2)], src[np.uint64(m + 3)]
-            out[np.uint64(p0)] += s0
-            out[np.uint64(p1)] += s1
-            out[np.uint64(p2)] += s2
-            out[np.uint64(p3)] += s3
-            m += 4
-        for k in range(m, min(m + 4, index.size)):
-            place = index[np.uint64(k)]
-            if place < low or place >= size:
-                return False
-            out[np.uint64(place + (size & (place >> 63)))] += src[np.uint64(k)]
+
+@compiled(noalias=True, inline=True)
+def _put_run(how, out, at, index, src, begin, end, inner, step, far):
+    """out[at + index[m] * inner + m * step] = src[m] (or +=, and so on) for m from begin to end, first to last."""
+    m = begin
+    if far:
+        asked = min(end, index.size - AHEAD)
+        while m < asked:
+            coming = index[np.uint64(m + AHEAD)] * inner + m * step
+            prefetch(out, at + coming + (AHEAD * step if inner > AHEAD else 0))
+            _put(how, out, np.uint64(at + index[np.uint64(m)] * inner + m * step), src[np.uint64(m)])
+            m += 1
+    while m + 4 <= end:  # a store does not wait for the loads behind it
+        p0, p1 = index[np.uint64(m)] * inner, index[np.uint64(m + 1)] * inner + step
+        p2, p3 = index[np.uint64(m + 2)] * inner + 2 * step, index[np.uint64(m + 3)] * inner + 3 * step
+        s0, s1, s2, s3 = src[np.uint64(m)], src[np.uint64(m + 1)], src[np.uint64(m + 2)], src[np.uint64(m + 3)]
+        first = at + m * step
+        _put(how, out, np.uint64(first + p0), s0)
+        _put(how, out, np.uint64(first + p1), s1)
+        _put(how, out, np.uint64(first + p2), s2)
+        _put(how, out, np.uint64(first + p3), s3)
         m += 4
-    return True
+    while m < end:
+        _put(how, out, np.uint64(at + index[np.uint64(m)] * inner + m * step), src[np.uint64(m)])
+        m += 1
 
 
-@compiled(noalias=True)
-def write_vector(out, index, src):
-    """out[index[m]] = src[m], first to last; False, with some written, where an index lies outside.
+@compiled(noalias=True, inline=True)
+def _put_vector(how, out, index, src, low):
+    """out[index[m]] = src[m] (or +=, and so on), first to last; False, with some done, where an index is below `low` or above N - 1.
 
-    Half the time of `write_along`, as nothing but this becomes scatter instructions.
+    Negative ones count from the end.
     """
+    size, far = out.size, out.size * out.itemsize > NEAR
     for begin in range(0, index.size, BLOCK):
         end = min(index.size, begin + BLOCK)
-        if _is_outside(index, begin, end, 0, out.size):
+        if not _is_outside(index, begin, end, 0, size):
+            _put_run(how, out, 0, index, src, begin, end, 1, 0, far)
+        elif _is_outside(index, begin, end, low, size):
             return False
-        for m in range(begin, end):
-            out[np.uint64(index[np.uint64(m)])] = src[np.uint64(m)]
+        else:
+            for m in range(begin, end):
+                place = index[np.uint64(m)]
+                _put(how, out, np.uint64(place + (size & (place >> 63))), src[np.uint64(m)])
     return True
+
+
+@compiled(noalias=True)
+def _add_elements(out, index, src, low):
+    return _put_vector(ADD, out, index, src, low)
+
+
+@compiled(noalias=True)
+def write_vector(out, index, src, low):
+    """See `_put_vector`."""
+    return _put_vector(WRITE, out, index, src, low)
 
 
 @chunked
@@ -177,7 +200,8 @@ def fill_vector(out, index, value, low, outside, start, stop):
             outside[0] = 1
             return
         for m in range(begin, end):
-            place = index[np.uint64(m)]
+            place, coming = index[np.uint64(m)], index[np.uint64(min(m + AHEAD, end - 1))]
+            prefetch(out, coming + (out.size & (coming >> 63)))
             out[np.uint64(place + (out.size & (place >> 63)))] = value
 
 
@@ -199,73 +223,91 @@ def add_own(out, index, src, start, stop):
             out[np.uint64(index[np.uint64(m)])] += src[np.uint64(m)]
 
 
-@chunked(noalias=True)
-def write_along(out, index, src, outside, start, stop):
-    """out[a, index[a, m, c], c] = src[a, m, c], first to last; items are (a, 16 columns). outside[0] = 1 for an index outside."""
+@compiled(noalias=True, inline=True)
+def _put_along(how, out, index, src, outside, start, stop):
+    """out[a, index[a, m, c], c] = src[a, m, c] (or +=, and so on), first to last; items are (a, 16 columns).
+
+    outside[0] = 1 for an index outside.
+    """
     size, count, inner = out.shape[1], index.shape[1], index.shape[2]
-    blocks = (inner + LINE - 1) // LINE
     target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
+    blocks, plane = (inner + LINE - 1) // LINE, count * inner
+    far = size * inner * out.itemsize > NEAR
     item = start
     while item < stop:
         a, first = item // blocks, item % blocks
         last = min(blocks, first + stop - item)
-        begin, end = first * LINE, min(inner, last * LINE)
         origin = a * size * inner
-        if inner == 1:
-            for row in range(a * count, (a + 1) * count):
-                place = places[np.uint64(row)]
-                if np.uint64(place) >= np.uint64(size):  # also one below 0
-                    outside[0] = 1
-                    return
-                target[np.uint64(origin + place)] = source[np.uint64(row)]
-        else:
-            for row in range(a * count * inner, (a + 1) * count * inner, inner):
+        if last - first < blocks:
+            begin, end = first * LINE, min(inner, last * LINE)
+            for row in range(a * plane, (a + 1) * plane, inner):
                 if _is_outside(places, row + begin, row + end, 0, size):
                     outside[0] = 1
                     return
-                for c in range(begin, end):
-                    place = places[np.uint64(row + c)] * inner
-                    target[np.uint64(origin + place + c)] = source[np.uint64(row + c)]
-        item += last - first
+                _put_run(how, target, origin - row, places, source, row + begin, row + end, inner, 1, far)
+            item += last - first
+            continue
+        # whole planes: their runs of neighbours may be short, so the index is looked at in blocks of its own
+        of, run, done, most = a * plane, (inner if inner > 1 else count), 0, stop // blocks * plane
+        for begin in range(of, most, BLOCK):
+            end = min(begin + BLOCK, most)
+            if _is_outside(places, begin, end, 0, size):
+                outside[0] = 1
+                return
+            m = begin
+            while m < end:
+                until = min(end, of + run)
+                if inner == 1:
+                    _put_run(how, target, origin, places, source, m, until, 1, 0, far)
+                else:
+                    _put_run(how, target, origin - of, places, source, m, until, inner, 1, far)
+                m = until
+                if m == of + run:
+                    of += run
+                    done += 1
+                    if inner == 1 or done == count:
+                        done, origin = 0, origin + size * inner
+        item = stop // blocks * blocks
+
+
+@chunked(noalias=True)
+def write_along(out, index, src, outside, start, stop):
+    """See `_put_along`."""
+    _put_along(WRITE, out, index, src, outside, start, stop)
 
 
 @chunked(noalias=True)
 def add_along(out, index, src, outside, start, stop):
-    """out[a, index[a, m, c], c] += src[a, m, c], first to last; items are (a, 16 columns). outside[0] = 1 for an index outside."""
-    size, count, inner = out.shape[1], index.shape[1], index.shape[2]
-    blocks = (inner + LINE - 1) // LINE
-    target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
-    item = start
-    while item < stop:
-        a, first = item // blocks, item % blocks
-        last = min(blocks, first + stop - item)
-        begin, end = first * LINE, min(inner, last * LINE)
-        origin = a * size * inner
-        if inner == 1:
-            own, of = target[origin : origin + size], a * count
-            if not _add_elements(own, places[of : of + count], source[of : of + count], 0):
-                outside[0] = 1
-                return
+    """See `_put_along`."""
+    _put_along(ADD, out, index, src, outside, start, stop)
+
+
+@compiled(noalias=True, inline=True)
+def _put_slice(how, target, into, source, of, inner):
+    c = 0
+    while c + LINE <= inner:
+        if how == ADD:
+            add_line(target, into + c, source, of + c)
         else:
-            for row in range(a * count * inner, (a + 1) * count * inner, inner):
-                if _is_outside(places, row + begin, row + end, 0, size):
-                    outside[0] = 1
-                    return
-                for c in range(begin, end):
-                    place = places[np.uint64(row + c)] * inner
-                    target[np.uint64(origin + place + c)] += source[np.uint64(row + c)]
-        item += last - first
+            copy_line(target, into + c, source, of + c)
+        c += LINE
+    while c < inner:
+        _put(how, target, np.uint64(into + c), source[np.uint64(of + c)])
+        c += 1
 
 
-@chunked(noalias=True)
-def add_slices(out, index, src, low, outside, start, stop):
-    """out[a, index[m]] += src[a, m], first to last; items are a. outside[0] = 1 for an index below `low`, which may be -N, or above N - 1."""
+@compiled(noalias=True, inline=True)
+def _put_slices(how, out, index, src, low, outside, start, stop):
+    """out[a, index[m]] = src[a, m] (or +=), first to last; items are a, and `src` may have one slice for all of them.
+
+    outside[0] = 1 for an index below `low`, which may be -N, or above N - 1.
+    """
     size, count, inner = out.shape[1], index.size, out.shape[2]
     target, source = out.reshape(-1), src.reshape(-1)
     for a in range(start, stop):
+        of = a * count if src.shape[0] > 1 else 0
         if inner == 1:
-            own, of = target[a * size : (a + 1) * size], a * count
-            if not _add_elements(own, index, source[of : of + count], low):
+            if not _put_vector(how, target[a * size : (a + 1) * size], index, source[of : of + count], low):
                 outside[0] = 1
                 return
             continue
@@ -277,13 +319,19 @@ def add_slices(out, index, src, low, outside, start, stop):
             for m in range(begin, end):
                 place = index[np.uint64(m)]
                 place += a * size + (size & (place >> 63))
-                into, of, c = place * inner, (a * count + m) * inner, 0
-                while c + LINE <= inner:
-                    add_line(target, into + c, source, of + c)
-                    c += LINE
-                while c < inner:
-                    target[np.uint64(into + c)] += source[np.uint64(of + c)]
-                    c += 1
+                _put_slice(how, target, place * inner, source, (of + m) * inner, inner)
+
+
+@chunked(noalias=True)
+def add_slices(out, index, src, low, outside, start, stop):
+    """See `_put_slices`."""
+    _put_slices(ADD, out, index, src, low, outside, start, stop)
+
+
+@chunked(noalias=True)
+def write_slices(out, index, src, low, outside, start, stop):
+    """See `_put_slices`."""
+    _put_slices(WRITE, out, index, src, low, outside, start, stop)
 
 
 @chunked(noalias=True)
@@ -311,45 +359,18 @@ def add_rows(out, index, src, low, outside, start, stop):
             m = own[np.uint64(k)]
             place = index[np.uint64(m)]
             place += size & (place >> 63)
-            into, of, c = place * inner, m * inner, 0
-            while c + LINE <= inner:
-                add_line(target, into + c, source, of + c)
-                c += LINE
-            while c < inner:
-                target[np.uint64(into + c)] += source[np.uint64(of + c)]
-                c += 1
+            _put_slice(ADD, target, place * inner, source, m * inner, inner)
 
 
 @chunked(noalias=True)
-def reduce_along(out, index, src, how, start, stop):
-    """The product (how 0), maximum (1) or minimum (2) of out[a, index[a, m, c], c] and src[a, m, c]; items are (a, 16 columns). NaN stays."""
-    size, count, inner = out.shape[1], index.shape[1], index.shape[2]
-    blocks = (inner + LINE - 1) // LINE
-    target, places, source = out.reshape(-1), index.reshape(-1), src.reshape(-1)
-    for item in range(start, stop):
-        a, first = item // blocks, item % blocks
-        begin, end = first * LINE, min(inner, first * LINE + LINE)
-        origin = a * size * inner
-        if inner == 1 and how == 1:
-            for row in range(a * count, (a + 1) * count):
-                place, value = np.uint64(origin + places[np.uint64(row)]), source[np.uint64(row)]
-                held = target[place]
-                target[place] = value if (value > held) | (value != value) else held
-            continue
-        if inner == 1 and how == 0:
-            for row in range(a * count, (a + 1) * count):
-                target[np.uint64(origin + places[np.uint64(row)])] *= source[np.uint64(row)]
-            continue
-        for row in range(a * count * inner, (a + 1) * count * inner, inner):
-            for c in range(begin, end):
-                place = np.uint64(origin + places[np.uint64(row + c)] * inner + c)
-                value, held = source[np.uint64(row + c)], target[place]
-                if how == 0:
-                    target[place] = held * value
-                elif how == 1:
-                    target[place] = value if value > held or value != value else held
-                else:
-                    target[place] = value if value < held or value != value else held
+def reduce_along(out, index, src, how, outside, start, stop):
+    """See `_put_along`; `how` is MULTIPLY, LARGEST or SMALLEST. NaN stays."""
+    if how == MULTIPLY:
+        _put_along(MULTIPLY, out, index, src, outside, start, stop)
+    elif how == LARGEST:
+        _put_along(LARGEST, out, index, src, outside, start, stop)
+    else:
+        _put_along(SMALLEST, out, index, src, outside, start, stop)
 
 
 @chunked(noalias=True)

@@ -92,15 +92,24 @@ def runs(x, values, numbers, lengths):
     values[0] = x[0]
     if numbers.size:
         numbers[0] = 0
-    for place in range(1, x.size):
-        value = x[np.uint64(place)]
-        if value != x[np.uint64(place - 1)]:
-            if lengths.size:
-                lengths[np.uint64(run)] = place - begin
-            run, begin = run + 1, place
-            values[np.uint64(run)] = value
-        if numbers.size:
-            numbers[np.uint64(place)] = run
+    for first in range(1, x.size, LANES):
+        last = min(x.size, first + LANES)
+        steps = np.int32(0)
+        for place in range(first, last):  # without a branch for each
+            steps += np.int32(x[np.uint64(place)] != x[np.uint64(place - 1)])
+        if steps == 0:
+            if numbers.size:
+                numbers[first:last] = run
+            continue
+        for place in range(first, last):
+            value = x[np.uint64(place)]
+            if value != x[np.uint64(place - 1)]:
+                if lengths.size:
+                    lengths[np.uint64(run)] = place - begin
+                run, begin = run + 1, place
+                values[np.uint64(run)] = value
+            if numbers.size:
+                numbers[np.uint64(place)] = run
     if lengths.size:
         lengths[np.uint64(run)] = x.size - begin
 

@@ -12,6 +12,8 @@ __all__ = ["kth_of_rows", "order_of_rows", "sort_numbers", "top_of_rows"]
 _SHORT = 24  # rows up to this long are sorted by insertion
 _RUN = 16  # sorted by counting, for each, how many are smaller: no branches
 _MERGED = 512  # and up to this long by merging sorted runs; longer ones digit by digit
+_MANY = 1 << 18  # elements that leave the caches, so that fewer and longer digits are quicker
+_DIGITS = 1 << 11
 
 
 @compiled(inline=True)
@@ -41,7 +43,7 @@ def order_of_rows(
     """
     own, spare = np.empty(longest, keys.dtype), np.empty(longest, keys.dtype)
     index, other = np.empty(longest, own_places.dtype), np.empty(longest, own_places.dtype)
-    counts = np.empty(256, np.int64)
+    counts = np.empty(_DIGITS, np.int64)
     most = min(longest, _MERGED) if keys.itemsize == 4 and longest > _SHORT else 0
     words, others = np.empty(most, np.uint64), np.empty(most, np.uint64)
     for row in range(items[start] if items.size else start, items[stop] if items.size else stop):
@@ -79,44 +81,59 @@ def order_of_rows(
 
 
 @compiled
-def _first_places(keys, by, counts, n):
-    """counts[digit] = where the keys with that byte begin when they are sorted by it."""
-    low_byte = keys.dtype.type(255)
-    counts[:] = 0
+def _first_places(keys, by, mask, counts, n):
+    """counts[digit] = where the keys with that digit begin when they are sorted by it."""
+    counts[: np.int64(mask) + 1] = 0
     for i in range(n):
-        counts[np.uint64((keys[np.uint64(i)] >> by) & low_byte)] += 1
+        counts[np.uint64((keys[np.uint64(i)] >> by) & mask)] += 1
     total = 0
-    for digit in range(256):
+    for digit in range(np.int64(mask) + 1):
         total, counts[digit] = total + counts[digit], total
 
 
 @compiled
+def _from_lowest(keys, n):
+    """Makes keys distances from the lowest one; (the lowest, which bits vary, how many bits a digit is to have)."""
+    lowest = largest = keys[0]
+    for i in range(n):
+        lowest, largest = min(lowest, keys[np.uint64(i)]), max(largest, keys[np.uint64(i)])
+    varying = keys.dtype.type(0)
+    for i in range(n):
+        key = keys[np.uint64(i)] - lowest
+        keys[np.uint64(i)] = key
+        varying |= key
+    size, most = 0, (11 if n >= _MANY else 8)
+    while size < keys.itemsize * 8 and (largest - lowest) >> keys.dtype.type(size):
+        size += 1
+    digits = max((size + most - 1) // most, 1)
+    return lowest, varying, max((size + digits - 1) // digits, 1)
+
+
+@compiled
 def sort_numbers(bits, keys, spare, highest, infinity, out):
-    """out = a vector sorted, without the order: the images of its numbers byte by byte, and back. `keys` and `spare` are for use."""
+    """out = a vector sorted, without the order: the images of its numbers digit by digit, and back. `keys` and `spare` are for use."""
     n = bits.size
     kind = keys.dtype.type
-    low_byte = kind(255)
-    counts = np.empty(256, np.int64)
-    varying = kind(0)
+    counts = np.empty(_DIGITS, np.int64)
     for i in range(n):
-        key = kind(_key(bits[np.uint64(i)], highest, infinity, False))
-        keys[np.uint64(i)] = key
-        varying |= key ^ keys[0]
-    for shift in range(0, keys.itemsize * 8, 8):
+        keys[np.uint64(i)] = kind(_key(bits[np.uint64(i)], highest, infinity, False))
+    lowest, varying, width = _from_lowest(keys, n)
+    mask = kind((1 << width) - 1)
+    for shift in range(0, keys.itemsize * 8, width):
         by = kind(shift)
-        if not (varying >> by) & low_byte:
+        if not (varying >> by) & mask:
             continue
-        _first_places(keys, by, counts, n)
+        _first_places(keys, by, mask, counts, n)
         for i in range(n):
             key = keys[np.uint64(i)]
-            digit = np.uint64((key >> by) & low_byte)
+            digit = np.uint64((key >> by) & mask)
             place = counts[digit]
             counts[digit] = place + 1
             spare[np.uint64(place)] = key
         keys, spare = spare, keys
     negative = kind(1) << kind(keys.itemsize * 8 - 1)
     for i in range(n):
-        key = keys[np.uint64(i)]
+        key = keys[np.uint64(i)] + lowest
         if infinity != 0 and key < negative:
             out[np.uint64(i)] = ~key
         else:
@@ -199,20 +216,19 @@ def _merge(keys, index, spare, other, n):
 
 @compiled
 def _by_digits(keys, index, spare, other, counts, n):
-    """Sorts by one byte of the keys after another, from the lowest; whether the result is in `spare` and `other`."""
+    """Sorts by one digit of the keys after another, from the lowest; whether the result is in `spare` and `other`. Changes the keys."""
     swapped = False
-    low_byte = keys.dtype.type(255)
-    first, varying = keys[0], keys.dtype.type(0)
-    for i in range(n):
-        varying |= keys[np.uint64(i)] ^ first
-    for shift in range(0, keys.itemsize * 8, 8):
-        by = keys.dtype.type(shift)
-        if not (varying >> by) & low_byte:  # the same byte everywhere
+    kind = keys.dtype.type
+    _, varying, width = _from_lowest(keys, n)
+    mask = kind((1 << width) - 1)
+    for shift in range(0, keys.itemsize * 8, width):
+        by = kind(shift)
+        if not (varying >> by) & mask:  # the same digit everywhere
             continue
-        _first_places(keys, by, counts, n)
+        _first_places(keys, by, mask, counts, n)
         for i in range(n):
             key = keys[np.uint64(i)]
-            digit = np.uint64((key >> by) & low_byte)
+            digit = np.uint64((key >> by) & mask)
             place = counts[digit]
             counts[digit] = place + 1
             spare[np.uint64(place)], other[np.uint64(place)] = key, index[np.uint64(i)]
@@ -312,12 +328,14 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
         begin, n = (bounds[row], bounds[row + 1] - bounds[row]) if bounds.size else (row * longest, longest)
         if n == 0:
             continue
-        unordered = 0
+        unordered, lowest, largest = 0, nan, keys.dtype.type(0)
         for i in range(n):
             key = keys.dtype.type(_key(bits[np.uint64(begin + i)], highest, infinity, False))
             own[np.uint64(i)] = key
-            left[np.uint64(i)] = key
             unordered += key == nan
+            lowest, largest = min(lowest, key), max(largest, key)
+        for i in range(n):
+            left[np.uint64(i)] = own[np.uint64(i)] - lowest
         wanted = (n - 1) // 2 if rule else k
         if rule and infinity != 0 and unordered:
             wanted = n - 1 if rule == 1 else max(n - unordered - 1, 0) // 2
@@ -326,6 +344,8 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
             if count <= 16:
                 break
             by = keys.dtype.type(shift)
+            if not (largest - lowest) >> by:
+                continue
             counts[:] = 0
             for i in range(count):
                 counts[np.uint64((left[np.uint64(i)] >> by) & low_byte)] += 1
@@ -348,7 +368,7 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
                 left[np.uint64(j + 1)] = left[np.uint64(j)]
                 j -= 1
             left[np.uint64(j + 1)] = key
-        key = left[wanted] if count <= 16 else left[0]
+        key = (left[wanted] if count <= 16 else left[0]) + lowest
         place = 0
         while own[np.uint64(place)] != key:
             place += 1

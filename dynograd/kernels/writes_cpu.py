@@ -130,7 +130,11 @@ def index_fill(x, dim, index, value):
         return True
     if not _is_vector(x, dim, index):
         return False
-    x[(*_ALL[:dim], index) if dim else index] = number(value, x.dtype.char)  # NumPy looks at the index first
+    key = (*_ALL[:dim], index) if dim else index
+    if x.size < _MOST:
+        x[key] = number(value, x.dtype.char)  # NumPy looks at the index first
+    else:
+        write_at(x, key, value)
     return True
 
 
@@ -144,7 +148,7 @@ def index_copy(x, dim, index, source):
     key = _slices(x, dim, index, False)
     if key is None or not _one_for_each(x, dim, index, source):
         return False
-    x[key] = source
+    write_at(x, key, source)
     return True
 
 

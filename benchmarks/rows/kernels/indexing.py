@@ -88,3 +88,42 @@ def unique(torch, count, high):
 def sort_line(torch, count):
     (x,) = draw(torch, (count,))
     return Kernel(lambda x: tuple(torch.sort(x)), (x,))
+
+
+@kernel("sort.whole", (2**20, 2**31), small=(9, 4), forms="forward")
+def sort_whole(torch, count, high):
+    """Whole numbers on both sides of zero."""
+    return Kernel(lambda x: tuple(torch.sort(x)), (positions(torch, high, count) - high // 2,))
+
+
+@kernel("scatter_columns", (1024, 1024), (16384, 64), small=(4, 5), forms="forward")
+def scatter_columns(torch, rows, columns):
+    """Each element to a row of its own: every write is to another cache line."""
+    x, y = draw(torch, (rows, columns), (rows, columns))
+    index = positions(torch, rows, rows, columns)
+    return Kernel(lambda x, index, y: torch.scatter(x, 0, index, y), (x, index, y))
+
+
+@kernel("gather_columns", (1024, 1024), (350000, 3), small=(4, 3), forms="forward")
+def gather_columns(torch, rows, columns):
+    """Each element from a row of its own."""
+    (x,) = draw(torch, (rows, columns))
+    return Kernel(lambda x, index: torch.gather(x, 0, index), (x, positions(torch, rows, rows, columns)))
+
+
+@kernel("index_copy_columns", (1024, 1024), small=(4, 5), forms="forward")
+def index_copy_columns(torch, rows, columns):
+    x, y = draw(torch, (rows, columns), (rows, columns))
+    return Kernel(lambda x, index, y: x.index_copy(1, index, y), (x, positions(torch, columns, columns), y))
+
+
+@kernel("nonzero_plane", (1024, 1024), small=(4, 5), forms="forward")
+def nonzero_plane(torch, rows, columns):
+    (x,) = draw(torch, (rows, columns))
+    return Kernel(lambda x: torch.nonzero(x > 0), (x,))
+
+
+@kernel("flip_line", (2**20,), (100000,), small=(9,), forms="forward")
+def flip_line(torch, count):
+    (x,) = draw(torch, (count,))
+    return Kernel(lambda x: torch.flip(x, (0,)), (x,))
