@@ -38,7 +38,8 @@ _ops = public_functions()
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def _word(who: str, reduction: Any) -> str:
+def reduction_word(who: str, reduction: Any) -> str:
+    """none, mean or sum for the number that stands for it."""
     if isinstance(reduction, str):
         return reduction
     if reduction not in (0, 1, 2):
@@ -199,37 +200,39 @@ def binary_cross_entropy_with_logits(
     >>> dynograd.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]), None, tensor([2.0]), 0)
     tensor([1.3863])
     """
-    word = _word("binary_cross_entropy_with_logits", reduction)
+    word = reduction_word("binary_cross_entropy_with_logits", reduction)
     return _ops["binary_cross_entropy_with_logits"](input, target, weight=weight, pos_weight=pos_weight, reduction=word)
 
 
 def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
     """`nn.functional.kl_div`, without its warning about the mean."""
-    word = _word("kl_div", reduction)
+    word = reduction_word("kl_div", reduction)
     found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
     return found.mean() if word == "mean" else found
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     """`nn.functional.cosine_embedding_loss`."""
-    word = _word("cosine_embedding_loss", reduction)
+    word = reduction_word("cosine_embedding_loss", reduction)
     return _ops["cosine_embedding_loss"](input1, input2, target, margin, reduction=word)
 
 
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
     """`nn.functional.hinge_embedding_loss`."""
-    return _ops["hinge_embedding_loss"](input, target, margin, reduction=_word("hinge_embedding_loss", reduction))
+    return _ops["hinge_embedding_loss"](
+        input, target, margin, reduction=reduction_word("hinge_embedding_loss", reduction)
+    )
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     """`nn.functional.margin_ranking_loss`."""
-    word = _word("margin_ranking_loss", reduction)
+    word = reduction_word("margin_ranking_loss", reduction)
     return _ops["margin_ranking_loss"](input1, input2, target, margin, reduction=word)
 
 
 def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
     """`nn.functional.poisson_nll_loss`."""
-    word = _word("poisson_nll_loss", reduction)
+    word = reduction_word("poisson_nll_loss", reduction)
     return _ops["poisson_nll_loss"](input, target, log_input, full, None, eps, reduction=word)
 
 
@@ -244,5 +247,5 @@ def triplet_margin_loss(
     reduction: int = 1,
 ) -> Any:
     """`nn.functional.triplet_margin_loss`."""
-    word = _word("triplet_margin_loss", reduction)
+    word = reduction_word("triplet_margin_loss", reduction)
     return _ops["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=word)
