@@ -45,10 +45,13 @@ def inplace_form(entry: Op, name: str) -> Any:
     op = registry.get(name)
     direct = _direct_form(op, entry)
     elementwise = op is not None and op.kind == "elementwise"
+    named_dim = "dim" in entry.signature.parameters
     quick: Any = None
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if kwargs and named_dim and "axis" in kwargs:
+            kwargs["dim"] = kwargs.pop("axis")
         if guards:
             if any(
                 [hasattr(type(one), "__dynograd_settle__") for one in args]

@@ -23,7 +23,7 @@ from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array, scalars32, scalars64
 from dynograd.interpreter.shared import F32, F64
 from dynograd.ops.op import Op, registry
-from dynograd.public_forms import public_form
+from dynograd.public_forms import NAMED, public_form
 from dynograd.shapes import broadcast_shapes
 from dynograd.storages import resize_
 from dynograd.tensor import Tensor
@@ -80,7 +80,7 @@ def out_form(function: Any) -> Any:
         found = function
         if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
             found = public_form(function, entry, lambda: _into_of(function, entry))
-        elif isinstance(entry, Op) and function is entry.forward:
+        elif isinstance(entry, Op) and (function is entry.forward or entry.name in NAMED):
             found = public_form(function, entry)
         _forms[function] = found
     return found
