@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import creation
+from dynograd.autograd.modes import no_grad
 from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
 
@@ -21,6 +23,7 @@ __all__ = [
     "dropout",
     "dropout_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "feature_dropout",
@@ -187,6 +190,67 @@ def convolution(
         function = _ops[f"conv_transpose{rank}d"]
         return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
     return _ops[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """`nn.functional.embedding_bag` with the table first and `mode` 0 sum, 1 mean, 2 max; and what PyTorch's backward needs.
+
+    Returns:
+        (bags, the bag of each index, the size of each bag, for "max" the indices of the rows that were largest). As in PyTorch's, sums
+        leave the last two zero, and means say the sizes twice.
+
+    >>> weight = tensor([[1.0, 2.0], [3.0, 0.0]])
+    >>> bags, bag_of, sizes, largest = dynograd.embedding_bag(weight, tensor([0, 1, 1]), tensor([0, 2]), mode=2)
+    >>> bags, bag_of, sizes
+    (tensor([[3., 2.],
+            [3., 0.]]), tensor([0, 0, 1]), tensor([2, 1]))
+    >>> largest
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    if mode not in (0, 1, 2):
+        raise ValueError(f"embedding_bag: mode has to be 0 (sum), 1 (mean) or 2 (max), got {mode!r}.")
+    bags = _ops["embedding_bag"](
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    indices, offsets, count = indices.long(), offsets.long(), bags.shape[0]
+    zeros = offsets.new_zeros(count)
+    bag_of = _ops["searchsorted"](offsets[:count], creation.arange(len(indices), device=indices.device), right=True) - 1
+    if mode == 0:
+        zeros = offsets.new_zeros(len(offsets))
+        return bags, bag_of[:0] if padding_idx is None else bag_of, zeros, zeros.clone()
+    kept = creation.ones_like(indices) if padding_idx is None else (indices != padding_idx % len(weight)).long()
+    sizes = zeros.scatter_add(0, bag_of, kept)
+    if mode == 1:
+        return bags, bag_of, sizes, sizes.clone()
+    with no_grad():
+        hits = (weight[indices] == bags[bag_of]) & kept.bool()[:, None]
+        places = creation.arange(len(indices), device=indices.device)[:, None].where(hits, len(indices))
+        first = (
+            zeros[:, None]
+            .expand(*bags.shape)
+            .scatter_reduce(0, bag_of[:, None].expand(*places.shape), places, "amin", include_self=False)
+        )
+        largest = indices[first.clamp(0, max(len(indices) - 1, 0))] if len(indices) else first
+        return bags, bag_of, sizes, largest.masked_fill((sizes == 0)[:, None], 0)
 
 
 # --- losses --------------------------------------------------------------------------------------------------------------------
