@@ -237,13 +237,14 @@ def embedding_bag(
     if mode == 0:
         zeros = offsets.new_zeros(len(offsets))
         return bags, bag_of[:0] if padding_idx is None else bag_of, zeros, zeros.clone()
-    kept = creation.ones_like(indices) if padding_idx is None else (indices != padding_idx % len(weight)).long()
+    kept: Any = creation.ones_like(indices) if padding_idx is None else (indices != padding_idx % len(weight)).long()
     sizes = zeros.scatter_add(0, bag_of, kept)
     if mode == 1:
         return bags, bag_of, sizes, sizes.clone()
     with no_grad():
         hits = (weight[indices] == bags[bag_of]) & kept.bool()[:, None]
-        places = creation.arange(len(indices), device=indices.device)[:, None].where(hits, len(indices))
+        numbers: Any = creation.arange(len(indices), device=indices.device)
+        places = numbers[:, None].where(hits, len(indices))
         first = (
             zeros[:, None]
             .expand(*bags.shape)

@@ -61,4 +61,4 @@ def test_low_rank_errors():
 
 def test_embedding_bag_refuses_words_for_modes():
     with pytest.raises(ValueError, match=r"mode has to be 0 \(sum\), 1 \(mean\) or 2 \(max\), got 'sum'"):
-        dynograd.embedding_bag(dynograd.ones(2, 2), dynograd.tensor([0]), dynograd.tensor([0]), False, "sum")
+        dg.embedding_bag(dg.ones(2, 2), dg.tensor([0]), dg.tensor([0]), False, "sum")
