@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy
 import pytest
 import torch
 from parity import argument_names
@@ -32,9 +33,10 @@ def test_known_entries_exist():
         lambda lib, x: lib.norm_except_dim(x, 2, axis=0),
         lambda lib, x: lib.unsafe_split_with_sizes(x, [1, 3], axis=1)[1],
         lambda lib, x: x.unsafe_split_with_sizes([1, 3], axis=1)[1],
-        lambda lib, x: x.unflatten(axis=1, sizes=(2, 2)),
     ],
 )
 def test_what_the_database_has_not(call):
-    wanted = call(torch, torch.arange(12.0).reshape(3, 4))
-    assert call(dynograd, dynograd.arange(12.0).reshape(3, 4)).tolist() == pytest.approx(wanted.tolist())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = call(torch, torch.arange(12.0).reshape(3, 4))
+    numpy.testing.assert_allclose(call(dynograd, dynograd.arange(12.0).reshape(3, 4)).tolist(), wanted.tolist(), 1e-5)
