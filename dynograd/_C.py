@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.operators.registry import below_autograd as _AutoDispatchBelowAutograd
 from dynograd.overriding import DisableTorchFunction, DisableTorchFunctionSubclass
 from dynograd.overriding import disabled_torch_function as _disabled_torch_function_impl
 
-__all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "_disabled_torch_function_impl"]
+__all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "_AutoDispatchBelowAutograd",
+    "_disabled_torch_function_impl",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,4 +22,4 @@ def __getattr__(name: str) -> Any:
     )
 
 
-assert _disabled_torch_function_impl is not None
+assert (_disabled_torch_function_impl, _AutoDispatchBelowAutograd) is not None

@@ -8,7 +8,9 @@ tensor([2., 4.])
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
 import warnings
 from typing import Any
 
@@ -35,6 +37,7 @@ from dynograd import low_rank as _low_rank  # noqa: E402
 from dynograd import memory_formats as _memory_formats  # noqa: E402
 from dynograd import methods as _methods  # noqa: E402
 from dynograd import native_forms as _native_forms  # noqa: E402
+from dynograd import ops as _ops  # noqa: E402
 from dynograd import out_forms as _out_forms  # noqa: E402
 from dynograd import overriding as _overriding  # noqa: E402
 from dynograd import printing as _printing  # noqa: E402
@@ -145,6 +148,7 @@ def _imported_when_called(module: str, name: str) -> Any:
 
 
 _overriding.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
+_ops.namespace.append(functools.partial(_imported_when_called("dynograd.library", "place_of"), sys.modules[__name__]))
 _overriding.public_function.append(_imported_when_called("dynograd.overrides.tables", "public_function_of"))
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
@@ -183,7 +187,7 @@ _LAZY = (
 )
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "batched", "cell"), "transforms.autobatch")
-_LAZY_NAMES |= {"compile": "compiler"}
+_LAZY_NAMES |= {"classes": "library", "compile": "compiler"}
 _LAZY_NAMES |= dict.fromkeys(("Run", "load_run", "save_run"), "runs")
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
@@ -200,6 +204,13 @@ _LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
 _LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
+# Of PyTorch's inner ops, those that programs and its own tests call as torch._name.
+_INNER = dict.fromkeys(
+    """_batch_norm_with_update _chunk_cat _log_softmax _log_softmax_backward_data _native_batch_norm_legit _safe_softmax _scaled_mm _softmax
+    _softmax_backward_data _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate""".split(),
+    "operators.aten_forms",
+)
+_LAZY_NAMES |= {"native_dropout": "operators.aten_forms"}
 __all__ = sorted(
     {
         *_public,
@@ -228,8 +239,9 @@ def __getattr__(name: str) -> Any:
     """Sub-packages are imported when they are first named."""
     if name in _LAZY:
         return importlib.import_module(f"dynograd.{name}")
-    if name in _LAZY_NAMES:
-        found = globals()[name] = getattr(importlib.import_module(f"dynograd.{_LAZY_NAMES[name]}"), name)
+    place = _LAZY_NAMES.get(name) or _INNER.get(name)
+    if place is not None:
+        found = globals()[name] = getattr(importlib.import_module(f"dynograd.{place}"), name)
         return found
     why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))

@@ -49,9 +49,12 @@ def inplace_form(entry: Op, name: str) -> Any:
     op = registry.get(name)
     straight = straight_form(entry, who)
     elementwise = op is not None and op.kind == "elementwise"
+    named_dim = "dim" in entry.signature.parameters
 
     @functools.wraps(function)
     def slow(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if kwargs and named_dim and "axis" in kwargs:
+            kwargs["dim"] = kwargs.pop("axis")
         if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
             # tangents are computed with the old values, which their history must keep
             old = copied(self)

@@ -1,25 +1,487 @@
-"""`torch.library` refuses: operators are not registered with a dispatcher; `autograd.Function` is the way to write one."""
+"""`torch.library`: operators of a program's own, called as `torch.ops.<namespace>.<name>`.
+
+There is no dispatcher of C++: a registered operator is a schema, a function for each device, and an `autograd.Function` around them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["Library", "custom_op", "define", "impl", "register_autograd", "register_fake"]
+from dynograd.graphs import increment_version
+from dynograd.operators import aten, registry
+from dynograd.operators.checks import opcheck
+from dynograd.operators.registry import KEYS, OpOverload, op_of
+from dynograd.operators.schemas import Schema, infer_schema, parsed
+from dynograd.tensor import Tensor
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "classes",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+    "triton_op",
+    "wrap_triton",
+]
+
+_DEVICES = ("cpu", "cuda", "meta", "mps", "xpu")
 
 
-def _refusal(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        asked = f" (asked for {args[0]!r})" if args else ""
+class CustomOpDef:
+    """An operator made by `custom_op`: call it, or register more for it."""
+
+    def __init__(self, op: OpOverload, function: Any) -> None:
+        self._opoverload, self._init_fn = op, function
+        self._qualname, self._namespace = op._name, op.namespace
+        self._name, self._schema = op._schema.name.partition("::")[2], op._schema.text()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._opoverload(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Any = None, /) -> Any:
+        """A function for tensors of these devices (None: of all that have none); also as a decorator."""
+        return _register_kernel(self._opoverload, device_types, fn)
+
+    def register_fake(self, fn: Any, /) -> Any:
+        """A function that gives empty results of the right shape and dtype: it runs for tensors on the device meta."""
+        self._opoverload.kernels["meta"] = fn
+        return fn
+
+    def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
+        """The gradient: `backward(ctx, *grads)` gives one for each argument; `setup_context(ctx, inputs, output)` keeps what it needs.
+
+        Raises:
+            RuntimeError: the operator writes to its arguments.
+        """
+        _register_autograd(self._opoverload, backward, setup_context)
+
+    def register_vmap(self, func: Any = None) -> Any:
+        """How the operator runs under vmap: `func(info, in_dims, *args)` gives (output, out_dims); without, it runs for each example."""
+        return _register_vmap(self._opoverload, func)
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`."""
+        _register_autocast(self._opoverload, device_type, cast_inputs)
+
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> Any:
+        """Refuses: there is no `__torch_dispatch__`."""
+        register_torch_dispatch(self, torch_dispatch_class, fn)
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """A context in which the device's own kernel is (not) used; without it, the function of the definition runs."""
+        disabled = self._opoverload.disabled
+        before = set(disabled)
+        (disabled.discard if enabled else disabled.add)(device_type)
+        try:
+            yield
+        finally:
+            disabled.clear()
+            disabled |= before
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+    tags: Sequence[Any] | None = None,
+) -> Any:
+    """Makes a function an operator: callable, differentiable once `register_autograd` was told how, and `torch.ops.<namespace>.<name>`.
+
+    What the function does inside is not recorded. Its results must be new memory. Under the same name again, the newer one stands.
+
+    Args:
+        name: with a namespace, as "mylib::scale".
+        fn: the function; without it, a decorator comes back.
+        mutates_args: names of the tensors that it writes to, or "unknown".
+        device_types: the devices that the function is for ("cpu", "cuda"); None: all.
+        schema: arguments and results, "(Tensor x, float by) -> Tensor"; by default what the annotations say.
+
+    Raises:
+        ValueError: an annotation is missing or of no known type, or the name has no namespace.
+
+    >>> @dynograd.library.custom_op("mylib::scale", mutates_args=())
+    ... def scale(x: Tensor, by: float = 2.0) -> Tensor:
+    ...     return x * by
+    >>> scale.register_autograd(lambda ctx, g: (g * ctx.by, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> dynograd.ops.mylib.scale(x, 3.0).sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
+
+    def make(function: Callable[..., Any]) -> CustomOpDef:
+        space, bare, _ = registry.split_name(name)
+        text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
+        made = parsed(f"{space}::{bare}{text}")
+        _check_mutated(made, mutates_args, schema)
+        op = registry.register(made, again=True)
+        op.no_alias = True
+        for key in _keys(device_types):
+            op.kernels[key] = _counted(op, function)
+        return CustomOpDef(op, function)
+
+    return make if fn is None else make(fn)
+
+
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Any:
+    """`custom_op` for a function that launches Triton kernels."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself."""
+    return triton_kernel
+
+
+def _check_mutated(made: Schema, mutates_args: Any, schema: str | None) -> None:
+    if schema is not None and mutates_args != "unknown":
+        marked = {one.name for one in made.arguments if one.is_write}
+        if marked != set(mutates_args):
+            raise ValueError(
+                f"library.custom_op: {made.name}: mutates_args names {sorted(mutates_args)}, but the schema marks {sorted(marked)} as "
+                f"written: {made}. Write Tensor(a!) for what is written to."
+            )
+
+
+def _counted(op: OpOverload, function: Any) -> Any:
+    """The function; what it writes to has a new version afterwards, also when NumPy or a kernel wrote."""
+    written = [one.name for one in op._schema.arguments if one.is_write]
+    if not written:
+        return function
+    names = [one.name for one in op._schema.arguments]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        for name, value in {**dict(zip(names, args)), **kwargs}.items():
+            if name in written:
+                increment_version(
+                    [
+                        one
+                        for one in (value if isinstance(value, (list, tuple)) else (value,))
+                        if isinstance(one, Tensor)
+                    ]
+                )
+        return result
+
+    return call
+
+
+def _keys(device_types: Any) -> list[str]:
+    if device_types is None:
+        return ["any"]
+    kinds = [device_types] if isinstance(device_types, str) else list(device_types)
+    for one in kinds:
+        if one not in (*_DEVICES, "default"):
+            raise ValueError(f"library: {one!r} is no type of device: expected {', '.join(_DEVICES)}, or None for all.")
+    return ["any" if one == "default" else one for one in kinds]
+
+
+# --- by name -------------------------------------------------------------------------------------------------------------------
+
+
+def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: Any = ()) -> Any:
+    """Makes an operator of which `impl` gives the functions.
+
+    Args:
+        qualname: "mylib::scale".
+        schema: "(Tensor x, float by) -> Tensor".
+    """
+    if isinstance(qualname, Library):  # the old form: define(lib, "scale(Tensor x) -> Tensor"), a decorator
+        name = qualname.define(schema or "")
+        return _decorating(None, lambda function: qualname.impl(name, function))
+    if not isinstance(schema, str):
+        raise TypeError(
+            f"library.define: expected schema to be a text like '(Tensor x) -> Tensor', got {type(schema).__name__}."
+        )
+    space, bare, overload = registry.split_name(qualname)
+    op = registry.register(parsed(f"{space}::{bare}{'.' * bool(overload)}{overload}{schema}"))
+    if lib is not None:
+        lib._made.append(op)
+    return None
+
+
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """Gives the operator's function for devices ("cpu", "cuda", "default": all); also as a decorator.
+
+    The old form `impl(lib, "name", "CPU")` decorates too.
+    """
+    if isinstance(qualname, Library):
+        return _decorating(None, lambda function: qualname.impl(types, function, func or ""))
+    op = op_of(qualname)
+    kinds = [types] if isinstance(types, str) else list(types)
+    keys = [KEYS[one] if one in KEYS else _keys(one)[0] for one in kinds]
+    return _decorating(func, lambda function: op.kernels.update(dict.fromkeys(keys, _counted(op, function))))
+
+
+def _decorating(function: Any, put: Callable[[Any], Any]) -> Any:
+    def decorate(given: Any) -> Any:
+        put(given)
+        return given
+
+    if function is None:
+        return decorate
+    put(function)
+    return None
+
+
+def _register_kernel(op: OpOverload, device_types: Any, func: Any) -> Any:
+    keys = _keys(device_types)
+    return _decorating(func, lambda given: op.kernels.update(dict.fromkeys(keys, _counted(op, given))))
+
+
+def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Any = None, /, *, lib: Any = None) -> Any:
+    """A function for tensors of these devices; also as a decorator."""
+    return _register_kernel(op_of(op), device_types, func)
+
+
+def register_fake(
+    op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, allow_override: bool = False
+) -> Any:
+    """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator."""
+    found = op_of(op)
+    return _decorating(func, lambda given: found.kernels.__setitem__("meta", given))
+
+
+impl_abstract = register_fake
+
+
+def _register_autograd(op: OpOverload, backward: Any, setup_context: Any) -> None:
+    if op._schema.is_mutable:
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {op._name} with schema {op._schema}. "
+            f"Please create a functional operator and register an autograd formula for that."
+        )
+    if any([one.kwarg_only and one.kind.startswith("Tensor") for one in op._schema.arguments]):
         raise NotImplementedError(
-            f"library.{name}: there is no dispatcher to register operators with{asked}. "
-            f"Write an autograd.Function with forward and backward and call its apply."
+            f"register_autograd with kwarg-only Tensor args is not supported: {op._schema}. Make them positional."
+        )
+    for name, value in (("backward", backward), ("setup_context", setup_context)):
+        if not callable(value) and not (name == "setup_context" and value is None):
+            raise TypeError(f"library.register_autograd: {name} must be a function, got {type(value).__name__}.")
+    op.backward, op.setup_context = backward, setup_context
+
+
+def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
+    """The operator's gradient; see `CustomOpDef.register_autograd`."""
+    _register_autograd(op_of(op), backward, setup_context)
+
+
+def _register_vmap(op: OpOverload, func: Any) -> Any:
+    def put(rule: Any) -> None:
+        op.function.vmap = staticmethod(registry.vmap_of(op, rule))
+        op.function.generate_vmap_rule = False
+
+    return _decorating(func, put)
+
+
+def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """How the operator runs under vmap; see `CustomOpDef.register_vmap`."""
+    return _register_vmap(op_of(op), func)
+
+
+def _register_autocast(op: OpOverload, device_type: str, cast_inputs: Any) -> None:
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f"library.register_autocast: Unknown device type: {device_type!r}. Expected 'cpu' or 'cuda'.")
+    op.casts[device_type] = cast_inputs
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`."""
+    _register_autocast(op_of(op), device_type, cast_inputs)
+
+
+def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Refuses: there is no `__torch_dispatch__`.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "library.register_torch_dispatch: there is no __torch_dispatch__ here. Subclasses of Tensor take operators over with "
+        "__torch_function__."
+    )
+
+
+def get_ctx() -> Any:
+    """Refuses: results whose shape depends on values have none on the device meta.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "library.get_ctx: sizes that depend on values have no symbols here. Run the operator on values."
+    )
+
+
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
+    """Refuses to run; given to `Library.impl`, it takes the key's function out."""
+    raise NotImplementedError("library.fallthrough_kernel: it stands for no function; give it to Library.impl.")
+
+
+# --- Library -------------------------------------------------------------------------------------------------------------------
+
+
+class Library:
+    """A namespace to define operators in, or to give functions to those of another.
+
+    >>> lib = dynograd.library.Library("mine", "DEF")
+    >>> lib.define("twice(Tensor x) -> Tensor")
+    'twice'
+    >>> lib.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+    >>> dynograd.ops.mine.twice(tensor([1.0]))
+    tensor([2.])
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported library kind: {kind!r}. Expected 'DEF', 'FRAGMENT' or 'IMPL'.")
+        if ns in registry.resolvers:
+            raise ValueError(
+                f"library.Library: {ns} is a reserved namespace: what an op of dynograd does is not changed from outside. "
+                f"Define an operator of your own, or let a subclass take it over with __torch_function__."
+            )
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._made: list[OpOverload] = []
+        self._given: set[tuple[OpOverload, str]] = set()
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Makes an operator, "scale(Tensor x, float by) -> Tensor"; gives its name."""
+        made = parsed(schema, self.ns)
+        if made.name == "" or "::" in schema.partition("(")[0]:
+            raise RuntimeError(
+                f"library.define: {schema!r} needs a name before '(', without a namespace: the library has one ({self.ns})."
+            )
+        if self.kind == "IMPL":
+            raise RuntimeError(
+                f"library.define: {self!r} is of kind IMPL, which only gives functions. Use 'DEF' or 'FRAGMENT'."
+            )
+        self._made.append(registry.register(made))
+        return schema.partition("(")[0].strip()
+
+    def impl(
+        self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False
+    ) -> None:
+        """Gives an operator's function for a key: "CPU", "CUDA", "Meta", "CompositeExplicitAutograd" (all devices, not recorded), "Autograd"
+        or "CompositeImplicitAutograd" (recorded, op by op; the default).
+
+        Raises:
+            RuntimeError: the key is unknown, or has a function already.
+        """
+        key = dispatch_key or self.dispatch_key
+        if key not in KEYS:
+            raise RuntimeError(
+                f"could not parse dispatch key: {key}. Known are {', '.join(one for one in KEYS if one)}."
+            )
+        if with_keyset:
+            raise NotImplementedError("Library.impl: with_keyset=True is not supported: there are no sets of keys.")
+        name = op_name if isinstance(op_name, str) else op_of(op_name)._name
+        op = registry.find(name if "::" in name else f"{self.ns}::{name}")
+        if fn is fallthrough_kernel:
+            op.kernels.pop(KEYS[key], None)
+            return
+        if (op, KEYS[key]) in self._given and not allow_override:
+            raise RuntimeError(
+                f"This is not allowed since there's already a kernel registered from python overriding {name}'s behavior for {key} dispatch "
+                f"key and {self.ns} namespace."
+            )
+        self._given.add((op, KEYS[key]))
+        op.kernels[KEYS[key]] = _counted(op, fn)
+
+    def _register_fake(self, op_name: str, fn: Any, _stacklevel: int = 1, *, allow_override: bool = False) -> None:
+        self.impl(op_name, fn, "Meta", allow_override=True)
+
+    def _destroy(self) -> None:
+        """Takes out what the library defined and gave."""
+        for op in self._made:
+            registry.forget(op)
+        for op, key in self._given:
+            op.kernels.pop(key, None)
+        self._made, self._given = [], set()
+
+
+# --- libraries of C++ ----------------------------------------------------------------------------------------------------------
+
+
+class _Classes:
+    """`torch.classes`: classes of libraries of C++, of which none can be loaded."""
+
+    loaded_libraries: frozenset[str] = frozenset()
+
+    def load_library(self, path: str) -> None:
+        """Refuses."""
+        raise NotImplementedError(_no_cpp("classes", path))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _ClassesOf(name)
+
+
+class _ClassesOf:
+    """`torch.classes.<name>`, which is empty."""
+
+    def __init__(self, name: str) -> None:
+        self._space = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise RuntimeError(
+            f"Tried to instantiate class '{self._space}.{name}', but it does not exist: classes come from libraries of C++, which are not "
+            f"loaded here."
         )
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refuses; write an `autograd.Function`."
-    return refuse
+
+def _no_cpp(place: str, path: Any) -> str:
+    return (
+        f"{place}.load_library: {str(path)!r} would be a library compiled against PyTorch's C++, which is not loaded. Write the operator in "
+        f"Python with library.custom_op; inside, NumPy, Numba and Triton compute."
+    )
 
 
-Library, custom_op, define, impl, register_autograd, register_fake = (
-    _refusal(name) for name in ("Library", "custom_op", "define", "impl", "register_autograd", "register_fake")
-)
+def load_library(path: Any) -> None:
+    """`torch.ops.load_library`: refuses.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(_no_cpp("ops", path))
+
+
+classes = _Classes()
+registry.resolvers["aten"], registry.near["aten"] = aten.find, aten.near
+
+
+def place_of(library: Any, name: str) -> Any:
+    """What `torch.ops.<name>` is; `library` is the top level."""
+    aten.home[:] = [library]
+    if name == "load_library":
+        return load_library
+    if name == "loaded_libraries":
+        return frozenset()
+    return registry.namespace(name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import creation
+from dynograd.autograd.modes import no_grad
 from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
 
@@ -21,6 +23,7 @@ __all__ = [
     "dropout",
     "dropout_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "feature_dropout",
@@ -38,7 +41,8 @@ _ops = public_functions()
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def _word(who: str, reduction: Any) -> str:
+def reduction_word(who: str, reduction: Any) -> str:
+    """none, mean or sum for the number that stands for it."""
     if isinstance(reduction, str):
         return reduction
     if reduction not in (0, 1, 2):
@@ -188,6 +192,68 @@ def convolution(
     return _ops[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
 
 
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """`nn.functional.embedding_bag` with the table first and `mode` 0 sum, 1 mean, 2 max; and what PyTorch's backward needs.
+
+    Returns:
+        (bags, the bag of each index, the size of each bag, for "max" the indices of the rows that were largest). As in PyTorch's, sums
+        leave the last two zero, and means say the sizes twice.
+
+    >>> weight = tensor([[1.0, 2.0], [3.0, 0.0]])
+    >>> bags, bag_of, sizes, largest = dynograd.embedding_bag(weight, tensor([0, 1, 1]), tensor([0, 2]), mode=2)
+    >>> bags, bag_of, sizes
+    (tensor([[3., 2.],
+            [3., 0.]]), tensor([0, 0, 1]), tensor([2, 1]))
+    >>> largest
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    if mode not in (0, 1, 2):
+        raise ValueError(f"embedding_bag: mode has to be 0 (sum), 1 (mean) or 2 (max), got {mode!r}.")
+    bags = _ops["embedding_bag"](
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    indices, offsets, count = indices.long(), offsets.long(), bags.shape[0]
+    zeros = offsets.new_zeros(count)
+    bag_of = _ops["searchsorted"](offsets[:count], creation.arange(len(indices), device=indices.device), right=True) - 1
+    if mode == 0:
+        zeros = offsets.new_zeros(len(offsets))
+        return bags, bag_of[:0] if padding_idx is None else bag_of, zeros, zeros.clone()
+    kept: Any = creation.ones_like(indices) if padding_idx is None else (indices != padding_idx % len(weight)).long()
+    sizes = zeros.scatter_add(0, bag_of, kept)
+    if mode == 1:
+        return bags, bag_of, sizes, sizes.clone()
+    with no_grad():
+        hits = (weight[indices] == bags[bag_of]) & kept.bool()[:, None]
+        numbers: Any = creation.arange(len(indices), device=indices.device)
+        places = numbers[:, None].where(hits, len(indices))
+        first = (
+            zeros[:, None]
+            .expand(*bags.shape)
+            .scatter_reduce(0, bag_of[:, None].expand(*places.shape), places, "amin", include_self=False)
+        )
+        largest = indices[first.clamp(0, max(len(indices) - 1, 0))] if len(indices) else first
+        return bags, bag_of, sizes, largest.masked_fill((sizes == 0)[:, None], 0)
+
+
 # --- losses --------------------------------------------------------------------------------------------------------------------
 
 
@@ -199,37 +265,39 @@ def binary_cross_entropy_with_logits(
     >>> dynograd.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]), None, tensor([2.0]), 0)
     tensor([1.3863])
     """
-    word = _word("binary_cross_entropy_with_logits", reduction)
+    word = reduction_word("binary_cross_entropy_with_logits", reduction)
     return _ops["binary_cross_entropy_with_logits"](input, target, weight=weight, pos_weight=pos_weight, reduction=word)
 
 
 def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
     """`nn.functional.kl_div`, without its warning about the mean."""
-    word = _word("kl_div", reduction)
+    word = reduction_word("kl_div", reduction)
     found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
     return found.mean() if word == "mean" else found
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     """`nn.functional.cosine_embedding_loss`."""
-    word = _word("cosine_embedding_loss", reduction)
+    word = reduction_word("cosine_embedding_loss", reduction)
     return _ops["cosine_embedding_loss"](input1, input2, target, margin, reduction=word)
 
 
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
     """`nn.functional.hinge_embedding_loss`."""
-    return _ops["hinge_embedding_loss"](input, target, margin, reduction=_word("hinge_embedding_loss", reduction))
+    return _ops["hinge_embedding_loss"](
+        input, target, margin, reduction=reduction_word("hinge_embedding_loss", reduction)
+    )
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     """`nn.functional.margin_ranking_loss`."""
-    word = _word("margin_ranking_loss", reduction)
+    word = reduction_word("margin_ranking_loss", reduction)
     return _ops["margin_ranking_loss"](input1, input2, target, margin, reduction=word)
 
 
 def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
     """`nn.functional.poisson_nll_loss`."""
-    word = _word("poisson_nll_loss", reduction)
+    word = reduction_word("poisson_nll_loss", reduction)
     return _ops["poisson_nll_loss"](input, target, log_input, full, None, eps, reduction=word)
 
 
@@ -244,5 +312,5 @@ def triplet_margin_loss(
     reduction: int = 1,
 ) -> Any:
     """`nn.functional.triplet_margin_loss`."""
-    word = _word("triplet_margin_loss", reduction)
+    word = reduction_word("triplet_margin_loss", reduction)
     return _ops["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=word)

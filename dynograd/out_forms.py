@@ -18,7 +18,7 @@ from dynograd.inplace import refuse_overlap, refuse_repeats, write_result
 from dynograd.inplace_forms import quick_out, straight_form
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
-from dynograd.public_forms import public_form
+from dynograd.public_forms import NAMED, public_form
 from dynograd.storages import resize_
 from dynograd.tensor import Tensor
 
@@ -74,7 +74,7 @@ def out_form(function: Any) -> Any:
         found = function
         if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
             found = public_form(function, entry, lambda: _into_of(function, entry))
-        elif isinstance(entry, Op) and function is entry.forward:
+        elif isinstance(entry, Op) and (function is entry.forward or entry.name in NAMED):
             found = public_form(function, entry)
         _forms[function] = found
     return found

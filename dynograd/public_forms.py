@@ -52,6 +52,10 @@ ALL_TENSORS = {
     "dist": ("input", "other"),
     "inner": ("input", "other"),
 }
+# Of functions that are called without a public form, those that are called seldom and take PyTorch's other names all the same.
+NAMED = frozenset(
+    "count_nonzero select_scatter slice_scatter split_with_sizes unsafe_split unsafe_split_with_sizes".split()
+)
 NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
 _NUMBERS = frozenset({bool, int, float, complex})
 _NO_TENSORS = _NUMBERS | {str, bytes}
@@ -100,7 +104,7 @@ def method_form(entry: Op) -> Any:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
-    views = family in ("views", "splits") and entry.name != "split_with_sizes"
+    views = family in ("views", "splits") and entry.name not in NAMED
     if not of_another and (views or not _other_names(entry)):
         return entry.function
     return public_form(entry.function, entry, checked=False)
@@ -115,6 +119,9 @@ def explained(function: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            for name, alias in ALIASES.items():
+                if alias in kwargs and name in names and alias not in names:
+                    return call(*args, **{name if one == alias else one: value for one, value in kwargs.items()})
             told = _explained(error, function.__name__, names, args, kwargs, function)
             if told is None:
                 raise
@@ -130,7 +137,7 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
     return {
         name: explained(function)
         if isinstance(function, types.FunctionType)
-        and next(iter(inspect.signature(function).parameters), "") in ("input", "A", "self")
+        and next(iter(inspect.signature(function).parameters), "") in ("input", "A", "self", "v")
         else function
         for name, function in functions.items()
     }

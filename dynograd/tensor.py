@@ -439,7 +439,7 @@ class Tensor:
 
     def numpy(self, *, force: bool = False) -> Any:
         """A NumPy array that shares this tensor's memory."""
-        if self._requires_grad and not force:
+        if self._requires_grad and MODES.grad and not force:
             raise RuntimeError(
                 "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

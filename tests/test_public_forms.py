@@ -118,3 +118,23 @@ def test_methods_of_views_take_axis(aside):
         assert [tuple(one.shape) for one in x.tensor_split(2, axis=2)] == [(2, 3, 2), (2, 3, 2)]
         assert [tuple(one.shape) for one in x.split_with_sizes([1, 2], axis=1)] == [(2, 1, 4), (2, 2, 4)]
         assert [tuple(one.shape) for one in x.unbind(axis=2)] == [(2, 3)] * 4 and len(x.unbind()) == 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, name: dynograd.count_nonzero(x, **{name: 1}),
+        lambda x, name: dynograd.split_with_sizes(x, [1, 2], **{name: 1})[1],
+        lambda x, name: dynograd.frobenius_norm(x, **{name: 1}),
+        lambda x, name: dynograd.norm_except_dim(x, 2, **{name: 0}),
+        lambda x, name: x.select_scatter(x[0] * 2, **{name: 0}, index=1),
+        lambda x, name: x.unsafe_split(2, **{name: 1})[1],
+        lambda x, name: x.clone().index_add_(**{name: 1}, index=dynograd.tensor([0]), source=x[:, :1]),
+        lambda x, name: x.clone().index_fill_(**{name: 0}, index=dynograd.tensor([0]), value=7.0),
+        lambda x, name: x.clone().scatter_(**{name: 0}, index=dynograd.zeros(1, 3, dtype=dynograd.int64), src=x + 9),
+        lambda x, name: x.clone().renorm_(2, **{name: 0}, maxnorm=1.0),
+    ],
+)
+def test_axis_is_dim(call):
+    x = dynograd.arange(6.0).reshape(2, 3)
+    assert call(x, "axis").tolist() == call(x, "dim").tolist()

@@ -57,3 +57,8 @@ def test_low_rank_errors():
         dg.pca_lowrank(dg.ones(3, 5), niter=-1)
     with pytest.raises(TypeError, match=r"int64.*float\(\)"):
         dg.pca_lowrank(dg.ones(3, 5, dtype=dg.int64))
+
+
+def test_embedding_bag_refuses_words_for_modes():
+    with pytest.raises(ValueError, match=r"mode has to be 0 \(sum\), 1 \(mean\) or 2 \(max\), got 'sum'"):
+        dg.embedding_bag(dg.ones(2, 2), dg.tensor([0]), dg.tensor([0]), False, "sum")

@@ -22,7 +22,7 @@ _A = -0.75
 
 
 def resample(x, dim, count, rule, align_corners, scale):
-    """x with `count` places along `dim`; `rule` is "nearest", "nearest-exact", "linear" or "cubic".
+    """x with `count` places along `dim`; `rule` is "nearest", "nearest-exact", "linear" or "cubic", or these two with "-antialias".
 
     `scale` is the number of input places per output place, or None for the ratio of the sizes.
     """
@@ -63,6 +63,8 @@ def _nearest(size, count, rule, scale):
 @lru_cache(maxsize=256)
 def _matrix(size, count, rule, align_corners, scale):
     """(starts, places, weights) of the sparse matrix from `size` to `count` places."""
+    if rule.endswith("antialias"):
+        return _filtered(size, count, rule, align_corners, scale)
     if rule in ("nearest", "nearest-exact"):
         places = _nearest(size, count, rule, scale)[:, None]
         weights = np.ones(places.shape)
@@ -100,9 +102,31 @@ def _neighbours(size, count, rule, align_corners, scale):
     return places, np.stack([_far(part + 1), _near(part), _near(1 - part), _far(2 - part)], axis=1)
 
 
-def _near(x):
-    return ((_A + 2) * x - (_A + 3)) * x * x + 1
+def _filtered(size, count, rule, align_corners, scale):
+    """(starts, places, weights) of a filter that widens where the input is shrunk, so that it sees all places between."""
+    if align_corners:
+        scale = (size - 1) / (count - 1) if count > 1 else 0.0
+    elif scale is None:
+        scale = size / count
+    wide = max(scale, 1.0)
+    support = wide * (1 if rule == "linear-antialias" else 2)
+    centers = scale * (np.arange(count) + 0.5)
+    first = np.maximum((centers - support + 0.5).astype(np.int64), 0)
+    sizes = np.minimum((centers + support + 0.5).astype(np.int64), size) - first
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.repeat(np.arange(count), sizes)
+    places = np.arange(starts[-1]) - starts[rows] + first[rows]
+    away = np.abs(places - centers[rows] + 0.5) / wide
+    if rule == "linear-antialias":
+        weights = np.maximum(1 - away, 0)
+    else:
+        weights = np.where(away < 1, _near(away, -0.5), np.where(away < 2, _far(away, -0.5), 0))
+    return starts, places, weights / np.bincount(rows, weights, count)[rows]
 
 
-def _far(x):
-    return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A
+def _near(x, a=_A):
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _far(x, a=_A):
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a

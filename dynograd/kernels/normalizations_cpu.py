@@ -142,7 +142,7 @@ def batch_norm_forward(x, weight, bias, running_mean, running_var, training, mom
     y += shift[:, None]
     if training:
         variance = variance * (count / max(count - 1, 1))
-    return like(y, x), mean, rstd, variance
+    return _in_order_of(like(y, x), x), mean, rstd, variance
 
 
 def batch_norm_backward(g, x, weight, mean, rstd, training):
@@ -159,7 +159,7 @@ def batch_norm_backward(g, x, weight, mean, rstd, training):
         if training:
             count = max(channels.shape[0] * channels.shape[2], 1)
             gx = outer - (gb[:, None] + normal * gw[:, None]) / count
-        gx = like(gx * (scale * rstd)[:, None], x)
+        gx = _in_order_of(like(gx * (scale * rstd)[:, None], x), x)
     return gx, gw.astype(kind, copy=False), gb.astype(kind, copy=False)
 
 
@@ -289,6 +289,13 @@ def _as_given(y, x, last):
     if last is not None and x.ndim > 2 and prod(x.shape[2:]) != 1:
         return y.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
     return in_shape(y, x.shape)
+
+
+def _in_order_of(y, x):
+    """y with its channels beside each other in memory where those of x are: as the compiled kernels leave them."""
+    if x.flags.c_contiguous or x.ndim < 3 or not _moved(x).flags.c_contiguous:
+        return y
+    return np.ascontiguousarray(_moved(y)).transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
 # --- shapes and types ----------------------------------------------------------------------------------------------------------

@@ -56,7 +56,10 @@ def log_softmax_backward(g, y, dim):
 
 
 def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    """In float32 at least, and row-major: so are the results, as PyTorch's are."""
+    if x.dtype.itemsize == 2:
+        return x.astype(np.float32, order="C")
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
 def _along(kernels, name, dim, *arrays):

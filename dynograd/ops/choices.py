@@ -8,6 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.broadcasting import convert
+from dynograd.ops.conversions import copied
 from dynograd.ops.op import composed, elementwise, shortcut
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "masked_fill", "where"]
@@ -83,6 +84,13 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     >>> tensor([1.0, 2.0]).masked_fill(tensor([True, False]), float("-inf"))
     tensor([-inf, 2.])
     """
+    raw = getattr(input, "array", input)
+    if type(raw) is arrays.ndarray and not raw.flags.c_contiguous and raw.ndim > 1:
+        input = copied(input)  # the result is row-major, as PyTorch's is
+    return _filled(input, mask, value)
+
+
+def _filled(input: Any, mask: Any, value: Any) -> Any:
     kind = dtypes.of_array(getattr(input, "array", input))
     mask_kind = dtypes.of_array(getattr(mask, "array", mask))
     if mask_kind is not dtypes.bool:
@@ -111,7 +119,7 @@ def fill(input: Any, value: Any) -> Any:
     tensor([7, 7])
     """
     raw = getattr(input, "array", input)
-    return masked_fill(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
+    return _filled(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
 
 
 def _fitting(value: Any, kind: dtypes.dtype) -> Any:

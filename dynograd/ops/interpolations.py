@@ -67,9 +67,10 @@ def interpolate(
         mode: "nearest", "nearest-exact", "area"; "linear" (3-D input), "bilinear" and "bicubic" (4-D), "trilinear" (5-D).
         align_corners: for the linear and cubic modes: the centres of the corner pixels stay where they are, instead of their edges.
         recompute_scale_factor: interpolate by the ratio of the rounded sizes, not by `scale_factor` itself.
+        antialias: for "bilinear" and "bicubic": where the image shrinks, each place averages all that it stands for.
     Raises:
         ValueError: neither or both of `size` and `scale_factor`, an unknown mode, `align_corners` for a mode without it.
-        NotImplementedError: a mode that does not fit the dims of `input`, or `antialias`.
+        NotImplementedError: a mode that does not fit the dims of `input`.
 
     >>> dynograd.nn.functional.interpolate(tensor([[[1.0, 2.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
@@ -91,10 +92,10 @@ def interpolate(
         )
     if mode == "area":
         return adaptive_average(input, sizes)
-    out = input
+    out, rule = input, _RULES[mode] + ("-antialias" if antialias else "")
     for place, (count, scale) in enumerate(zip(sizes, scales, strict=True)):
         if count != own[place] or scale is not None:
-            out = resample(out, place + 2, count, _RULES[mode], bool(align_corners), scale)
+            out = resample(out, place + 2, count, rule, bool(align_corners), scale)
     return out * 1 if out is input else out
 
 
@@ -150,9 +151,10 @@ def _check(shape: tuple[int, ...], mode: str, align_corners: Any, antialias: boo
             f"interpolate: Got {len(shape)}D input of shape {shape}, but {mode} mode needs {_RANKS[mode]}D input (N, C, *sizes). For 3D, 4D "
             f"and 5D input there are linear, bilinear (or bicubic) and trilinear."
         )
-    if antialias:
-        raise NotImplementedError(
-            "interpolate: antialias=True is not implemented. Shrink with mode='area', or blur first (avg_pool2d) and interpolate then."
+    if antialias and (mode not in ("bilinear", "bicubic") or len(shape) != 4):
+        raise ValueError(
+            f"interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input, got mode={mode!r} "
+            f"and shape {shape}. Leave it out, or use mode='area'."
         )
 
 

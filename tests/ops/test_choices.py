@@ -218,3 +218,15 @@ def test_gradients_of_bounds():
 def test_masked_fill_keeps_numbers_real():
     with pytest.raises(RuntimeError, match="complex.*int64"):
         tensor([1, 2]).masked_fill(tensor([True, False]), tensor(1j))
+
+
+@pytest.mark.parametrize("function", ["masked_fill", "softmax", "renorm"])
+def test_results_of_transposed_inputs_are_row_major(function):
+    x = dynograd.arange(6.0).reshape(2, 3).t()
+    calls = {
+        "masked_fill": lambda: x.masked_fill(x > 2, 0.0),
+        "softmax": lambda: dynograd.softmax(x, 1, dtype=dynograd.float64),
+        "renorm": lambda: x.renorm(2, 0, 1.0),
+    }
+    made = calls[function]()
+    assert made.view(-1).tolist() == made.flatten().tolist()

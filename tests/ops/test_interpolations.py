@@ -40,8 +40,27 @@ def matrix(size, count, mode, align_corners, step):
     return found
 
 
+def filtered(size, count, mode, align_corners, step):
+    """What each output place takes of each input place where a filter as wide as the step goes over the input."""
+    if align_corners:
+        step = (size - 1) / (count - 1) if count > 1 else 0.0
+    wide = max(step, 1.0)
+    found = numpy.zeros((count, size))
+    for place in range(count):
+        for one in range(size):
+            away = (one + 0.5 - step * (place + 0.5)) / wide
+            found[place, one] = cubic(away, -0.5) if mode == "bicubic" else max(1 - abs(away), 0)
+    return found / found.sum(1, keepdims=True)
+
+
 def np_interpolate(
-    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
 ):
     rank = input.ndim - 2
     out = input
@@ -59,7 +78,7 @@ def np_interpolate(
                 weights[i, i * own // count : -(-(i + 1) * own // count)] = 1
             weights /= weights.sum(1, keepdims=True)
         else:
-            weights = matrix(own, count, mode, align_corners, step)
+            weights = (filtered if antialias else matrix)(own, count, mode, align_corners, step)
         out = numpy.moveaxis(numpy.moveaxis(out, place + 2, -1) @ weights.T, -1, place + 2)
     assert rank > 0
     return out
@@ -101,6 +120,20 @@ ROWS = [
         for mode in ("bilinear", "bicubic")
         for kwargs in CHOICES[:2]
     ],
+    *[
+        Row(
+            "nn.functional.interpolate",
+            np_interpolate,
+            shapes=[(1, 2, 7, 6)],
+            kwargs={"mode": mode, "antialias": True, "align_corners": corners, **kwargs},
+            id=f"{mode}-antialias-{corners}-{kwargs}",
+            ones=False,
+            empty=False,
+            tolerance=4,
+        )
+        for mode in ("bilinear", "bicubic")
+        for corners, kwargs in [(False, {"size": (3, 8)}), (True, {"size": (2, 4)}), (False, {"scale_factor": (0.3, 1.5)})]
+    ],
     Row("nn.functional.interpolate", np_interpolate, shapes=[(2, 2, 5)], kwargs={"size": 8, "mode": "linear"}, id="linear", ones=False, tolerance=4, covers=["resample", "resample_back"]),
     Row("nn.functional.interpolate", np_interpolate, shapes=[(2, 2, 5)], kwargs={"size": 2}, id="1d", ones=False),
     Row("nn.functional.interpolate", np_interpolate, shapes=[(1, 1, 2, 3, 2)], kwargs={"size": (3, 2, 3), "mode": "trilinear"}, id="trilinear", ones=False, tolerance=4),
@@ -125,7 +158,7 @@ ROWS = [
             error(lambda op: op(x, 2, mode="lanczos"), ValueError, "lanczos", "nearest-exact"),
             error(lambda op: op(x, 0), RuntimeError, "greater than 0", "(4, 6)", "(0, 0)"),
             error(lambda op: op(x.long(), 2, mode="bilinear"), RuntimeError, "int64", "bilinear"),
-            error(lambda op: op(x, 2, mode="bilinear", antialias=True), NotImplementedError, "antialias=True", "area"),
+            error(lambda op: op(x, 2, antialias=True), ValueError, "Anti-alias", "bilinear and bicubic", "'nearest'", "area"),
             error(lambda op: op(x, 2, recompute_scale_factor=True), ValueError, "recompute_scale_factor", "explicit size"),
         ],
     ),

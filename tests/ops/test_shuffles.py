@@ -74,3 +74,10 @@ def test_unshuffling_undoes_shuffling():
     x = dynograd.randn(2, 8, 3, 3)
     assert F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2).tolist() == x.tolist()
     assert F.channel_shuffle(F.channel_shuffle(x, 2), 4).tolist() == x.tolist()
+
+
+def test_a_factor_of_one_gives_new_memory():
+    x = dynograd.ones(1, 4, 2, 2)
+    for made in (dynograd.pixel_shuffle(x, 1), dynograd.pixel_unshuffle(x, 1)):
+        made.zero_()
+    assert x.all()

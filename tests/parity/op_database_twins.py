@@ -67,7 +67,9 @@ def twin(value: Any, hint: str = "") -> Any:
         return _without_seed
     if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
         return rebound(value, twin)
-    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format, type(torch.ops.aten.add))):
+    if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return _in_dynograd(f"ops.{value.__module__.rpartition('.')[2]}.{value.__name__}")
+    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
         return converted(value, {})
     return dynograd.Tensor if value is torch.Tensor else value
 
@@ -199,6 +201,8 @@ def of_torch(value: Any) -> torch.Tensor:
     array = value.detach().resolve_conj().array if hasattr(value, "resolve_conj") else value.detach().array
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return torch.from_numpy(numpy.array(array).view(numpy.int16)).view(torch.bfloat16)
+    if array.dtype.name.startswith("float8"):
+        return torch.from_numpy(numpy.array(array).view(numpy.uint8)).view(getattr(torch, array.dtype.name))
     return torch.from_numpy(numpy.array(array))
 
 

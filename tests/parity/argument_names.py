@@ -1,0 +1,119 @@
+"""NumPy's names of arguments: where PyTorch takes `axis` for `dim` and `keepdims` for `keepdim`, so do we.
+
+(It also takes `x`, `a`, `x1` for `input` and `x2` for `other`; these are not here, for each name would slow every call down.)
+
+Every function and method of PyTorch's op database is called with the samples that it has, each argument by its name and one of them by the
+other name. `argument_names_known.txt` lists what torch takes and we refuse. With `PYTHONPATH=.:tests`:
+
+    python -m parity.argument_names NAME...     what is refused in these entries
+    python -m parity.argument_names --write     runs everything and writes argument_names_known.txt anew
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from parity.op_database import ENTRIES, FORWARD_DTYPES, dtypes_of, samples_of
+from parity.op_database_twins import converted, twin
+
+__all__ = ["KNOWN", "refused"]
+
+KNOWN_FILE = Path(__file__).with_name("argument_names_known.txt")
+HEADER = (
+    "# Names of arguments that PyTorch takes and we refuse: entry | function or method and name. Lines only go away.\n"
+)
+OTHER_NAMES = {"dim": ["axis"], "keepdim": ["keepdims"]}
+
+
+def refused(name: str) -> set[str]:
+    """What torch takes in an entry and we do not, as `function axis` or `method axis`."""
+    entry = ENTRIES[name]
+    found: set[str] = set()
+    try:
+        samples = samples_of(entry, dtypes_of(entry, FORWARD_DTYPES)[0], most=8)
+        forms = {"function": (entry.op, twin(entry.op, entry.name))}
+        if entry.method_variant is not None:
+            forms["method"] = entry.method_variant, twin(entry.method_variant, entry.name)
+        if entry.inplace_variant is not None:
+            forms["inplace"] = entry.inplace_variant, twin(entry.inplace_variant)
+    except Exception:  # the op database says what is missing
+        return found
+    for form, (theirs, ours) in forms.items():
+        for sample in samples:
+            if isinstance(sample.input, torch.Tensor) or form == "function":
+                for alias, args, kwargs in _calls(ours, sample, form):
+                    if f"{form} {alias}" not in found and _refused(theirs, ours, args, kwargs):
+                        found.add(f"{form} {alias}")
+    return found
+
+
+def _calls(function: Any, sample: Any, form: str) -> Iterator[tuple[str, tuple, dict[str, Any]]]:
+    """A sample's call with arguments by name, once for each other name of one of them."""
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind(sample.input, *sample.args, **sample.kwargs).arguments
+    except (TypeError, ValueError):
+        return
+    kinds = [signature.parameters[name].kind for name in given]
+    if any(kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD) for kind in kinds):
+        return
+    names = list(given)
+    for name in names[form != "function" :]:
+        for alias in OTHER_NAMES.get(name, ()):
+            place = names.index(name)
+            by_name = {alias if one == name else one: given[one] for one in names[place:]}
+            yield alias, tuple(given[one] for one in names[:place]), by_name
+
+
+def _refused(theirs: Any, ours: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    met: dict[int, Any] = {}
+    copies = torch.utils._pytree.tree_map(
+        lambda one: one.clone() if isinstance(one, torch.Tensor) else one, (args, kwargs)
+    )
+    try:
+        own = converted(args, met), converted(kwargs, met)
+        theirs(*copies[0], **copies[1])
+    except Exception:
+        return False
+    try:
+        ours(*own[0], **own[1])
+    except TypeError as error:
+        return "argument" in str(error)
+    except Exception:
+        return False
+    return False
+
+
+KNOWN = {
+    name: set(listed.split(", "))
+    for name, _, listed in (
+        line.partition(" | ") for line in (KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else ())
+    )
+    if not name.startswith("#")
+}
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    writing = "--write" in sys.argv
+    chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
+    lines = []
+    for name in chosen:
+        found = refused(name)
+        if found:
+            lines.append(f"{name} | {', '.join(sorted(found))}")
+            print(lines[-1], flush=True)
+    if writing:
+        KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")
+    print(f"{len(chosen) - len(lines)} of {len(chosen)} entries take all names")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""The order in memory of results: strides of what PyTorch's and our functions give for transposed and channels-last arguments.
+
+`memory_order_known.txt` names the entries of PyTorch's op database, and the layouts, for which they differ. With `PYTHONPATH=.:tests`:
+
+    python -m parity.memory_order NAME...     shows the differences in these entries
+    python -m parity.memory_order --write     runs everything and writes memory_order_known.txt anew
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from parity.op_database import ENTRIES, FORWARD_DTYPES, UNINITIALISED, described, dtypes_of, samples_of
+from parity.op_database_twins import converted, twin
+
+import dynograd
+
+__all__ = ["KNOWN", "LAYOUTS", "differing"]
+
+KNOWN_FILE = Path(__file__).with_name("memory_order_known.txt")
+HEADER = "# Results whose order in memory is not PyTorch's: entry | layouts of the arguments. Lines only go away.\n"
+
+
+def _turned(value: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """The same tensor, its dims in memory in this order."""
+    back = [order.index(place) for place in range(len(order))]
+    return value.detach().permute(order).contiguous().permute(back)
+
+
+def _transposed(value: torch.Tensor) -> torch.Tensor:
+    return (
+        _turned(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2)) if value.ndim > 1 else value.detach()
+    )
+
+
+def _reversed(value: torch.Tensor) -> torch.Tensor:
+    return _turned(value, tuple(reversed(range(value.ndim))))
+
+
+def _channels_last(value: torch.Tensor) -> torch.Tensor:
+    return _turned(value, (0, *range(2, value.ndim), 1)) if value.ndim in (4, 5) else value.detach()
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": _transposed,
+    "reversed": _reversed,
+    "channels_last": _channels_last,
+}
+
+
+def differing(name: str) -> dict[str, list[str]]:
+    """By layout, the samples of an entry whose results lie otherwise in memory."""
+    entry, found = ENTRIES[name], {}
+    if entry.name in UNINITIALISED:
+        return found
+    try:
+        function = twin(entry.op, entry.name)
+        samples = samples_of(entry, dtypes_of(entry, FORWARD_DTYPES)[0], most=6)
+    except Exception:  # the op database says what is missing
+        return found
+    for layout, change in LAYOUTS.items():
+        for sample in samples:
+            given = torch.utils._pytree.tree_map(
+                lambda one, change=change: change(one) if _dense(one) else one,
+                (sample.input, tuple(sample.args), dict(sample.kwargs)),
+            )
+            met: dict[int, Any] = {}
+            try:
+                own = [converted(one, met) for one in given]
+                wanted = _strides(entry.op(given[0], *given[1], **given[2]))
+                got = _strides(function(own[0], *own[1], **own[2]))
+            except Exception:
+                continue
+            if len(got) == len(wanted) and got != wanted:
+                found.setdefault(layout, []).append(f"{described(sample)}: {got} instead of {wanted}")
+    return found
+
+
+def _dense(one: Any) -> bool:
+    return isinstance(one, torch.Tensor) and one.layout is torch.strided
+
+
+def _strides(result: Any) -> list[tuple[int, ...]]:
+    """Of each tensor, the strides of the dims that are longer than 1."""
+    leaves = torch.utils._pytree.tree_leaves(result)
+    tensors = [one for one in leaves if _dense(one) or (isinstance(one, dynograd.Tensor) and hasattr(one, "stride"))]
+    return [
+        tuple(step for step, size in zip(one.stride(), one.shape, strict=True) if size > 1)
+        if 0 not in one.shape
+        else ()
+        for one in tensors
+    ]
+
+
+KNOWN = {
+    name: set(layouts.split())
+    for name, _, layouts in (
+        line.partition(" | ") for line in (KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else ())
+    )
+    if not name.startswith("#")
+}
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    writing = "--write" in sys.argv
+    chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
+    lines = []
+    for name in chosen:
+        found = differing(name)
+        if found:
+            lines.append(f"{name} | {' '.join(found)}")
+            print(
+                name, *[f"\n    {layout} {text}" for layout, texts in found.items() for text in texts[:2]], flush=True
+            )
+    if writing:
+        KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")
+    print(f"{len(chosen) - len(lines)} of {len(chosen)} entries agree")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
