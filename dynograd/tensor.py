@@ -304,6 +304,8 @@ class Tensor:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
         self.array = value.array
+        if self._meta is not None:
+            full_meta(self)  # no longer the view that a `ViewMeta` says
 
     @property
     def _version(self) -> int:
@@ -610,6 +612,8 @@ class Tensor:
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""
+        if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
+            return self
         return self.to("cpu")  # type: ignore[attr-defined]
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:

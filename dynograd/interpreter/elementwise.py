@@ -6,23 +6,26 @@ import re
 from typing import Any
 
 import numpy
+from numpy import array as array_of_number
 
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
+from dynograd.dtypes import get_default_dtype
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
 from dynograd.interpreter.promotion import (
     broadcast_failure,
     complex_of,
+    computes_on,
     describe,
     scalar_of,
     scalars32,
     scalars64,
     slow_of,
-    takes_complex,
     whole_of,
 )
 from dynograd.interpreter.shared import (
+    C64,
     I64,
     arguments_text,
     edge_text,
@@ -43,12 +46,12 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
     passed = "".join(f", {name}" for name in statics)
     lines = [f"def {op.name}({parameters}):"]
     fast = kernel("elementwise", op.name, numpy.empty(()))
-    with_complex = takes_complex(op, fast)
-    allowed = _fast_dtype(op, with_complex)
+    with_complex = computes_on(op, fast, C64)
     least = least_size(op, fast)
     wide = len(operands) > 1
     if not wide:
         only = operands[0]
+        allowed = _fast_dtype(op, with_complex, not statics and computes_on(op, fast, I64))
         lines += [
             f"    if type({only}) not in TENSORS:",
             f"        if type({only}) is ndarray:",
@@ -109,6 +112,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         whole=whole_of,
         complex=complex,
         complex_of=complex_of,
+        default_dtype=get_default_dtype,
+        number_array=array_of_number,
         MIXED=frozenset({"fF", "Ff", "dD", "Dd"}),
         broadcast_failure=broadcast_failure,
         HostReadError=HostReadError,
@@ -144,10 +149,11 @@ def _kept(op: Op, name: str, wide: bool) -> str:
     return f"{value} if {' or '.join(f'{operand}_wants' for operand in users)} else None"
 
 
-def _fast_dtype(op: Op, with_complex: bool) -> str:
+def _fast_dtype(op: Op, with_complex: bool, with_int: bool = False) -> str:
     if op.promote == "integer":
         return "{array}.dtype.kind in 'biu'"
-    more = " or {array}.dtype is C64 or {array}.dtype is C128" if with_complex else ""
+    more = " or {array}.dtype is I64" if with_int else ""
+    more += " or {array}.dtype is C64 or {array}.dtype is C128" if with_complex else ""
     return f"({{array}}.dtype is F32 or {{array}}.dtype is F64{more})"
 
 
@@ -209,6 +215,8 @@ def _wide_lines(
             *[f"        {name}_wants = {name}._requires_grad" for name in others],
             f"        {two}_wants = False",
         ]
+    if op.promote == "select" and len(values) == 2 and not statics:
+        lines += _two_number_lines(operands, tensor[operands[0]], call, slow)
     if len(operands) > 2 or op.promote == "integer":
         either = [f"({tensor[name]} or {number[name]})" if name in number else tensor[name] for name in operands]
         lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
@@ -279,6 +287,24 @@ def _whole_lines(op: Op, two: str, one: str, call: str) -> list[str]:
         f"            {two}_array = whole({two})",
         *quietly_lines(f"out = fast({call})", "            "),
         "            adapt = False",
+    ]
+
+
+def _two_number_lines(operands: list[str], is_tensor: str, call: str, slow: str) -> list[str]:
+    """A choice between two ints, or two floats."""
+    condition, one, two = operands
+    return [
+        f"    elif type({one}) in NUMBERS and type({two}) is type({one}) and {is_tensor}:",
+        f"        {condition}_array = {condition}.array",
+        f"        if type({condition}_array) is ndarray and {condition}_array.dtype is BOOL:",
+        f"            kind = I64 if type({one}) is int else default_dtype().numpy",
+        *[f"            {name}_array = number_array({name}, kind)" for name in (one, two)],
+        f"            out = fast({call})",
+        "        else:",
+        *[f"            {name}_array = {name}" for name in (one, two)],
+        f"            {slow}",
+        "        adapt = True",
+        *[f"        {name}_wants = False" for name in operands],
     ]
 
 

@@ -134,14 +134,14 @@ def slow_of(op: Op) -> Any:
     return slow
 
 
-def takes_complex(op: Op, fast: Any) -> bool:
-    """Whether the kernel `fast` of the op computes on complex numbers what `slow_of` would."""
-    if op.promote not in ("arithmetic", "float", "compare") or op.static_names:
+def computes_on(op: Op, fast: Any, kind: Any) -> bool:
+    """Whether the kernel `fast` of the op computes on complex numbers, or ints, what `slow_of` would."""
+    if op.promote not in ("arithmetic", "compare") and (op.promote != "float" or kind.kind != "c"):
         return False
-    if op.name in _ORDERED or op.name in _OF_COMPLEX:
+    if kind.kind == "c" and (op.name in _ORDERED or op.name in _OF_COMPLEX):
         return False
     try:
-        quietly(fast, *[numpy.ones(1, C64) for _ in op.array_names])
+        quietly(fast, *[numpy.ones(1, kind) for _ in op.array_names], *[1] * len(op.static_names))
     except Exception:
         return False
     return True

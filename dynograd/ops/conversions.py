@@ -94,6 +94,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     >>> tensor([1.7, -1.7]).to(dynograd.int64)
     tensor([ 1, -1])
     """
+    array = getattr(input, "array", input)
+    if len(args) == 1 and not kwargs and type(array) is ndarray and _is_like(array, args[0]):
+        return input
     dtype = device = None
     copy = bool(kwargs.pop("copy", False))
     non_blocking = bool(kwargs.pop("non_blocking", False))
@@ -136,6 +139,14 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
         ordered = contiguous(input, format)
         return clone(ordered) if copy and ordered is input else ordered
     return copied(input) if copy else input
+
+
+def _is_like(array: Any, wanted: Any) -> bool:
+    """Whether an array in host memory has this dtype, or lies on this device."""
+    kind = type(wanted)
+    if kind is dtypes.dtype:
+        return array.dtype.num == wanted.num
+    return wanted == "cpu" if kind is str else kind is devices.device and wanted.type == "cpu"
 
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:

@@ -15,6 +15,7 @@ from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 
+_DTYPE = dtypes.dtype
 _LARGE = 1 << 15  # bytes
 
 
@@ -77,7 +78,7 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
 
 
 @composed(covers="view", method=True)
-@shortcut(reshaped, _SIZES, when="dtype is None and size is None")
+@shortcut(reshaped, _SIZES, when="dtype is None and size is None and type(sizes[0]) is not _DTYPE")
 @shortcut(
     view_as_dtype,
     """
