@@ -110,8 +110,8 @@ def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) ->
 
 def _expanded(shape: tuple[int, ...], wanted: tuple[int, ...], lead: int) -> tuple[int, ...]:
     """`wanted`, which has `lead` dims more than `shape`, with the sizes that are kept in place of -1."""
-    for own, size in zip(shape, wanted[lead:]):
-        if size != own and (own != 1 or size < 0):
+    for held, size in zip(shape, wanted[lead:]):
+        if size != held and (held != 1 or size < 0):
             break
     else:
         return wanted
