@@ -135,10 +135,9 @@ _PARTS = {number.char: part for part, number in _PAIRS}
 @shortcut(
     pairs_of,
     """
-    out = input.view(kind).reshape(*input.shape, 2) if input.flags.c_contiguous else input[..., None].view(kind)
+    out = input[..., None].view(_PARTS[input.dtype.char])
     statics = ()
     """,
-    when="(kind := _PARTS[input.dtype.char]) and input.ndim",
 )
 def view_as_real(input: Any) -> Any:
     """A view of a complex tensor as pairs (real, imaginary) along a new last dim.

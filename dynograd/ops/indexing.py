@@ -240,9 +240,7 @@ def _read(shape: tuple[int, ...], index: Any) -> Any:
             template.append(FULL)
             continue
         if one is Ellipsis:
-            kept = rank - sum(
-                [each is not None and each is not Ellipsis for each in entries]
-            )  # each stands for one dim
+            kept = rank - sum([each is not None and each is not Ellipsis for each in entries])  # the others' dims
             if kept < 0 or has_ellipsis:
                 return None
             has_ellipsis = True
@@ -262,20 +260,18 @@ def _read(shape: tuple[int, ...], index: Any) -> Any:
                     return None
                 trivial = False
             template.append(FULL)
-        elif kind is int or (number := _plain_number(one)) is not None:
-            if kind is not int:
-                one = number
-            if not -shape[dim] <= one < shape[dim]:
+        elif kind is int or (array := _index_array(one)) is None:
+            number = one if kind is int else _plain_number(one)
+            if number is None or not -shape[dim] <= number < shape[dim]:
                 return None
+            one = number
             has_int, trivial = True, False
         else:
-            array = _index_array(one)
-            if array is None:
-                return None
-            if array.dtype.kind == "b" and array.shape != shape[dim : dim + 1]:
-                return (None, [one], (0,)) if one is index and 0 < array.ndim <= rank else None
+            given = one if array is getattr(one, "array", None) else array
+            if array.dtype.num == _BOOL and array.shape != shape[dim : dim + 1]:
+                return (None, [given], (0,)) if one is index and 0 < array.ndim <= rank else None
             template.append(len(indices))
-            indices.append(one if hasattr(one, "array") and array is one.array else array)
+            indices.append(given)
             one = FULL
         basic.append(one)
         dim += 1

@@ -502,3 +502,12 @@ def test_a_part_that_was_changed_is_written():
     turned.t_()
     square[index] = turned.clone()
     assert square.tolist() == [[0.0, 3.0, 6.0], [1.0, 4.0, 7.0], [2.0, 5.0, 8.0]]
+
+
+@pytest.mark.parametrize(
+    "index", [[True, False], numpy.array([True, False]), tensor([True, False])], ids=["list", "array", "tensor"]
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_mask_of_another_length(index, grad):
+    with pytest.raises(IndexError, match=r"shape of the mask \[2\] at index 0 does not match"):
+        dynograd.ones(3, 2, requires_grad=grad)[index]
