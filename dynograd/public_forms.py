@@ -221,8 +221,13 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
         lines += [f"    if {test}:", f"        raise {error}"]
     packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
     run = [f"return _function({', '.join(call)})"]
+    unset = [one for one in keywords if one.startswith("'") and signature.parameters[one.split("'")[1]].default is None]
+    if any([one.startswith("*") for one in positional]) and keywords and len(unset) == len(keywords):
+        names = [one.split("'")[1] for one in unset]  # a call with sizes alone costs a third less without names
+        test = " and ".join([f"{one} is None" for one in names])
+        run = [f"if {test}:", f"    return _function({', '.join(positional)})", *run]
     if has_out:
-        run = ["if out is None:", f"    {run[0]}", f"return _into(out, {', '.join(call)})"]
+        run = ["if out is None:", *[f"    {line}" for line in run], f"return _into(out, {', '.join(call)})"]
     lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
     lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
     lines += ["        if told is None:", "            raise"]

@@ -27,8 +27,8 @@ class Size(tuple):
         return f"dynograd.Size([{', '.join(map(str, self))}])"
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if isinstance(index, slice) else found
+        found = _entry(self, index)
+        return found if type(found) is int else Size(found) if isinstance(index, slice) else found
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
@@ -40,6 +40,22 @@ class Size(tuple):
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
+
+
+_entry = tuple.__getitem__
+
+
+class _Sizes(dict[tuple[int, ...], Size]):
+    """Shape -> Size, made when it is first asked for; a full table begins anew."""
+
+    def __missing__(self, shape: tuple[int, ...]) -> Size:
+        if len(self) >= 1000:
+            self.clear()
+        found = self[shape] = Size(shape)
+        return found
+
+
+SIZES = _Sizes()
 
 
 def normalize_dim(who: str, dim: Any, ndim: int) -> int:

@@ -11,17 +11,18 @@ import weakref
 from typing import Any
 
 from dynograd import arrays, devices, dtypes, interpreter, layouts, printing
-from dynograd.arrays import dlpack
+from dynograd.arrays import dlpack, ndarray
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
+from dynograd.dtypes import BY_NUM
 from dynograd.errors import GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
-from dynograd.shapes import Size
-from dynograd.tensor_parts import Meta, RemovableHandle, full_meta, node_hooks
+from dynograd.shapes import SIZES, Size
+from dynograd.tensor_parts import Meta, RemovableHandle, SilentMeta, full_meta, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -98,7 +99,7 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
-        return Size(self.array.shape)
+        return SIZES[self.array.shape]
 
     @property
     def ndim(self) -> int:
@@ -106,11 +107,12 @@ class Tensor:
 
     @property
     def dtype(self) -> dtypes.dtype:
-        return dtypes.BY_NUM[self.array.dtype.num]
+        return BY_NUM[self.array.dtype.num]
 
     @property
     def device(self) -> devices.device:
-        return arrays.device_of(self.array)
+        array = self.array
+        return devices.cpu if type(array) is ndarray else arrays.device_of(array)
 
     @property
     def layout(self) -> layouts.layout:
@@ -124,16 +126,25 @@ class Tensor:
     def nbytes(self) -> int:
         return self.array.size * self.array.dtype.itemsize
 
-    is_cuda = property(lambda self: self.device.type == "cuda")
-    is_cpu = property(lambda self: self.device.type == "cpu")
+    is_cuda = property(lambda self: type(self.array) is not ndarray and self.device.type == "cuda")
+    is_cpu = property(lambda self: type(self.array) is ndarray or self.device.type == "cpu")
     is_meta = property(lambda self: self.device.type == "meta")
     is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(lambda self: False)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
+        shape = self.array.shape
         if dim is None:
-            return Size(self.array.shape)
-        return self.array.shape[_dim("size", dim, self)]
+            return SIZES[shape]
+        if type(dim) is int:
+            try:
+                return shape[dim]
+            except IndexError:
+                pass
+        place = _dim("size", dim, self)
+        if not shape:
+            raise IndexError(f"size: Dimension specified as {dim} but tensor has no dimensions.")
+        return shape[place]
 
     def dim(self) -> int:
         return self.array.ndim
@@ -162,11 +173,14 @@ class Tensor:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over to the next index of each dim (or of `dim`)."""
-        strides = arrays.strides_in_elements(self.array)
-        return strides if dim is None else strides[_dim("stride", dim, self)]
+        array = self.array
+        if dim is None:
+            return arrays.strides_in_elements(array)
+        return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
 
     def storage_offset(self) -> int:
-        return arrays.offset_in_elements(self.array)
+        array = self.array
+        return 0 if type(array) is ndarray and array.base is None else arrays.offset_in_elements(array)
 
     def data_ptr(self) -> int:
         """The address of the first element, in the memory of the tensor's device."""
@@ -185,6 +199,8 @@ class Tensor:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
+        if memory_format is None and type(self.array) is ndarray:
+            return self.array.flags.c_contiguous
         rank = getattr(memory_format, "rank", 0)
         if rank:
             return self.array.ndim == rank and arrays.is_channels_last(self.array)
@@ -201,7 +217,7 @@ class Tensor:
 
     def get_device(self) -> int:
         """The index of the CUDA device, -1 for the CPU."""
-        return self.device.index if self.device.type == "cuda" else -1  # type: ignore[return-value]
+        return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
 
     def is_inference(self) -> bool:
         return False
@@ -276,9 +292,11 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory without history; writes to it are not watched."""
-        made = wrap(self.array)
-        made._meta = Meta()
-        made._meta.silence()
+        made = object.__new__(Tensor)
+        made.array = self.array
+        made.node = made._grad = None
+        made._requires_grad = False
+        made._meta = SilentMeta()
         return made
 
     @data.setter
@@ -286,6 +304,8 @@ class Tensor:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
         self.array = value.array
+        if self._meta is not None:
+            full_meta(self)  # no longer the view that a `ViewMeta` says
 
     @property
     def _version(self) -> int:
@@ -592,6 +612,8 @@ class Tensor:
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""
+        if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
+            return self
         return self.to("cpu")  # type: ignore[attr-defined]
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:

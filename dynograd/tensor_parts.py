@@ -14,6 +14,7 @@ __all__ = [
     "Meta",
     "OutputMeta",
     "RemovableHandle",
+    "SilentMeta",
     "ViewMeta",
     "full_meta",
     "link_view",
@@ -31,16 +32,19 @@ class Meta:
     base: Any = None
     steps: tuple = ()
     views: list[Any] | None = None
-    views_limit = 16
+    views_limit = 32
     hooks: Hooks | None = None
     after_accumulate: dict[int, Any] | None = None
     retains = False
     silent = False
     name: str | None = None
 
-    def silence(self) -> None:
-        """Writes into the tensor are not watched, nor those into its views."""
-        self.silent, self.views_limit = True, 0
+
+class SilentMeta(Meta):
+    """Writes into the tensor are not watched, nor those into its views."""
+
+    silent = True
+    views_limit = 0
 
 
 class RemovableHandle:
@@ -156,7 +160,7 @@ def link_views(base: Any, op: Any, statics: tuple) -> tuple[InnerViewMeta, list[
 def full_meta(tensor: Any) -> Meta:
     """The tensor's `Meta` with room for every field; what a `ViewMeta` says is taken over."""
     held = tensor._meta
-    if type(held) is not Meta:
+    if not isinstance(held, Meta):
         made = tensor._meta = Meta()
         if held is not None:
             made.base, made.steps = held.base, held.steps
@@ -168,7 +172,7 @@ def _living(owner: Meta) -> list[Any]:
     """The views that are still there; the list is looked through again when it has doubled."""
     held = owner.views or ()
     views = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
-    owner.views_limit = 0 if owner.silent else 16 + 2 * len(views)
+    owner.views_limit = 0 if owner.silent else 32 + 2 * len(views)
     return views
 
 

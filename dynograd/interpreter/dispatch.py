@@ -13,7 +13,7 @@ from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
 from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import next_seq
 from dynograd.interpreter.promotion import slow_of
-from dynograd.interpreter.shared import F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
+from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.ops.op import Op
 from dynograd.tensor_parts import InnerViewMeta, ViewMeta, link_view
 
@@ -104,6 +104,8 @@ def names_for_all() -> dict[str, Any]:
         TENSORS=TENSORS,
         NUMBERS=NUMBERS,
         MODES=MODES,
+        C64=C64,
+        C128=C128,
         F32=F32,
         F64=F64,
         ndarray=ndarray,

@@ -6,13 +6,17 @@ import re
 from typing import Any
 
 import numpy
+from numpy import array as array_of_number
 
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
+from dynograd.dtypes import get_default_dtype
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
 from dynograd.interpreter.promotion import (
     broadcast_failure,
+    complex_of,
+    computes_on,
     describe,
     scalar_of,
     scalars32,
@@ -21,6 +25,7 @@ from dynograd.interpreter.promotion import (
     whole_of,
 )
 from dynograd.interpreter.shared import (
+    C64,
     I64,
     arguments_text,
     edge_text,
@@ -40,12 +45,13 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
     statics = list(op.static_names)
     passed = "".join(f", {name}" for name in statics)
     lines = [f"def {op.name}({parameters}):"]
-    allowed = _fast_dtype(op)
     fast = kernel("elementwise", op.name, numpy.empty(()))
+    with_complex = computes_on(op, fast, C64)
     least = least_size(op, fast)
     wide = len(operands) > 1
     if not wide:
         only = operands[0]
+        allowed = _fast_dtype(op, with_complex, not statics and computes_on(op, fast, I64))
         lines += [
             f"    if type({only}) not in TENSORS:",
             f"        if type({only}) is ndarray:",
@@ -65,7 +71,7 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
             f"    wants = {only}._requires_grad" if op.differentiable else "",
         ]
     else:
-        lines += _wide_lines(op, operands, statics, passed, least)
+        lines += _wide_lines(op, operands, statics, passed, least, with_complex)
     lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
     lines += wrap_lines("out", "result")
     if op.differentiable:
@@ -78,7 +84,8 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         if wide:
             first = operands[0]
             same = " and ".join(f"{first}_array.shape == {name}_array.shape" for name in operands[1:])
-            lines += ["        if adapt is None:", f"            adapt = not ({same})"]
+            real = " and kind.kind != 'c'" if with_complex else ""
+            lines += ["        if adapt is None:", f"            adapt = not ({same}{real})"]
         body = ["node = new_node(NodeClass)", "node.seq = next_seq()", f"node.edges = ({edges},)", "node.hooks = None"]
         body.append(f"node.attrs = {statics_text(op)}" if statics else "node.attrs = None")
         body += [f"node.{name} = {_kept(op, name, wide)}" for name in saves]
@@ -103,6 +110,11 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         BOOL=numpy.dtype(bool),
         I64=I64,
         whole=whole_of,
+        complex=complex,
+        complex_of=complex_of,
+        default_dtype=get_default_dtype,
+        number_array=array_of_number,
+        MIXED=frozenset({"fF", "Ff", "dD", "Dd"}),
         broadcast_failure=broadcast_failure,
         HostReadError=HostReadError,
         **names_for_all(),
@@ -137,13 +149,17 @@ def _kept(op: Op, name: str, wide: bool) -> str:
     return f"{value} if {' or '.join(f'{operand}_wants' for operand in users)} else None"
 
 
-def _fast_dtype(op: Op) -> str:
+def _fast_dtype(op: Op, with_complex: bool, with_int: bool = False) -> str:
     if op.promote == "integer":
         return "{array}.dtype.kind in 'biu'"
-    return "({array}.dtype is F32 or {array}.dtype is F64)"
+    more = " or {array}.dtype is I64" if with_int else ""
+    more += " or {array}.dtype is C64 or {array}.dtype is C128" if with_complex else ""
+    return f"({{array}}.dtype is F32 or {{array}}.dtype is F64{more})"
 
 
-def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, least: int) -> list[str]:
+def _wide_lines(
+    op: Op, operands: list[str], statics: list[str], passed: str, least: int, with_complex: bool
+) -> list[str]:
     """Operands of a binary (or wider) elementwise op: tensors of one dtype, or a tensor and a number, go the fast way."""
     call = ", ".join(f"{name}_array" for name in operands)
     slow = f"out = slow(({call},), ({tuple_text(statics)}))"
@@ -151,10 +167,11 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     slow = f"out = {on_gpu}{slow.removeprefix('out = ')}"
     values = operands[1:] if op.promote == "select" else operands
     same = " and ".join(f"{name}_array.dtype is kind" for name in values[1:])
+    more = " or kind is C64 or kind is C128" if with_complex else ""
     kinds = {
-        "arithmetic": "(kind is F32 or kind is F64 or kind is I64)",
-        "float": "(kind is F32 or kind is F64)",
-        "compare": "kind.num < 13",
+        "arithmetic": f"(kind is F32 or kind is F64 or kind is I64{more})",
+        "float": f"(kind is F32 or kind is F64{more})",
+        "compare": f"(kind.num < 13{more})",
         "integer": "kind.kind in 'biu'",
         "logical": "True",
         "select": f"{operands[0]}_array.dtype is BOOL",
@@ -168,8 +185,9 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     lines += [f"        if {same} and {kinds} and type({values[0]}_array) is ndarray:"]
     lines += _call_lines(call, passed, least, "            ")
     lines += _failure_lines(call)
+    mixed = _mixed_lines(values, call) if with_complex and len(operands) == 2 else []
     alike = f"type({values[0]}_array) is CudaArray and {same} and kind.kind == 'f'"
-    lines += ["            adapt = None", "        else:", f"            {slow}"]
+    lines += ["            adapt = None", *mixed, "        else:", f"            {slow}"]
     lines += [f"            adapt = None if {alike} else True"]
     lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
 
@@ -189,6 +207,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
             *(_failure_lines(call) if len(others) > 1 else []),
             f"            adapt = {len(others) > 1}",
             *(_whole_lines(op, two, one, call) if len(operands) == 2 else []),
+            *(_complex_lines(two, one, call) if with_complex and len(operands) == 2 else []),
             "        else:",
             f"            {two}_array = {two}",
             f"            {slow}",
@@ -196,6 +215,8 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
             *[f"        {name}_wants = {name}._requires_grad" for name in others],
             f"        {two}_wants = False",
         ]
+    if op.promote == "select" and len(values) == 2 and not statics:
+        lines += _two_number_lines(operands, tensor[operands[0]], call, slow)
     if len(operands) > 2 or op.promote == "integer":
         either = [f"({tensor[name]} or {number[name]})" if name in number else tensor[name] for name in operands]
         lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
@@ -207,7 +228,7 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
     # Arrays: what backward rules compute on.
     raw = {name: f"type({name}) is ndarray" for name in operands}
     same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
-    floats = f"({values[0]}.dtype is F32 or {values[0]}.dtype is F64)"
+    floats = _fast_dtype(op, with_complex).format(array=values[0])
     ready = {"select": f"{operands[0]}.dtype is BOOL", "integer": f"{values[0]}.dtype.kind in 'biu'"}.get(
         op.promote, floats
     )
@@ -231,6 +252,9 @@ def _wide_lines(op: Op, operands: list[str], statics: list[str], passed: str, le
             "            return out",
             f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
         ]
+    if with_complex and len(operands) == 2:
+        for two, one in ((operands[1], operands[0]), (operands[0], operands[1])):
+            lines += _complex_number_lines(two, one, tensor[one], call, slow)
     lines += ["    else:", f"        return other_types(op, {arguments_text(op)})"]
     if not op.differentiable:
         return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
@@ -263,6 +287,63 @@ def _whole_lines(op: Op, two: str, one: str, call: str) -> list[str]:
         f"            {two}_array = whole({two})",
         *quietly_lines(f"out = fast({call})", "            "),
         "            adapt = False",
+    ]
+
+
+def _two_number_lines(operands: list[str], is_tensor: str, call: str, slow: str) -> list[str]:
+    """A choice between two ints, or two floats."""
+    condition, one, two = operands
+    return [
+        f"    elif type({one}) in NUMBERS and type({two}) is type({one}) and {is_tensor}:",
+        f"        {condition}_array = {condition}.array",
+        f"        if type({condition}_array) is ndarray and {condition}_array.dtype is BOOL:",
+        f"            kind = I64 if type({one}) is int else default_dtype().numpy",
+        *[f"            {name}_array = number_array({name}, kind)" for name in (one, two)],
+        f"            out = fast({call})",
+        "        else:",
+        *[f"            {name}_array = {name}" for name in (one, two)],
+        f"            {slow}",
+        "        adapt = True",
+        *[f"        {name}_wants = False" for name in operands],
+    ]
+
+
+def _mixed_lines(values: list[str], call: str) -> list[str]:
+    """Real beside complex tensors of the same precision, as NumPy takes them too."""
+    two = values[1]
+    arrays_of_dims = " and ".join([f"type({name}_array) is ndarray and {name}_array.ndim" for name in values])
+    return [
+        f"        elif kind.char + {two}_array.dtype.char in MIXED and {arrays_of_dims}:",
+        *quietly_lines(f"out = fast({call})", "            "),
+        *_failure_lines(call),
+        "            adapt = True",
+    ]
+
+
+def _complex_lines(two: str, one: str, call: str) -> list[str]:
+    """A number beside a complex tensor."""
+    return [
+        f"        elif (kind is C64 or kind is C128) and type({one}_array) is ndarray:",
+        f"            {two}_array = complex_of({two}, kind)",
+        *quietly_lines(f"out = fast({call})", "            "),
+        "            adapt = True",
+    ]
+
+
+def _complex_number_lines(two: str, one: str, is_tensor: str, call: str, slow: str) -> list[str]:
+    """A complex number beside a float or complex tensor."""
+    return [
+        f"    elif type({two}) is complex and {is_tensor}:",
+        f"        {one}_array = {one}.array",
+        f"        {two}_array = complex_of({two}, {one}_array.dtype)",
+        f"        if {two}_array is not None and type({one}_array) is ndarray:",
+        *quietly_lines(f"out = fast({call})", "            "),
+        "        else:",
+        f"            {two}_array = {two}",
+        f"            {slow}",
+        "        adapt = True",
+        f"        {one}_wants = {one}._requires_grad",
+        f"        {two}_wants = False",
     ]
 
 

@@ -312,21 +312,31 @@ def outputs_of(op: Op) -> Any:
                 common.before = None
             else:
                 common, views, silent = link_views(base, view_op, statics)
+            wants = node is not None and bool(out) and out[0].dtype.kind in "fcV"
+            if wants:
+                edges, seq = (node,), next_seq()
             for number, array in enumerate(out):
                 one = new(cls)
                 one.array = array
-                one.node = None
                 one._grad = None
-                one._requires_grad = False
+                one._requires_grad = wants
                 meta = one._meta = OutputMeta()
                 meta.common = common
                 meta.number = number
+                if wants:
+                    part = one.node = new(OutputNode)
+                    part.edges = edges
+                    part.attrs = number
+                    part.seq = seq
+                    part.hooks = None
+                else:
+                    one.node = None
                 made.append(one)
             views.extend(map(ref, made))
             if silent:
                 for one in made:
                     one.meta().silent = True
-        if node is not None:
+        if node is not None and base is None:
             edges, seq = (node,), next_seq()
             for number, one in enumerate(made):
                 if one.array.dtype.kind in "fcV":

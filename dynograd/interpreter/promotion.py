@@ -9,7 +9,7 @@ import numpy
 from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, as_result, ndarray, quietly
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.interpreter.shared import F32
+from dynograd.interpreter.shared import C64, C128, F32, F64
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 from dynograd.shapes import broadcast_shapes, check_sizes
@@ -45,6 +45,15 @@ def whole_of(number: int) -> Any:
         if len(wholes) < 256:
             wholes[number] = found
     return found
+
+
+def complex_of(number: Any, kind: Any) -> Any:
+    """A Python number as a 0-d complex array beside an operand of the float or complex dtype `kind`; None for other dtypes."""
+    kind = _WITH_COMPLEX.get(kind)
+    return None if kind is None else numpy.array(number, kind)
+
+
+_WITH_COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 
 
 def number_array(number: Any, kind: Any) -> Any:
@@ -123,6 +132,19 @@ def slow_of(op: Op) -> Any:
         return out
 
     return slow
+
+
+def computes_on(op: Op, fast: Any, kind: Any) -> bool:
+    """Whether the kernel `fast` of the op computes on complex numbers, or ints, what `slow_of` would."""
+    if op.promote not in ("arithmetic", "compare") and (op.promote != "float" or kind.kind != "c"):
+        return False
+    if kind.kind == "c" and (op.name in _ORDERED or op.name in _OF_COMPLEX):
+        return False
+    try:
+        quietly(fast, *[numpy.ones(1, kind) for _ in op.array_names], *[1] * len(op.static_names))
+    except Exception:
+        return False
+    return True
 
 
 _ORDERED = frozenset(

@@ -13,6 +13,7 @@ from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()
 NUMBERS = {int, float}
+C64, C128 = numpy.dtype(numpy.complex64), numpy.dtype(numpy.complex128)
 F32, F64, I64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64), numpy.dtype(numpy.int64)
 node_classes: dict[str, type[Node]] = {}
 tensor_class: list[Any] = [None]

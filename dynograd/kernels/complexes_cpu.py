@@ -10,9 +10,12 @@ from dynograd.arrays import buffers
 __all__ = ["angle", "from_parts", "modulus", "view_as_complex", "view_as_real"]
 
 
+_NUMBERS = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+
+
 def from_parts(real, imag):
     """real + i * imag, two real arrays of one shape and dtype."""
-    made = buffers.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    made = buffers.empty(real.shape, _NUMBERS.get(real.dtype) or np.result_type(real.dtype, np.complex64))
     made.real, made.imag = real, imag
     return made
 

@@ -334,7 +334,7 @@ def sgn(input: Any) -> Any:
     return where(size == 0, 0.0, input / (size + (size == 0)))
 
 
-@elementwise(formula="conj(input)", derivative="conj(g)", method=True)
+@elementwise(formula="conj(input)", derivative="conj(g)")
 def conj(input: Array) -> Array:
     """The complex conjugate; real tensors are unchanged."""
 

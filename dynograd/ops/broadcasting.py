@@ -30,7 +30,8 @@ def sum_to_backward(g: Any, saved: Any, shape: Any) -> Any:
 @op(name="expand", linear=True, view=True, saves="input.shape")
 def stretch(input: Array, shape: tuple[int, ...]) -> Array:
     """A view of `input` stretched to `shape`."""
-    return arrays.broadcast_to(input, shape)
+    made = arrays.broadcast_to(input, shape)
+    return input[...] if made is input and type(input) is ndarray else made
 
 
 @stretch.backward
@@ -66,15 +67,15 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 _STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
-"""(shape, sizes, bytes of an element) -> arguments of `stretch`, strides of the view of a row-major array."""
+"""(shape, sizes, dtype) -> arguments of `stretch`, strides of the view of a row-major array."""
 
 
 @composed(covers="expand", method=True)
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, sizes, input.itemsize]
-    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
     """,
     when="input.flags.c_contiguous and size is None",
 )
@@ -89,18 +90,8 @@ def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) ->
             [2, 2, 2]])
     """
     wanted = as_shape("expand", sizes if size is None else (size,))
-    shape = getattr(input, "array", input).shape
-    if len(wanted) == len(shape):  # the usual case: dims of size 1 grow
-        for own, size in zip(shape, wanted):
-            if size != own and (own != 1 or size < 0 or size >= _LARGE):
-                break
-        else:
-            made = stretch(input, wanted)
-            array, stretched = getattr(input, "array", input), getattr(made, "array", made)
-            if type(stretched) is ndarray is type(array) and {*map(type, wanted)} <= {int} and stretched is not array:
-                if array.flags.c_contiguous:
-                    keep(_STRETCHED, (shape, sizes, array.itemsize), ((wanted,), stretched.strides))
-            return made
+    source = getattr(input, "array", input)
+    shape = source.shape
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise (
@@ -108,11 +99,22 @@ def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) ->
             if shape
             else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
         )
-    for own, size in zip(shape, wanted[lead:] if lead else wanted, strict=True):
-        if size != own and (own != 1 or size < 0):
+    full = check_sizes("expand", _expanded(shape, wanted, lead))
+    made = stretch(input, full)
+    array = getattr(made, "array", made)
+    if type(array) is ndarray is type(source) and size is None and source.flags.c_contiguous:
+        if {*map(type, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes)} <= {int}:
+            keep(_STRETCHED, (shape, sizes, source.dtype), ((full,), array.strides))
+    return made
+
+
+def _expanded(shape: tuple[int, ...], wanted: tuple[int, ...], lead: int) -> tuple[int, ...]:
+    """`wanted`, which has `lead` dims more than `shape`, with the sizes that are kept in place of -1."""
+    for held, size in zip(shape, wanted[lead:]):
+        if size != held and (held != 1 or size < 0):
             break
     else:
-        return stretch(input, check_sizes("expand", wanted))
+        return wanted
     full = []
     for position, size in enumerate(wanted):
         own = shape[position - lead] if position >= lead else None
@@ -124,10 +126,7 @@ def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) ->
             full.append(size)
         else:
             raise _expand_error(shape, wanted, position)
-    return stretch(input, check_sizes("expand", tuple(full)))
-
-
-_LARGE = 1 << 20  # sizes below it, of up to a row of dims, cannot make more elements than there are addresses
+    return tuple(full)
 
 
 def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
@@ -143,8 +142,8 @@ def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, (other.array.shape,), input.itemsize]
-    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    statics, strides = _STRETCHED[input.shape, (other.array.shape,), (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
     """,
     when="input.flags.c_contiguous",
 )
@@ -157,8 +156,8 @@ def expand_as(input: Any, other: Any) -> Any:
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, (size,), input.itemsize]
-    out = ndarray(statics[0], input.dtype, input, 0, strides)
+    statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
     """,
     when="input.flags.c_contiguous",
 )

@@ -10,10 +10,10 @@ from math import pi
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.arithmetic import conj
+from dynograd.ops.arithmetic import conj as conjugated
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import where
 from dynograd.ops.indexing import get_basic
@@ -46,6 +46,15 @@ def from_parts_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(covers="complex")
+@shortcut(
+    from_parts,
+    """
+    out = compute(real, imag)
+    statics = ()
+    """,
+    when="real.dtype.char in 'fd' and real.dtype is imag.dtype and real.shape == imag.shape",
+    compute="complexes.from_parts",
+)
 def complex(real: Any, imag: Any) -> Any:
     """The complex numbers with these real and imaginary parts, which broadcast.
 
@@ -59,6 +68,10 @@ def complex(real: Any, imag: Any) -> Any:
 
 
 def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
+    first, second = getattr(one, "array", None), getattr(two, "array", None)
+    if type(first) is ndarray is type(second) and first.dtype is second.dtype and first.dtype.char in "fd":
+        if first.shape == second.shape:
+            return one, two
     for part in (one, two):
         if not hasattr(part, "dtype"):
             raise TypeError(f"{who}(): both arguments must be Tensors, not {type(part).__name__} ({part!r}).")
@@ -144,7 +157,7 @@ def view_as_real(input: Any) -> Any:
 @shortcut(
     numbers_of,
     """
-    out = input.view(_NUMBERS[input.dtype.char]).squeeze(-1)
+    out = input.view(_NUMBERS[input.dtype.char])[..., 0] if input.shape[-1] == 2 else None
     statics = ()
     """,
     when="input.flags.c_contiguous",
@@ -246,7 +259,17 @@ def angle(input: Any) -> Any:
 @composed(method=True, inplace=True)
 def conj_physical(input: Any) -> Any:
     """The complex conjugate in new memory; real tensors come back as they are."""
-    return conj(input) if is_complex_array(input) else input
+    return conjugated(input) if is_complex_array(input) else input
+
+
+@composed(covers="conj", method=True)
+def conj(input: Any) -> Any:
+    """The complex conjugate, in new memory; real tensors come back as they are.
+
+    >>> dynograd.conj(tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    return conjugated(input) if is_complex_array(input) else input
 
 
 @composed(method=True)

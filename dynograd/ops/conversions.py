@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.ops.broadcasting import convert
@@ -69,7 +69,9 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     """
     array = getattr(input, "array", input)
     if memory_format is None:
-        if type(array) is not arrays.ndarray and getattr(array, "is_view", False):  # of what is still to come
+        if type(array) is ndarray:
+            return input if array.flags.c_contiguous else copied(input)
+        if getattr(array, "is_view", False):  # of what is still to come
             return copied(input)
         return input if arrays.is_contiguous(array) else copied(input)
     format = wanted("contiguous", memory_format, array.ndim)
@@ -92,6 +94,9 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     >>> tensor([1.7, -1.7]).to(dynograd.int64)
     tensor([ 1, -1])
     """
+    array = getattr(input, "array", input)
+    if len(args) == 1 and not kwargs and type(array) is ndarray and _is_like(array, args[0]):
+        return input
     dtype = device = None
     copy = bool(kwargs.pop("copy", False))
     non_blocking = bool(kwargs.pop("non_blocking", False))
@@ -136,8 +141,18 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     return copied(input) if copy else input
 
 
+def _is_like(array: Any, wanted: Any) -> bool:
+    """Whether an array in host memory has this dtype, or lies on this device."""
+    kind = type(wanted)
+    if kind is dtypes.dtype:
+        return array.dtype.num == wanted.num
+    return wanted == "cpu" if kind is str else kind is devices.device and wanted.type == "cpu"
+
+
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
     def method(input: Any, memory_format: Any = None) -> Any:
+        if memory_format is None and getattr(input, "array", input).dtype.num == dtype.num:
+            return input
         return to(input, dtype) if memory_format is None else to(input, dtype, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
@@ -165,4 +180,4 @@ for _name, _dtype in {
 @composed(method=True)
 def type_as(input: Any, other: Any) -> Any:
     """`input` in the dtype of `other`."""
-    return to(input, other.dtype)
+    return input if input.dtype is other.dtype else to(input, other.dtype)

@@ -133,12 +133,13 @@ def _beside(like: Any, indices: list) -> list:
 @shortcut(
     get_basic,
     """
-    statics = ((index, Ellipsis),) if type(index) is int else (ready,) if type(index) is tuple else ((index,),)
-    out = input[statics[0]]
+    if type(index) is int: ready = index, Ellipsis
+    elif type(index) is slice: ready = (index,)
+    statics = (ready,)
+    out = input[ready]
     """,
-    when="type(index) is int or index is None or index is Ellipsis"
-    " or type(index) is tuple and (ready := _plain_tuple(index)) or (type(index) is slice and index.step is None"
-    " and type(index.start) in _PLAIN and type(index.stop) in _PLAIN)",
+    when="type(index) is int or type(index) is slice and type(index.start) in _PLAIN and type(index.stop) in _PLAIN"
+    " and (index.step is None or type(index.step) is int and index.step > 0) or (ready := _plain_index(index))",
 )
 @shortcut(
     get_advanced,
@@ -149,6 +150,17 @@ def _beside(like: Any, indices: list) -> list:
     """,
     when="type(index) is Tensor and index.array.dtype.num == _INT64 and index.array.ndim and input.ndim"
     " and type(index.array) is ndarray or (found := _index_arrays(index, input.ndim, TENSORS))",
+    compute="indexing.index_forward",
+)
+@shortcut(
+    None,
+    """
+    basic, indices, template = found
+    indices = [getattr(one, "array", one) for one in indices]
+    out = compute(input if basic is None else input[basic], indices, template)
+    """,
+    when="(found := _read(input.shape, index)) and found[2]",
+    beside="input",
     compute="indexing.index_forward",
 )
 def getitem(input: Any, index: Any) -> Any:
@@ -168,21 +180,7 @@ def getitem(input: Any, index: Any) -> Any:
     >>> x[x > 4]
     tensor([5, 6])
     """
-    kind = type(index)
-    if kind is int:
-        ready: Any = (index, Ellipsis)
-    elif kind is slice:
-        step = index.step
-        plain = (
-            type(index.start) in _PLAIN
-            and type(index.stop) in _PLAIN
-            and (step is None or (type(step) is int and step > 0))
-        )
-        ready = (index,) if plain else None
-    elif kind is tuple:
-        ready = _plain_tuple(index)
-    else:
-        ready = (index,) if index is None or index is Ellipsis else None
+    ready = (index, Ellipsis) if type(index) is int else _plain_index(index)
     if ready is not None:
         try:
             return get_basic(input, ready)
@@ -190,7 +188,7 @@ def getitem(input: Any, index: Any) -> Any:
             parse("getitem", tuple(input.shape), index)
             raise
     shape = getattr(input, "array", input).shape
-    basic, indices, template = _quick(shape, index) or parse("getitem", tuple(shape), index, check=False)
+    basic, indices, template = _read(shape, index) or parse("getitem", tuple(shape), index, check=False)
     picked = input if basic is None else get_basic(input, basic)
     if template is None:
         return picked
@@ -223,52 +221,123 @@ def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:
     return (indices, tuple(template)) if len(template) <= rank and template[-1] is not FULL else None
 
 
-def _quick(shape: tuple[int, ...], index: Any) -> Any:
-    """What `parse` gives for the commonest advanced indices: int64 tensors beside ints, None and slices, or one mask; else None."""
+def _read(shape: tuple[int, ...], index: Any) -> Any:
+    """What `parse` gives for the commonest indices: plain index tensors and arrays of ints, lists, masks of one dim, numbers, slices.
+
+    The index arrays are tensors where they were given so. None for other indices, and for wrong ones.
+    """
+    basic: list[Any] = []
     indices: list[Any] = []
     template: list[Any] = []
-    basic: list[Any] = []
-    dim, trivial = 0, True
-    for one in index if type(index) is tuple else (index,):
-        if dim == len(shape) and one is not None:
+    dim, rank, trivial = 0, len(shape), True
+    has_int = has_ellipsis = False
+    entries = index if type(index) is tuple else (index,)
+    for one in entries:
+        kind = type(one)
+        if one is None:
+            trivial = False
+            basic.append(None)
+            template.append(FULL)
+            continue
+        if one is Ellipsis:
+            kept = rank - sum([each is not None and each is not Ellipsis for each in entries])  # the others' dims
+            if kept < 0 or has_ellipsis:
+                return None
+            has_ellipsis = True
+            basic += [FULL] * kept
+            template += [FULL] * kept
+            dim += kept
+            continue
+        if dim >= rank:
             return None
-        if type(one) is slice or one is None:
-            if one is None:
-                trivial = False
-            elif type(one.start) is int or type(one.stop) is int or one.step is not None:
-                if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN or one.step is not None:
+        if kind is slice:
+            if one.start is not None or one.stop is not None or one.step is not None:
+                if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
+                    one = _whole_slice(one)
+                    if one is None:
+                        return None
+                if one.step is not None and (type(one.step) is not int or one.step <= 0):
                     return None
                 trivial = False
-            elif one.start is not None or one.stop is not None:
-                return None
-            basic.append(one)
             template.append(FULL)
-        elif type(one) is int:
-            if not -shape[dim] <= one < shape[dim]:
+        elif kind is int or (array := _index_array(one)) is None:
+            number = one if kind is int else _plain_number(one)
+            if number is None or not -shape[dim] <= number < shape[dim]:
                 return None
-            basic.append(one)
-            trivial = False
+            one = number
+            has_int, trivial = True, False
         else:
-            array = getattr(one, "array", None)
-            if array is None:
-                return None
-            if array.dtype.kind == "b" and one is index and 0 < one.ndim == array.ndim <= len(shape):
-                return None, [one], (0,)
-            if array.dtype.num != _INT64 or not array.ndim or one.ndim != array.ndim:
-                return None
-            basic.append(FULL)
+            given = one if array is getattr(one, "array", None) else array
+            if array.dtype.num == _BOOL and array.shape != shape[dim : dim + 1]:
+                return (None, [given], (0,)) if one is index and 0 < array.ndim <= rank else None
             template.append(len(indices))
-            indices.append(one)
-        dim += one is not None
+            indices.append(given)
+            one = FULL
+        basic.append(one)
+        dim += 1
     if not indices:
-        return None
+        return (*basic, *((Ellipsis,) if has_int or not basic else ())), [], None
     while template[-1] is FULL:
         template.pop()
     return None if trivial else (*basic, Ellipsis), indices, tuple(template)
 
 
+def _plain_number(one: Any) -> int | None:
+    """The int that a 0-d tensor of ints, or a NumPy number, stands for in an index."""
+    array = getattr(one, "array", one)
+    if getattr(array, "ndim", 1):
+        return None
+    kind = array.dtype
+    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or hasattr(one, "__dynograd_op__"):
+        return None
+    return one.__index__()
+
+
+def _whole_slice(one: slice) -> slice | None:
+    """A slice with ints in place of what stands for ints."""
+    bounds = one.start, one.stop, one.step
+    if all([bound is None or hasattr(type(bound), "__index__") for bound in bounds]):
+        return slice(*[bound if bound is None else bound.__index__() for bound in bounds])
+    return None
+
+
+def _index_array(one: Any) -> Any:
+    """The int64 or bool array of a plain tensor, an array, a range or a list of ints; None for others."""
+    kind = type(one)
+    array = getattr(one, "array", None)
+    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and not hasattr(kind, "__dynograd_op__"):
+        return array
+    if kind is list or kind is range:
+        return arrays.from_python(one, None) if {*map(type, one)} in _LISTED else None
+    array = getattr(one, "array", one)
+    if type(array) is not ndarray or not array.ndim or hasattr(kind, "__dynograd_op__"):
+        return None
+    number = array.dtype.num
+    if number in (_INT64, _BOOL):
+        return array
+    return arrays.cast(array, dtypes.int64) if number in _SMALLER else None
+
+
+_LISTED = ({int}, {bool})
+_BOOL, _UINT8 = dtypes.bool.num, dtypes.uint8.num
+_SMALLER = {dtypes.int8.num, dtypes.int16.num, dtypes.int32.num}
+
+
+def _plain_index(index: Any) -> Any:
+    """An index as `get_basic` takes it, when it is None, Ellipsis, a slice, what stands for an int, or a tuple of such."""
+    if type(index) is tuple:
+        return _plain_tuple(index)
+    if index is None or index is Ellipsis:
+        return (index,)
+    if type(index) is slice:
+        whole = _whole_slice(index)
+        return None if whole is None or (whole.step or 1) <= 0 else (whole,)
+    number = _plain_number(index)
+    return None if number is None else (number, Ellipsis)
+
+
 def _plain_tuple(index: tuple) -> Any:
-    """`index` as `get_basic` takes it, when it holds nothing but ints, plain slices, None and Ellipsis."""
+    """`index` as `get_basic` takes it, when it holds nothing but slices, None, Ellipsis and what stands for ints."""
     has_int = has_ellipsis = False
     for one in index:
         kind = type(one)
@@ -277,7 +346,7 @@ def _plain_tuple(index: tuple) -> Any:
         elif kind is slice:
             step = one.step
             if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
-                return None
+                return _whole_tuple(index)
             if step is not None and (type(step) is not int or step <= 0):
                 return None
         elif one is Ellipsis:
@@ -285,8 +354,22 @@ def _plain_tuple(index: tuple) -> Any:
                 return None
             has_ellipsis = True
         elif one is not None:
-            return None
+            return _whole_tuple(index) if not getattr(one, "ndim", 1) else None
     return index if index and (has_ellipsis or not has_int) else (*index, Ellipsis)
+
+
+def _whole_tuple(index: tuple) -> Any:
+    """`_plain_tuple` of an index with ints in place of what stands for ints."""
+    made: list[Any] = []
+    for one in index:
+        if type(one) is slice:
+            plain: Any = _whole_slice(one)
+        else:
+            plain = one if one is Ellipsis or type(one) is int else _plain_number(one)
+        if plain is None and one is not None:
+            return None
+        made.append(plain)
+    return _plain_tuple(tuple(made))
 
 
 class Advanced(NamedTuple):
@@ -299,10 +382,15 @@ class Advanced(NamedTuple):
 
 def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     """`(True, basic index)` or `(False, Advanced)`, checked against `shape`, with raw arrays in place of tensors and lists."""
-    quick = _quick(shape, index) if hasattr(index, "array") else None
-    if quick is not None and index.array.dtype.kind != "b":
-        check_range("setitem", index.array, 0, shape)
-        return False, Advanced(None, [index.array], (0,))
+    quick = _read(shape, index) if hasattr(index, "array") else None
+    if quick is not None:
+        basic, indices, template = quick
+        if template is None:
+            return True, basic
+        array = getattr(indices[0], "array", indices[0])
+        if array.dtype.kind != "b":
+            check_range("setitem", array, 0, shape)
+            return False, Advanced(None, [array], (0,))
     basic, indices, template = parse("setitem", shape, index)
     if template is None:
         return True, basic

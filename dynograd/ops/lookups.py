@@ -46,7 +46,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """
     if not as_tuple:
         return positions(input)
-    return unbind(positions(input if input.ndim else reshaped(input, (1,))), 1)
+    if getattr(input, "array", input).ndim > 1:
+        return unbind(positions(input), 1)
+    return (reshaped(positions(reshaped(input, (-1,)) if not input.ndim else input), (-1,)),)
 
 
 @composed(method=True)

@@ -291,6 +291,15 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    None,
+    """
+    out = compute(input.reshape(-1), [index], (0,))
+    """,
+    when="index.dtype.num == _INT64 and index.ndim",
+    beside="input index",
+    compute="indexing.index_forward",
+)
 def take(input: Any, index: Any) -> Any:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
 

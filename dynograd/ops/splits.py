@@ -43,15 +43,22 @@ def unbound_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (stacked(list(g), dim),)
 
 
+_FRONT: dict[tuple[int, int], tuple[tuple[int], tuple[int, ...] | None]] = {
+    (rank, dim): ((dim % rank,), (dim % rank, *_others(dim % rank, rank)) if dim % rank else None)
+    for rank in range(2, 9)
+    for dim in range(-rank, rank)
+}
+"""(rank, dim) -> arguments of `unbound`, the order of the dims that puts `dim` in front."""
+
+
 @composed(covers="unbind", method=True)
 @shortcut(
     unbound,
     """
-    rows = input.T if dim else input
+    statics, order = _FRONT[input.ndim, dim]
+    rows = input.transpose(order) if order else input
     out = [*islice(rows, len(rows))]  # without the IndexError at the end, which takes 0.4 us
-    statics = (1,) if dim else (0,)
     """,
-    when="(dim == 0 and input.ndim > 1) or (input.ndim == 2 and dim in (1, -1))",
 )
 def unbind(input: Any, dim: int = 0) -> Any:
     """The slices along `dim`, as a tuple of views with that dim removed.
@@ -169,12 +176,13 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     size = shape[place]
     part = -(-size // chunks)
     if part * chunks == size:
-        sizes = (part,) * chunks
-        if chunks <= 64 and type(dim) is int and (shape, chunks, dim) not in _CHUNKS:
-            keep(_CHUNKS, (shape, chunks, dim), ((sizes, place), _parts_of(place, sizes)[1]), 256)
-        return split_with_sizes(input, sizes, place)
-    whole, rest = size // part, size % part
-    return split_with_sizes(input, (part,) * whole + ((rest,) if rest else ()), place)
+        sizes: tuple[int, ...] = (part,) * chunks
+    else:
+        whole, rest = size // part, size % part
+        sizes = (part,) * whole + ((rest,) if rest else ())
+    if len(sizes) <= 64 and type(dim) is int and (shape, chunks, dim) not in _CHUNKS:
+        keep(_CHUNKS, (shape, chunks, dim), ((sizes, place), _parts_of(place, sizes)[1]), 256)
+    return split_with_sizes(input, sizes, place)
 
 
 def _unsafe(name: str, function: Any) -> Any:
@@ -193,7 +201,9 @@ unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 
 
 @composed(method=True)
-@shortcut(split_with_sizes, _EQUAL_SECTIONS, when="type(indices_or_sections) is int")
+@shortcut(
+    split_with_sizes, _EQUAL_SECTIONS, when="type(indices_or_sections) is int or type(indices_or_sections) is tuple"
+)
 def tensor_split(
     input: Any,
     indices_or_sections: Any = None,
@@ -221,20 +231,34 @@ def tensor_split(
         if parts <= 0:
             raise ShapeError(f"tensor_split: number of sections must be larger than 0, got {parts}.")
         small, more = divmod(size, parts)
-        sizes = (small + 1,) * more + (small,) * (parts - more)
-        if parts <= 64 and type(dim) is int is type(indices_or_sections):
-            known = (sizes, place), _parts_of(place, sizes)[1]
-            keep(_SECTIONS, (tuple(input.shape), parts, dim), known, 256)
-        return split_with_sizes(input, sizes, place)
+        return _in_sections(input, cuts, dim, place, (small + 1,) * more + (small,) * (parts - more))
     bounds = [slice(None, cut).indices(size)[1] for cut in cuts]
-    lead = (FULL,) * place
     starts, stops = [0, *bounds], [*bounds, size]
+    if starts == sorted(starts):
+        sizes = tuple([stop - start for start, stop in zip(starts, stops, strict=True)])
+        return _in_sections(input, cuts, dim, place, sizes)
+    lead = (FULL,) * place
     return tuple(
         [get_basic(input, (*lead, slice(start, max(start, stop)))) for start, stop in zip(starts, stops, strict=True)]
     )
 
 
+def _in_sections(input: Any, cuts: Any, dim: int, place: int, sizes: tuple[int, ...]) -> Any:
+    """The parts of these sizes; the next call with the same `cuts` takes the quick way."""
+    if len(sizes) <= 64 and type(dim) is int and {*map(type, cuts if type(cuts) is tuple else (cuts,))} == {int}:
+        keep(_SECTIONS, (tuple(input.shape), cuts, dim), ((sizes, place), _parts_of(place, sizes)[1]), 256)
+    return split_with_sizes(input, sizes, place)
+
+
+_EVEN: dict[Any, tuple[Any, list[tuple]]] = {}  # (name, shape, what was given) -> as in `_SECTIONS`
+_EVEN_PARTS = """
+    statics, parts = _EVEN["{name}", input.shape, indices_or_sections]
+    out = [input[part] for part in parts]
+"""
+
+
 @composed(method=True)
+@shortcut(split_with_sizes, _EVEN_PARTS.format(name="hsplit"))
 def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
 
@@ -245,12 +269,14 @@ def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections:
 
 
 @composed(method=True)
+@shortcut(split_with_sizes, _EVEN_PARTS.format(name="vsplit"))
 def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the first dim of a matrix into equal parts, or at the given indices."""
     return _even_split("vsplit", input, indices_or_sections or _cuts(indices, sections), 0, 2)
 
 
 @composed(method=True)
+@shortcut(split_with_sizes, _EVEN_PARTS.format(name="dsplit"))
 def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the third dim into equal parts, or at the given indices."""
     return _even_split("dsplit", input, indices_or_sections or _cuts(indices, sections), 2, 3)
@@ -273,7 +299,11 @@ def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
                 f"{who}: attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible "
                 f"by the split_size {cuts}. Use tensor_split."
             )
-    return tensor_split(input, cuts, dim)
+    parts = tensor_split(input, cuts, dim)
+    known = _SECTIONS.get((tuple(input.shape), cuts, dim)) if type(cuts) in (int, tuple) else None
+    if known is not None:
+        keep(_EVEN, (who, tuple(input.shape), given), known, 256)
+    return parts
 
 
 @composed(method=True)
@@ -309,16 +339,24 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    get_basic,
+    """
+    statics = ((*_LEAD[dim if dim >= 0 else dim + input.ndim], index, ...),)
+    out = input[statics[0]]
+    """,
+    when="type(dim) is int is type(index) and -input.ndim <= dim < input.ndim",
+)
 def select(input: Any, dim: int, index: Any) -> Any:
     """The view at `index` along `dim`, with that dim removed.
 
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
-    shape = getattr(input, "array", input).shape
-    if type(index) is int and type(dim) is int and 0 <= dim < len(shape) and 0 <= index < shape[dim]:
-        return get_basic(input, (*(FULL,) * dim, index, ...))
     return get_basic(input, _at("select", input, dim, index))
+
+
+_LEAD = [(FULL,) * dim for dim in range(16)]
 
 
 def _at(who: str, input: Any, dim: int, index: Any) -> tuple:

@@ -203,18 +203,18 @@ def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: An
     return (reshaped(add_advanced(kept, [places], (0,), (count,)), shape),)
 
 
-_STRIDED: dict[int, dict[Any, dict[Any, tuple[tuple, tuple[int, ...]]]]] = {size: {} for size in (1, 2, 4, 8, 16)}
-"""Bytes of an element -> size -> stride -> arguments of the op; strides in bytes."""
+_STRIDED: dict[int, dict[Any, dict[Any, tuple[tuple, tuple[int, ...], int]]]] = {size: {} for size in (1, 2, 4, 8, 16)}
+"""Bytes of an element -> size -> (stride, storage_offset) -> arguments of the op; strides and offset in bytes."""
 
 
 @composed(covers="as_strided", method=True)
 @shortcut(
     strided_view,
     """
-    statics, strides = _STRIDED[input.itemsize][size][stride]
-    out = ndarray(size, input.dtype, input, 0, strides)
+    statics, strides, start = _STRIDED[input.itemsize][size][stride, storage_offset]
+    out = ndarray(size, input.dtype, input, start, strides)
     """,
-    when="storage_offset is None",
+    when="storage_offset is None or input.base is None",
 )
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
@@ -235,11 +235,13 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     made = strided_view(input, *placed)
     array = getattr(made, "array", made)
     if type(array) is ndarray and array.size and {*map(type, (*placed[0], *placed[1]))} == {int}:
-        if type(size) is tuple is type(stride) and storage_offset is None:
+        owner = getattr(input, "array", input).base is None
+        if type(size) is tuple is type(stride) and (storage_offset is None or (owner and type(storage_offset) is int)):
             of_size = _STRIDED[array.itemsize]
             if size not in of_size:
                 keep(of_size, size, {})
-            keep(of_size[size], stride, (placed, array.strides), 64)
+            found = placed, array.strides, placed[2] * array.itemsize
+            keep(of_size[size], (stride, storage_offset), found, 64)
     return made
 
 

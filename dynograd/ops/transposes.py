@@ -116,13 +116,21 @@ def _reversed_dims(input: Any) -> Any:
     return permuted(input, tuple(range(rank - 1, -1, -1)))
 
 
-@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
+_LAST_TWO = {rank: ((*range(rank - 2), rank - 1, rank - 2),) for rank in range(2, 9)}
+_SWAPPED_LAST = """
+    statics = _LAST_TWO[input.ndim]
+    out = input.transpose(*statics)
+"""
+
+
+@shortcut(permuted, _SWAPPED_LAST)
 def _matrix_transpose(input: Any) -> Any:
     """The tensor with its last two dims exchanged."""
     _check_matrix("mT", input)
     return transpose(input, -2, -1)
 
 
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2 and input.dtype.kind != 'c'")
 def _adjoint(input: Any) -> Any:
     """The conjugate transpose of a matrix."""
     if input.ndim != 2:
@@ -132,6 +140,7 @@ def _adjoint(input: Any) -> Any:
     return _conjugated(permuted(input, (1, 0)))
 
 
+@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
 def _matrix_adjoint(input: Any) -> Any:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
@@ -151,6 +160,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 
 @composed(method=True)
+@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
 def adjoint(input: Any) -> Any:
     """The tensor with its last two dims exchanged, conjugated: `.mH`."""
     return _matrix_adjoint(input)

@@ -15,6 +15,7 @@ from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 
+_DTYPE = dtypes.dtype
 _LARGE = 1 << 15  # bytes
 
 
@@ -44,6 +45,12 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
     return (reshaped(g, saved.input_shape),)
 
 
+@op(differentiable=False, view=True)
+def view_as_dtype(input: Array, dtype: Any) -> Array:
+    """The bytes of `input` read as another dtype."""
+    return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
+
+
 _SIZES = """
     out = input.reshape(*sizes)
     statics = (found := out.shape,)
@@ -71,7 +78,16 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
 
 
 @composed(covers="view", method=True)
-@shortcut(reshaped, _SIZES, when="dtype is None and size is None")
+@shortcut(reshaped, _SIZES, when="dtype is None and size is None and type(sizes[0]) is not _DTYPE")
+@shortcut(
+    view_as_dtype,
+    """
+    kind = sizes[0] if dtype is None else dtype
+    out = input.view(kind.numpy)
+    statics = (kind,)
+    """,
+    when="size is None and len(sizes) == (dtype is None) and input.itemsize == (sizes[0] if sizes else dtype).itemsize",
+)
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
@@ -127,12 +143,6 @@ def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
     infer_size(who, as_shape(who, sizes), prod(input.shape))
 
 
-@op(differentiable=False, view=True)
-def view_as_dtype(input: Array, dtype: Any) -> Array:
-    """The bytes of `input` read as another dtype."""
-    return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
-
-
 def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
     array = getattr(input, "array", input)
     old, new = array.dtype.itemsize, dtype.numpy.itemsize
@@ -164,19 +174,30 @@ def view_as(input: Any, other: Any) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(other.array.shape)
+    statics = (out.shape,)
+    """,
+    when="input.size < 8192 or input.flags.c_contiguous",
+)
 def reshape_as(input: Any, other: Any) -> Any:
     """`input` reshaped to the shape of `other`."""
     return reshape(input, tuple(other.shape))
+
+
+_FLATTENED: dict[Any, tuple] = {}  # (shape, start_dim, end_dim) -> the arguments of `reshaped`
 
 
 @composed(method=True)
 @shortcut(
     reshaped,
     """
-    out = input.reshape(-1) if start_dim == 0 else input.reshape(*input.shape[:start_dim], -1)
-    statics = (out.shape,)
+    out = input.reshape(*statics)
     """,
-    when="end_dim == -1 and 0 <= start_dim < input.ndim - 1",
+    when="(statics := _FLATTENED.get((input.shape, start_dim, end_dim)))"
+    " and (input.size < 8192 or input.flags.c_contiguous)",
 )
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
@@ -188,8 +209,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     dynograd.Size([2, 12])
     """
     shape = getattr(input, "array", input).shape
-    if start_dim == 0 and end_dim == -1 and len(shape) > 1:
-        return reshaped(input, (prod(shape),))
+    if type(start_dim) is int and 0 <= start_dim == len(shape) - 1 and end_dim == -1:
+        return input
     start, end = normalize_dim("flatten", start_dim, len(shape)), normalize_dim("flatten", end_dim, len(shape))
     if not shape:
         return reshaped(input, (1,))
@@ -199,10 +220,21 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         )
     if start == end:
         return input
-    return reshaped(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+    made = (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
+    if type(start_dim) is int is type(end_dim):
+        keep(_FLATTENED, (shape, start_dim, end_dim), (made,))
+    return reshaped(input, made)
 
 
 @composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(-1)
+    statics = (out.shape,)
+    """,
+    when="input.size < 8192 or input.flags.c_contiguous",
+)
 def ravel(input: Any) -> Any:
     """All elements in row-major order, as one dim."""
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
@@ -252,11 +284,13 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 @shortcut(
     reshaped,
     """
-    out = input.squeeze(dim)
+    if dim is None: out = input.squeeze()
+    elif type(dim) is tuple: out = input.squeeze(tuple([one for one in dim if input.shape[one] == 1]))
+    else: out = input.squeeze(dim) if input.shape[dim] == 1 else input
     if out is input: out = input[...]
     statics = (out.shape,)
     """,
-    when="axis is None and (dim is None or type(dim) is int)",
+    when="axis is None and (dim is None or type(dim) is int or type(dim) is tuple and dim)",
 )
 def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
@@ -321,7 +355,7 @@ def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
     return (permuted(g, tuple(back)),)
 
 
-_ORDERS: dict[Any, tuple[int, ...]] = {}  # orders of dims that were seen to be right
+_ORDERS: dict[Any, tuple[int, ...]] = {}  # (rank, the order as it was given) -> the order, counted from the front
 _EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `permuted`
 
 
@@ -329,10 +363,9 @@ _EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `per
 @shortcut(
     permuted,
     """
-    out = input.transpose(_ORDERS[order])
-    statics = (order,)
+    statics = (_ORDERS[input.ndim, order if dims is None else dims],)
+    out = input.transpose(*statics)
     """,
-    when="dims is None",
 )
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """A view with the dims in another order; every dim is named once.
@@ -345,9 +378,6 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """
     rank = getattr(input, "array", input).ndim
     wanted = as_shape("permute", order if dims is None else (tuple(dims),))
-    if len(wanted) == rank and rank <= 8 and {*wanted} == {*range(rank)} and {*map(type, wanted)} <= {int}:
-        keep(_ORDERS, wanted, wanted)
-        return permuted(input, wanted)
     if len(wanted) != rank:
         raise ShapeError(
             f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: "
@@ -356,6 +386,9 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     places = tuple([normalize_dim("permute", dim, rank) for dim in wanted])
     if len(set(places)) != rank:
         raise ShapeError(f"permute: duplicate dims are not allowed, got dims={wanted}. Name every dim once.")
+    given = order if dims is None else dims
+    if {*map(type, given[0] if len(given) == 1 and type(given[0]) is tuple else given)} <= {int}:
+        keep(_ORDERS, (rank, given), places)
     return permuted(input, places)
 
 

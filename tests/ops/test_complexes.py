@@ -255,3 +255,71 @@ def test_numbers_without_parts():
 def test_direction_of_zero_is_zero_without_signs():
     found = dynograd.sgn(tensor([complex(0.0, -0.0), complex(-0.0, 0.0), complex(-0.0, -2.0)])).numpy()
     assert found.tolist() == [0, 0, -1j] and not numpy.signbit(found[:2].view("float32")).any()
+
+
+# --- beside other dtypes and numbers ---------------------------------------------------------------------------------------------
+
+OPERATORS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "eq": lambda a, b: a == b,
+}
+Z = numpy.random.default_rng(5).normal(size=(2, 3)) + 1j * numpy.random.default_rng(6).normal(size=(2, 3))
+OTHERS = {
+    "complex": Z[::-1],
+    "row": Z[0],
+    "real": Z.real.copy(),
+    "int number": 2,
+    "float number": -0.5,
+    "imaginary number": 2j,
+    "complex number with a whole value": 2 + 0j,
+}
+
+
+@pytest.mark.parametrize("kind", [dynograd.complex64, dynograd.complex128], ids=str)
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operands(name, other, kind):
+    function, given = OPERATORS[name], OTHERS[other]
+    real = dynograd.float32 if kind is dynograd.complex64 else dynograd.float64
+    z, two = tensor(Z).to(kind), given
+    if isinstance(given, numpy.ndarray):
+        two = tensor(given).to(real if other == "real" else kind)
+    for found, wanted in ((function(z, two), function(Z, given)), (function(two, z), function(given, Z))):
+        assert found.dtype is (dynograd.bool if name == "eq" else kind)
+        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_gradients_beside_other_operands(name):
+    function = OPERATORS[name]
+    z, row, real = tensor(Z).requires_grad_(), tensor(Z[0]).requires_grad_(), tensor(Z.real.copy()).requires_grad_()
+    for two in (row, real):
+        assert dynograd.autograd.gradcheck(lambda a, b: dynograd.view_as_real(function(a, b)), (z, two))
+        assert dynograd.autograd.gradcheck(lambda a, b: dynograd.view_as_real(function(b, a)), (z, two))
+    for number in (2, 0.5, 1 - 2j):
+        assert dynograd.autograd.gradcheck(lambda a: dynograd.view_as_real(function(a, number)), (z,))  # noqa: B023
+        if name != "div":
+            assert dynograd.autograd.gradcheck(
+                lambda a: dynograd.view_as_real(function(number, a) * 1j),  # noqa: B023
+                (real,),
+            )
+
+
+def test_real_tensors_beside_complex_numbers():
+    for kind, wanted in ((dynograd.float32, dynograd.complex64), (dynograd.float64, dynograd.complex128)):
+        x = dynograd.ones(2, dtype=kind)
+        assert (x * 2j).dtype is wanted
+        assert (x + (2 + 0j)).dtype is wanted
+        assert (x + 2).dtype is kind
+    assert (dynograd.arange(2) * 1j).tolist() == [0j, 1j]
+    assert (zeros(2).half() + 1j).dtype is dynograd.complex64
+    assert (zeros(2) * tensor(1j, dtype=dynograd.complex128)).dtype is dynograd.complex64
+
+
+def test_real_tensors_are_their_own_conjugates():
+    x = zeros(2)
+    assert x.conj() is x
+    assert dynograd.conj(tensor([1 + 2j])).tolist() == [1 - 2j]

@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 import dynograd
+from dynograd.ops.op import set_shortcuts_aside
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX
@@ -385,3 +386,128 @@ def test_errors(name):
         call()
     missing = [word for word in words if word not in str(caught.value)]
     assert not missing, f"the message lacks {missing}: {caught.value}"
+
+
+# --- forms of one index --------------------------------------------------------------------------------------------------------
+
+P, ROW_MASK, COLUMN_MASK = numpy.array([2, 0, -1]), MASK[0, :3], numpy.array([True, False, True, True])
+FORMS = {  # index -> what NumPy is given, when that is another
+    "0-d": (tensor(-2), -2),
+    "0-d int32": (tensor(1, dtype=dynograd.int32), 1),
+    "numpy int": (numpy.int64(2), 2),
+    "numpy uint8": (numpy.uint8(2), 2),
+    "0-d pair": ((tensor(1), numpy.int32(-1)), (1, -1)),
+    "0-d beside slice": ((slice(1, None), tensor(2)), (slice(1, None), 2)),
+    "0-d bounds": (slice(tensor(1), tensor(3)), slice(1, 3)),
+    "0-d bound in a tuple": ((Ellipsis, slice(tensor(1), None), 0), (Ellipsis, slice(1, None), 0)),
+    "numpy step": (slice(None, None, numpy.int64(2)), slice(None, None, 2)),
+    "range": (range(2), [0, 1]),
+    "lists": (([0, 1], [2, 3]), ([0, 1], [2, 3])),
+    "list of bools": ([True, False, True], [True, False, True]),
+    "int32": (tensor(P).int(), P),
+    "array": (P, P),
+    "array of int16": (P.astype("int16"), P),
+    "tensor and slice": ((tensor(P), slice(1, 3)), (P, slice(1, 3))),
+    "tensor and step": ((slice(None, None, 2), tensor(P)), (slice(None, None, 2), P)),
+    "tensor and None": ((tensor(P), None), (P, None)),
+    "tensor last": ((Ellipsis, tensor([1, 0])), (Ellipsis, [1, 0])),
+    "tensor, all, tensor": ((tensor(P), slice(None), tensor([1, 0, 0])), (P, slice(None), [1, 0, 0])),
+    "mask": (tensor(MASK), MASK),
+    "mask of rows": (tensor(ROW_MASK), ROW_MASK),
+    "mask of columns": ((slice(None), tensor(COLUMN_MASK)), (slice(None), COLUMN_MASK)),
+    "array of bools": ((slice(None), COLUMN_MASK), (slice(None), COLUMN_MASK)),
+}
+SELECTED_FIRST = {  # an int beside index arrays selects before they pick
+    "int after": ((tensor(P), 1), lambda x: x[:, 1][P]),
+    "int before": ((1, tensor([2, 0])), lambda x: x[1][[2, 0]]),
+    "0-d between": ((tensor(P), tensor(1), tensor([1, 0, 0])), lambda x: x[:, 1][P, [1, 0, 0]]),
+    "mask and int": ((tensor(ROW_MASK), -1), lambda x: x[:, -1][ROW_MASK]),
+    "0-d and mask": ((tensor(1), tensor(COLUMN_MASK)), lambda x: x[1][COLUMN_MASK]),
+}
+
+
+def expected(name, x):
+    if name in SELECTED_FIRST:
+        index, reference = SELECTED_FIRST[name]
+        return index, reference(x)
+    index, key = FORMS[name]
+    return index, x[key]
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["quick", "general"])
+@pytest.mark.parametrize("name", [*FORMS, *SELECTED_FIRST])
+def test_form(name, aside):
+    """The same elements by the shortcut and without it, with the gradient of what was picked."""
+    x = numpy.random.default_rng(3).normal(size=(3, 4, 2))
+    index, wanted = expected(name, x)
+    places = expected(name, numpy.arange(24).reshape(3, 4, 2))[1]
+    set_shortcuts_aside(1 if aside else 0)
+    try:
+        for given in (tensor(x), tensor(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)):
+            found = given[index]
+            assert found.shape == wanted.shape
+            assert (found.numpy() == wanted).all()
+            given.requires_grad_()
+            weights = tensor(numpy.arange(1.0, 1 + wanted.size).reshape(wanted.shape))
+            (given[index] * weights).sum().backward()
+            gradient = numpy.zeros(24)
+            numpy.add.at(gradient, places.reshape(-1), weights.numpy().reshape(-1))
+            assert (given.grad.numpy().reshape(-1) == gradient).all()
+    finally:
+        set_shortcuts_aside(-1 if aside else 0)
+
+
+def test_what_stands_for_ints_gives_views():
+    x = zeros(3, 4)
+    for index in (tensor(1), numpy.int64(1), slice(tensor(1), tensor(2)), (tensor(1), slice(None))):
+        x[index].add_(1.0)
+    assert x.tolist() == [[0.0] * 4, [4.0] * 4, [0.0] * 4]
+
+
+def test_0d_uint8_is_a_mask_as_in_pytorch():
+    with pytest.warns(UserWarning, match="uint8"):
+        assert zeros(3)[tensor(1, dtype=dynograd.uint8)].shape == (1, 3)
+
+
+def test_adding_to_a_part_writes_it_once():
+    x = zeros(3, 4)
+    part = slice(1, 3)
+    x[part] += 1.0
+    x[1] += 1.0
+    x[0, 2:] += 1.0
+    x[..., 0] -= 1.0
+    assert x.tolist() == [[-1.0, 0.0, 1.0, 1.0], [1.0, 2.0, 2.0, 2.0], [0.0, 1.0, 1.0, 1.0]]
+    y = x[1:]
+    y[0] *= 10.0
+    assert x[1].tolist() == [10.0, 20.0, 20.0, 20.0]
+
+
+def test_adding_to_a_part_is_recorded():
+    x = dynograd.ones(3, 4, requires_grad=True)
+    y = x * 1.0
+    y[1] *= 3.0
+    y[:, 1] *= 2.0
+    y.sum().backward()
+    assert x.grad.tolist() == [[1.0, 2.0, 1.0, 1.0], [3.0, 6.0, 3.0, 3.0], [1.0, 2.0, 1.0, 1.0]]
+
+
+def test_a_part_that_was_changed_is_written():
+    x = dynograd.arange(12.0).reshape(3, 4)
+    row = x[1]
+    row.data = x[0].clone()
+    x[1] = row
+    assert x[1].tolist() == [0.0, 1.0, 2.0, 3.0]
+    index, square = slice(0, 3), dynograd.arange(9.0).reshape(3, 3)
+    turned = square[index]
+    turned.t_()
+    square[index] = turned.clone()
+    assert square.tolist() == [[0.0, 3.0, 6.0], [1.0, 4.0, 7.0], [2.0, 5.0, 8.0]]
+
+
+@pytest.mark.parametrize(
+    "index", [[True, False], numpy.array([True, False]), tensor([True, False])], ids=["list", "array", "tensor"]
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_mask_of_another_length(index, grad):
+    with pytest.raises(IndexError, match=r"shape of the mask \[2\] at index 0 does not match"):
+        dynograd.ones(3, 2, requires_grad=grad)[index]
