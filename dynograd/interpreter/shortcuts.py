@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
 from dynograd.interpreter.shared import wrap_lines
@@ -32,37 +32,46 @@ def write_shortcut(
     singles = [name for name in op.array_names if name != op.list_name]
     given = [name for name in singles if renamed.get(name, name) in taken]
     tensors = [*given, *beside.split()]
+    listed = op.list_name if op.list_name is not None and not op.list_of_indices else None
     raw = {name: f"{name}_array" for name in (*op.array_names, *tensors)}
     statements = _with_arrays(text, raw).strip().split("\n")
     indent = " " * 20
-    several = op.outputs is not None  # views by construction, in a list
+    several = op.outputs is not None  # views by construction if they are views
     viewed = op.view and not several
-    (name, *_) = given
-    plain = " and ".join([f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors])
+    name = given[0] if given else ""
+    plain = [f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors]
+    of_cpu = [f"type({raw[one]}) is ndarray" for one in tensors]
+    if listed:
+        plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
+        of_cpu.append(f"len({raw[listed]}) == len({listed})")
     lines = [
         f"def {face.__name__}({parameters}):",
         *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
         *[f"    {one} = {other}" for one, other in renamed.items()],
-        f"    if {plain}:",
+        f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
-        f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}:",
+        *(_gather_lines(listed, raw[listed]) if listed else []),
+        f"        if {' and '.join(of_cpu)}:",
         "            made = None",
         "            try:",
         f"                if {_with_arrays(when, raw)}:",
         *[indent + line.strip() for line in statements],
         f"{indent}made = {'out.base' if viewed else 'out'}",
-        "            except (TypeError, ValueError, LookupError, BufferError, AttributeError):",
+        "            except CAUGHT:",
         "                pass",
         f"            if made is not None{f' and (made is {raw[name]} or made is {raw[name]}.base)' if viewed else ''}:",
     ]
     record = []
     if op.differentiable:
         kind = "" if several else " and out.dtype.kind in 'fcV'"
-        wants = " or ".join([f"{one}._requires_grad" for one in given])
-        record += [f"    if {wants if len(given) == 1 else f'({wants})'} and (mode := MODES.grad){kind}:"]
+        wants = [f"{one}._requires_grad" for one in given]
+        wants += ["wants"] if listed else []
+        wanted = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
+        record += [f"    if {wanted} and (mode := MODES.grad){kind}:"]
         record += ["        " + line for line in record_lines(op, given, [], "statics")]
     if several:
-        inner = ["    node = None", *record, f"    return outputs(out, node, {name}, op, statics)"]
+        of_view = f"{name}, op, statics" if op.view else "None, None, None"
+        inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
         inner = wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed else []
@@ -75,8 +84,23 @@ def write_shortcut(
     if compute is not None:
         family, _, function = compute.partition(".")
         names["compute"] = kernel(family, function, ndarray(0))
-    names |= dict(op=op, NodeClass=node_class_of(op), general=face, outputs=outputs_of(op), **names_for_all())
-    return "\n".join(lines) + "\n", names
+    names |= dict(op=op, NodeClass=node_class_of(op), general=face, outputs=outputs_of(op), CAUGHT=_CAUGHT)
+    return "\n".join(lines) + "\n", names | names_for_all()
+
+
+_CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)
+
+
+def _gather_lines(listed: str, raw: str) -> list[str]:
+    """The arrays of the tensors in a list (fewer where some are none, or not on the CPU), and whether one requires grad."""
+    return [
+        f"        {raw} = []",
+        "        wants = False",
+        f"        for one in {listed}:",
+        "            if (type(one) is Tensor or type(one) in TENSORS) and type(array := one.array) is ndarray:",
+        f"                {raw}.append(array)",
+        "                wants = wants or one._requires_grad",
+    ]
 
 
 def _with_arrays(text: str, raw: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.indexing import get_advanced, get_basic, put_basic
 from dynograd.ops.indices import FULL
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
 from dynograd.shapes import normalize_dim
 
@@ -96,6 +96,15 @@ def _cat_carefully(tensors: Any, dim: int) -> Any:
 
 
 @composed(covers="cat")
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    when="axis is None",
+    compute="joins.cat_few",
+)
 def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
@@ -151,6 +160,14 @@ def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="stack")
+@shortcut(
+    stacked,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    compute="joins.stack_few",
+)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape beside each other along a new dim.
 

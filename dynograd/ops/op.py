@@ -14,7 +14,8 @@ import inspect
 import linecache
 import threading
 import types
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Any
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
@@ -227,22 +228,23 @@ def shortcut(
 
     def shorten(general: Function) -> Any:
         name, taken = general.__name__, inspect.signature(general).parameters
+        names = (name, op_function.op.name)
         space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
         def written(args: Any, kwargs: Any) -> Any:
-            if not _write_shortcut or _aside[0]:
+            if not _write_shortcut or _is_aside(names):
                 if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
                     kwargs["dim"] = kwargs.pop("axis")
                 return general(*args, **kwargs)
             with _lock:
                 if public.__code__ is long_way:
-                    source, names = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
-                    space.update(names)
+                    source, used = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
+                    space.update(used)
                     _exchange(public, source, space, name)
                     own: Any = inspect.unwrap(general)  # below further shortcuts
                     public.__defaults__ = own.__defaults__
                     public.__kwdefaults__ = {**(public.__kwdefaults__ or {}), **(own.__kwdefaults__ or {})}
-                    _shortcuts[public] = public.__code__, long_way
+                    _shortcuts[public] = public.__code__, long_way, names
             return public(*args, **kwargs)
 
         space["short_way"] = written
@@ -263,16 +265,22 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
 
 
 _lock = threading.Lock()
-_aside = [0]
-_shortcuts: dict[Any, tuple[Any, Any]] = {}  # function -> its code, and the code that goes the long way
+_aside: Counter[str] = Counter()  # op, or "" for all
+_shortcuts: dict[Any, tuple[Any, Any, Any]] = {}  # function -> its code, the code that goes the long way, its names
 
 
-def set_shortcuts_aside(change: int) -> None:
-    """+1: from now on every view passes through the function of its op, whose code somebody exchanges; -1: no longer."""
+def set_shortcuts_aside(change: int, names: Collection[str] = ("",)) -> None:
+    """+1: from now on calls pass through the functions of all (or these) ops, whose code somebody exchanges; -1: no longer."""
     with _lock:
-        _aside[0] += change
-        for function, codes in _shortcuts.items():
-            function.__code__ = codes[1 if _aside[0] else 0]
+        for name in names:
+            _aside[name] += change
+        for function, (code, long_way, own) in _shortcuts.items():
+            if not {"", *own}.isdisjoint(names):
+                function.__code__ = long_way if _is_aside(own) else code
+
+
+def _is_aside(names: tuple[str, ...]) -> bool:
+    return any([_aside[name] for name in ("", *names)])
 
 
 def read_values(function: Function) -> Function:
