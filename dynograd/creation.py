@@ -274,7 +274,7 @@ def _filled(who: str, size: tuple) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
-def _at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
+def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
     """The usual case without a further question: a small tensor on the CPU; None where there is more to ask."""
     if device is None:
         if devices.get_default_device() is not devices.cpu:
@@ -291,8 +291,8 @@ def _at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool,
     return None if array is None else wrap(array)
 
 
-def _at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Any:
-    """`_at_once` in the shape and dtype of `input`."""
+def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Any:
+    """`at_once` in the shape and dtype of `input`."""
     if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
         return None
     like = input.array
@@ -318,7 +318,7 @@ def zeros(
             [0., 0., 0.]])
     """
     if out is None:
-        made = _at_once(buffers.new_zeros, size, dtype, device, requires_grad)
+        made = at_once(buffers.new_zeros, size, dtype, device, requires_grad)
         if made is not None:
             return made
     return _finish(
@@ -340,7 +340,7 @@ def ones(
 ) -> Tensor:
     """A tensor of ones."""
     if out is None:
-        made = _at_once(buffers.new_empty, size, dtype, device, requires_grad, 1)
+        made = at_once(buffers.new_empty, size, dtype, device, requires_grad, 1)
         if made is not None:
             return made
     return _finish(
@@ -363,7 +363,7 @@ def empty(
 ) -> Tensor:
     """A tensor of whatever was in memory."""
     if out is None and memory_format is None:
-        made = _at_once(buffers.new_empty, size, dtype, device, requires_grad)
+        made = at_once(buffers.new_empty, size, dtype, device, requires_grad)
         if made is not None:
             return made
     kind, place = _kind(dtype, out), _where("empty", device, out)
@@ -397,7 +397,7 @@ def full(
     """
     if out is None and type(fill_value) in _KIND_OF:
         kind = _KIND_OF[type(fill_value)]() if dtype is None else dtype
-        made = _at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
+        made = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
         if made is not None:
             return made
     dtype = out_dtype(dtype, out)
@@ -445,7 +445,7 @@ def zeros_like(
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
     if memory_format is None:
-        made = _at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
+        made = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if made is not None:
             return made
     kind, place = _like(input, dtype), _beside(input, device)
@@ -465,7 +465,7 @@ def ones_like(
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
     if memory_format is None:
-        made = _at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if made is not None:
             return made
     kind, place = _like(input, dtype), _beside(input, device)
@@ -485,7 +485,7 @@ def empty_like(
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
     if memory_format is None:
-        made = _at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if made is not None:
             return made
     kind, place = _like(input, dtype), _beside(input, device)
@@ -506,7 +506,7 @@ def full_like(
 ) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
     if memory_format is None and type(fill_value) in _KIND_OF:
-        quick = _at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
+        quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:
             return quick
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
