@@ -138,7 +138,12 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
     def method(input: Any, memory_format: Any = None) -> Any:
-        return to(input, dtype) if memory_format is None else to(input, dtype, memory_format=memory_format)
+        if memory_format is not None:
+            return to(input, dtype, memory_format=memory_format)
+        array = getattr(input, "array", None)
+        if type(array) is arrays.ndarray and array.dtype.num != dtype.num:
+            return convert(input, dtype)
+        return to(input, dtype)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor as {dtype}."

@@ -182,6 +182,15 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    place = 0 if tensors[0].ndim == 1 else 1
+    out = compute(tensors, place)
+    statics = (place,)
+    """,
+    compute="joins.cat_few",
+)
 def hstack(tensors: Any) -> Any:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
 
@@ -193,6 +202,15 @@ def hstack(tensors: Any) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, 0)
+    statics = (0,)
+    """,
+    when="tensors[0].ndim > 1",
+    compute="joins.cat_few",
+)
 def vstack(tensors: Any) -> Any:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
