@@ -18,14 +18,21 @@ __all__ = ["write_shortcut"]
 
 
 def write_shortcut(
-    face: Callable[..., Any], op: Op, text: str, when: str, beside: str, compute: str | None, renamed: dict[str, str]
+    face: Callable[..., Any],
+    signature: inspect.Signature,
+    op: Op,
+    text: str,
+    when: str,
+    beside: str,
+    compute: str | None,
+    renamed: dict[str, str],
 ) -> tuple[str, dict[str, Any]]:
     """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
 
     It counts where nothing was raised and, if `op` makes views, `out` shares the memory of the input; else `face` itself is called.
     """
-    parameters, call = _parameters(face)
-    taken = inspect.signature(face).parameters
+    parameters, call = _parameters(signature)
+    taken = signature.parameters
     with_axis = "axis" not in taken and "dim" in taken and taken["dim"].default is not inspect.Parameter.empty
     if with_axis:  # NumPy's name, as methods of PyTorch take it
         parameters += ", axis=None" if "*" in parameters else ", *, axis=None"
@@ -109,10 +116,10 @@ def _with_arrays(text: str, raw: dict[str, str]) -> str:
     return text
 
 
-def _parameters(face: Callable[..., Any]) -> tuple[str, str]:
+def _parameters(signature: inspect.Signature) -> tuple[str, str]:
     """The parameter list as text, where defaults are `None` until the function's own take their place, and the call."""
     parts, call, starred = [], [], False
-    for one in inspect.signature(face).parameters.values():
+    for one in signature.parameters.values():
         if one.kind is one.VAR_POSITIONAL:
             parts.append(f"*{one.name}")
             call.append(f"*{one.name}")

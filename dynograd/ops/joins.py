@@ -23,6 +23,8 @@ __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hst
 @op(name="cat", linear=True, saves="tensors.shape tensors.dtype")
 def joined(tensors: Arrays, dim: int) -> Any:
     """The tensors one after the other along `dim`."""
+    if dim is None:  # to NumPy: flattened
+        normalize_dim("cat", dim, 1)
     kind = tensors[0].dtype if tensors else None
     for array in tensors:
         if array.dtype is not kind:

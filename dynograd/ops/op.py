@@ -227,7 +227,9 @@ def shortcut(
     """
 
     def shorten(general: Function) -> Any:
-        name, taken = general.__name__, inspect.signature(general).parameters
+        # Now: later other code may be in the place of the function's own.
+        name, signature = general.__name__, inspect.signature(general)
+        taken = signature.parameters
         names = (name, op_function.op.name)
         space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
@@ -238,7 +240,9 @@ def shortcut(
                 return general(*args, **kwargs)
             with _lock:
                 if public.__code__ is long_way:
-                    source, used = _write_shortcut[0](general, op_function.op, text, when, beside, compute, renamed)
+                    source, used = _write_shortcut[0](
+                        general, signature, op_function.op, text, when, beside, compute, renamed
+                    )
                     space.update(used)
                     _exchange(public, source, space, name)
                     own: Any = inspect.unwrap(general)  # below further shortcuts
