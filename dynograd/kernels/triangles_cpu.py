@@ -49,5 +49,5 @@ def _kept(x, mask):
 
 def triangle_indices(rows, columns, offset, lower):
     """(2, N): row and column numbers of the elements on and below (or above) a diagonal, row by row."""
-    mask = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
-    return np.stack(np.nonzero(mask))
+    row, column = np.arange(offset, rows + offset)[:, None], np.arange(columns)
+    return np.array((column <= row if lower else column >= row).nonzero(), np.int64)
