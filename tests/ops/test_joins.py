@@ -215,6 +215,7 @@ def test_joins_at_once_are_recorded(join):
     (made * dynograd.arange(12.0).view(made.shape)).sum().backward()
     assert one.grad is not None and two.grad is None
     assert float(one.grad.sum()) == float(sum([float(at) for at in one.grad.reshape(-1)])) > 0
+    assert join([one, two]).requires_grad and join([two, one, two]).requires_grad
     with dynograd.no_grad():
         assert not join([one, two]).requires_grad
     assert not join([one.detach().long(), one.detach().long()]).requires_grad
