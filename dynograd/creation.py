@@ -13,7 +13,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import Size, as_shape, check_number, check_sizes
+from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -585,6 +585,8 @@ def linspace(
     kind = _kind(dtype, out)
     start, end = _bounds("linspace", start, end, kind)
     check_number("linspace", "steps", steps)
+    check_whole("linspace", steps=steps)
+    steps = steps.__index__()
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))

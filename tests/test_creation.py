@@ -238,3 +238,9 @@ def test_eye_of_any_shape(rows, columns):
     for kind in (dg.float32, dg.int64, dg.bool, dg.bfloat16):
         made = dg.eye(rows, columns, dtype=kind)
         assert made.dtype is kind and (made.float().numpy() == numpy.eye(rows, columns)).all()
+
+
+def test_linspace_counts_in_whole_steps():
+    with pytest.raises(TypeError, match=r"linspace\(\): argument 'steps' must be an int, not float \(1.0\)"):
+        dg.linspace(0, 3, 1.0)
+    assert dg.linspace(0, 1, dg.tensor(3)).tolist() == [0, 0.5, 1]
