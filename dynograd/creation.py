@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd import arrays, dtypes
-from dynograd.arrays import dlpack
+from dynograd import arrays, devices, dtypes
+from dynograd.arrays import buffers, dlpack
 from dynograd.cuda import streams
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import Size, as_shape, check_number, check_sizes
+from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -246,6 +247,10 @@ def scalar_tensor(
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
+_FEW = 1 << 14  # elements
+_NUMBERS = frozenset({int, float})
+
+
 def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
         return write_out(who, out, wrap(array), warn=False)
@@ -269,6 +274,34 @@ def _filled(who: str, size: tuple) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
+def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
+    """The usual case without a further question: a small tensor on the CPU; None where there is more to ask."""
+    if device is None:
+        if devices.get_default_device() is not devices.cpu:
+            return None
+    elif type(device) is not devices.device or device.type != "cpu":
+        return None
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    elif type(dtype) is not dtypes.dtype:
+        return None
+    if requires_grad or dtype.num > 255:
+        return None
+    array = buffers.of_sizes(make, size, dtype.numpy, value)
+    return None if array is None else wrap(array)
+
+
+def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Any:
+    """`at_once` in the shape and dtype of `input`."""
+    if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
+        return None
+    like = input.array
+    if type(like) is not arrays.ndarray or like.dtype.num > 255 or not like.flags.c_contiguous:
+        return None
+    array = buffers.of_sizes(make, like.shape, like.dtype, value)
+    return None if array is None else wrap(array)
+
+
 def zeros(
     *size: Any,
     dtype: Any = None,
@@ -284,6 +317,10 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
+    if out is None:
+        made = at_once(buffers.new_zeros, size, dtype, device, requires_grad)
+        if made is not None:
+            return made
     return _finish(
         arrays.zeros(_filled("zeros", size), _kind(dtype, out), _where("zeros", device, out)),
         requires_grad,
@@ -302,6 +339,10 @@ def ones(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of ones."""
+    if out is None:
+        made = at_once(buffers.new_empty, size, dtype, device, requires_grad, 1)
+        if made is not None:
+            return made
     return _finish(
         arrays.full(_filled("ones", size), 1, _kind(dtype, out), _where("ones", device, out)),
         requires_grad,
@@ -321,6 +362,10 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of whatever was in memory."""
+    if out is None and memory_format is None:
+        made = at_once(buffers.new_empty, size, dtype, device, requires_grad)
+        if made is not None:
+            return made
     kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", size)
     return _finish(
@@ -329,6 +374,9 @@ def empty(
         out,
         "empty",
     )
+
+
+_KIND_OF: dict[type, Any] = {bool: lambda: dtypes.bool, int: lambda: dtypes.int64, float: dtypes.get_default_dtype}
 
 
 def full(
@@ -347,6 +395,11 @@ def full(
     >>> dynograd.full((2,), 7)
     tensor([7, 7])
     """
+    if out is None and type(fill_value) in _KIND_OF:
+        kind = _KIND_OF[type(fill_value)]() if dtype is None else dtype
+        made = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
+        if made is not None:
+            return made
     dtype = out_dtype(dtype, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if type(value) is str:
@@ -391,6 +444,10 @@ def zeros_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
+        if made is not None:
+            return made
     kind, place = _like(input, dtype), _beside(input, device)
     made = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
@@ -407,6 +464,10 @@ def ones_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
+        if made is not None:
+            return made
     kind, place = _like(input, dtype), _beside(input, device)
     made = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
@@ -423,6 +484,10 @@ def empty_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
+        if made is not None:
+            return made
     kind, place = _like(input, dtype), _beside(input, device)
     made = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(made, requires_grad)
@@ -440,6 +505,10 @@ def full_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`fill_value` in the shape and dtype of `input`."""
+    if memory_format is None and type(fill_value) in _KIND_OF:
+        quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
+        if quick is not None:
+            return quick
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
     made = _in_order(
@@ -465,6 +534,11 @@ def arange(
     >>> dynograd.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
+    if dtype is None and out is None and type(start) is int and type(step) is int and step > 0:
+        if (end is None or type(end) is int) and not requires_grad and device is None:
+            first, last = (0, start) if end is None else (start, end)
+            if 0 <= last - first < _FEW and devices.get_default_device() is devices.cpu:
+                return wrap(kernel("creation", "counted", 0)(first, last, step))
     place = _where("arange", device, out)
     if end is None:
         start, end = 0, start
@@ -511,6 +585,8 @@ def linspace(
     kind = _kind(dtype, out)
     start, end = _bounds("linspace", start, end, kind)
     check_number("linspace", "steps", steps)
+    check_whole("linspace", steps=steps)
+    steps = steps.__index__()
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))
@@ -519,6 +595,8 @@ def linspace(
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
     """The numbers between which numbers of a dtype are counted up: whole ones for integers."""
+    if kind.category != dtypes.INTEGER and type(start) in _NUMBERS and type(end) in _NUMBERS:
+        return start, end
     for name, one in (("start", start), ("end", end)):
         if not isinstance(one, complex):
             check_number(who, name, one)

@@ -8,9 +8,11 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
+from dynograd.creation import at_once, at_once_like
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.inplace import copy_, refuse_repeats
+from dynograd.inplace import copy_, guards, refuse_repeats
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
@@ -68,6 +70,12 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
+def _few(name: str, generator: Generator | None, *numbers: float) -> Any:
+    """What makes few numbers: `make(size, dtype)`."""
+    key = default_generator.key if generator is None else generator.key
+    return lambda size, dtype: kernel("random", "few", 0)(name, key, size, dtype, numbers)
+
+
 @drawn
 def rand(
     *size: Any,
@@ -85,6 +93,10 @@ def rand(
     >>> dynograd.rand(2, 3).shape
     dynograd.Size([2, 3])
     """
+    if out is None:
+        made = at_once(_few("uniform", generator, 0.0, 1.0), size, dtype, device, requires_grad)
+        if made is not None:
+            return made
     return _made(
         _uniform(
             _shape("rand", size),
@@ -134,6 +146,10 @@ def randn(
     pin_memory: bool = False,
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1."""
+    if out is None:
+        made = at_once(_few("normal", generator, 1.0, 0.0), size, dtype, device, requires_grad)
+        if made is not None:
+            return made
     return _made(
         _normal(
             _shape("randn", size),
@@ -162,6 +178,9 @@ def rand_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
+    made = at_once_like(_few("uniform", generator, 0.0, 1.0), input, dtype, device, requires_grad)
+    if made is not None:
+        return made
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     place = _place("rand_like", input.device if device is None else device)
     return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
@@ -180,6 +199,9 @@ def randn_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
+    made = at_once_like(_few("normal", generator, 1.0, 0.0), input, dtype, device, requires_grad)
+    if made is not None:
+        return made
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     place = _place("randn_like", input.device if device is None else device)
     return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
@@ -402,6 +424,27 @@ def multinomial(
 # --- filling in place ------------------------------------------------------------------------------------------------------
 
 
+def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: float) -> bool:
+    """Whether a small tensor without history has been filled in its own memory."""
+    array = self.array
+    if type(array) is not arrays.ndarray or array.size > _FEW or not array.flags.c_contiguous or 0 in array.strides:
+        return False
+    if not _NUMBERS.issuperset(map(type, numbers)):
+        return False
+    if self._requires_grad and (MODES.grad or guards):
+        return False
+    key = default_generator.key if generator is None else generator.key
+    if not kernel("random", "fill_few", array)(name, key, array, numbers):
+        return False
+    if self._meta is None or not self._meta.silent:
+        stamp(array)
+    return True
+
+
+_FEW = 1 << 13  # elements
+_NUMBERS = frozenset({int, float})
+
+
 def _fill(self: Tensor, array: Any, who: str) -> Tensor:
     if 0 in self.array.strides:
         refuse_repeats(who, self.array)
@@ -423,6 +466,8 @@ def uniform_(
     check_number("uniform_", "to", high)
     if low > high:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
+    if _few_filled(self, "uniform", generator, low, high):
+        return self
     return _fill(
         self,
         _uniform(self.array.shape, _floating("uniform_", self.dtype), low, high, generator, self.device),
@@ -437,6 +482,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     check_number("normal_", "std", std)
     if std < 0:
         raise RuntimeError(f"normal_: normal expects std >= 0.0, but found std {std}.")
+    if _few_filled(self, "normal", generator, std, mean):
+        return self
     return _fill(
         self, _normal(self.array.shape, _floating("normal_", self.dtype), mean, std, generator, self.device), "normal_"
     )

@@ -413,3 +413,17 @@ def test_without_a_gpu_cuda_is_disabled():
         assert (ones(2, 2) @ ones(2, 2)).dtype is F32
     with pytest.warns(UserWarning, match="CUDA is not available"):
         assert not dynograd.cuda.amp.GradScaler().is_enabled()
+
+
+def test_shortcuts_do_not_pass_by_the_casts():
+    """`bmm`, `prod` and `cat` compute small arrays at once; inside a region they cast as before."""
+    x, half = dynograd.ones(2, 3, 3), dynograd.ones(2, 3, 3, dtype=dynograd.bfloat16)
+    for _ in range(2):  # written by now
+        assert dynograd.bmm(x, x).dtype is dynograd.float32 and dynograd.cat([x, x]).dtype is dynograd.float32
+        assert half.prod(1).dtype is dynograd.bfloat16
+        with dynograd.autocast("cpu"):
+            assert dynograd.bmm(x, x).dtype is dynograd.bfloat16 and half.prod(1).dtype is dynograd.float32
+            assert dynograd.cat([x, half]).dtype is dynograd.float32 and x.sum(1).dtype is dynograd.float32
+            with dynograd.autocast("cpu", enabled=False):
+                assert dynograd.bmm(x, x).dtype is dynograd.float32
+    assert dynograd.bmm(x, x).dtype is dynograd.float32

@@ -164,3 +164,83 @@ def test_asarray_keeps_the_history_of_tensors(options, wanting, leaves):
     if options == {"copy": True}:
         made[1].sum().backward()
         assert x.grad.tolist() == [2, 2]
+
+
+SIZES = [(), (3,), (2, 3), ((2, 3),), ([4],), (dg.Size([2, 0]),), (300, 300), ((),)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_small_and_large_are_made_alike(size):
+    shape = tuple(size[0]) if size and not isinstance(size[0], int) else size
+    for made, value in ((dg.zeros(*size), 0), (dg.ones(*size), 1), (dg.full(shape, 2.5), 2.5)):
+        assert made.shape == shape and made.dtype is dg.float32 and not made.requires_grad and made.is_contiguous()
+        assert (made.numpy() == value).all() and made._base is None
+    for kind in (dg.int64, dg.bool, dg.bfloat16, dg.complex64, dg.float8_e4m3fn):
+        made = dg.ones(*size, dtype=kind, device="cpu")
+        assert (
+            made.shape == shape
+            and made.dtype is kind
+            and (made.float() == 1 if kind is not dg.complex64 else made == 1).all()
+        )
+    assert dg.zeros(*size, device=dg.device("cpu"), requires_grad=True).requires_grad
+    assert dg.zeros(*size, device="meta").device.type == "meta"
+    like = dg.zeros(*size, dtype=dg.int32)
+    assert dg.ones_like(like).tolist() == dg.full_like(like, 1).tolist() == dg.ones(*size, dtype=dg.int32).tolist()
+    with dg.device("meta"):
+        assert dg.zeros(*size).device.type == dg.full(shape, 1).device.type == dg.arange(3).device.type == "meta"
+        assert dg.zeros_like(like).device.type == "cpu"
+
+
+def test_sizes_that_are_no_sizes_are_told_whatever_the_way():
+    for wrong in ((2.0, 3), ("2",), (None,), ((2, 3.5),), ([[2, 3]],)):
+        with pytest.raises(TypeError, match="sizes must be ints"):
+            dg.zeros(*wrong)
+    with pytest.raises(ShapeError, match="must not be negative"):
+        dg.full((2, -1), 1.0)
+    assert dg.zeros(dg.tensor(2), 3).shape == dg.zeros(numpy.int64(2), 3).shape == (2, 3)
+
+
+def test_full_follows_the_default_dtype():
+    assert dg.full((2,), True).dtype is dg.bool and dg.full((2,), 1).dtype is dg.int64
+    assert dg.full((2,), 1j).dtype is dg.complex64 and dg.full((2,), dg.tensor(3.0)).tolist() == [3.0, 3.0]
+    dg.set_default_dtype(dg.float64)
+    try:
+        assert dg.full((2,), 1.0).dtype is dg.zeros(2).dtype is dg.float64
+    finally:
+        dg.set_default_dtype(dg.float32)
+
+
+def test_like_keeps_the_order_of_memory_and_parameters_give_tensors():
+    pictures = dg.zeros(2, 3, 4, 5).contiguous(memory_format=dg.channels_last)
+    assert dg.zeros_like(pictures).is_contiguous(memory_format=dg.channels_last)
+    assert dg.zeros_like(dg.zeros(3, 4).t()).shape == (4, 3)
+    made = dg.ones_like(dg.nn.Parameter(dg.zeros(2)))
+    assert type(made) is dg.Tensor and not made.requires_grad and made.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("bounds", [(5,), (2, 9), (2, 9, 3), (0,), (3, 3), (-4, 1, 2)])
+def test_counting_whole_numbers(bounds):
+    made = dg.arange(*bounds)
+    assert made.dtype is dg.int64 and made.tolist() == list(range(*bounds))
+    assert dg.arange(*bounds, dtype=dg.int64).tolist() == made.tolist()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 9])
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (-1.5, 2.0), (3, 3), (1e-320, 3e-320), (5.0, -5.0)])
+def test_linspace_has_the_bits_of_numpy(start, end, steps):
+    for kind in (numpy.float32, numpy.float64):
+        made = dg.linspace(start, end, steps, dtype=dg.float32 if kind is numpy.float32 else dg.float64).numpy()
+        assert made.tobytes() == numpy.linspace(start, end, steps).astype(kind).tobytes()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 2), (1, 1), (2, 5), (5, 2), (3, 3)])
+def test_eye_of_any_shape(rows, columns):
+    for kind in (dg.float32, dg.int64, dg.bool, dg.bfloat16):
+        made = dg.eye(rows, columns, dtype=kind)
+        assert made.dtype is kind and (made.float().numpy() == numpy.eye(rows, columns)).all()
+
+
+def test_linspace_counts_in_whole_steps():
+    with pytest.raises(TypeError, match=r"linspace\(\): argument 'steps' must be an int, not float \(1.0\)"):
+        dg.linspace(0, 3, 1.0)
+    assert dg.linspace(0, 1, dg.tensor(3)).tolist() == [0, 0.5, 1]

@@ -99,3 +99,43 @@ def test_filling_in_place_is_recorded_as_a_write():
     y.normal_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.backward()
+
+
+@pytest.mark.parametrize("kind", [dg.float32, dg.float64])
+@pytest.mark.parametrize("count", [0, 1, 4, 7, 512])
+def test_few_numbers_are_those_of_many(kind, count):
+    """Few are drawn straight into their memory: the same numbers, and as much of the stream is used."""
+    dg.rand(100_000)  # from now on loops are compiled
+    for draw, fill in ((dg.randn, "normal_"), (dg.rand, "uniform_")):
+        many = draw(16384, dtype=kind, generator=dg.Generator().manual_seed(5))[:count].tolist()
+        generator = dg.Generator().manual_seed(5)
+        assert draw(count, dtype=kind, generator=generator).tolist() == many
+        blocks = -(-count * (kind.itemsize // 4) // 4)
+        assert generator.state() == (5, blocks)
+        filled = dg.zeros(count, dtype=kind)
+        getattr(filled, fill)(generator=dg.Generator().manual_seed(5))
+        assert filled.tolist() == many
+        across = dg.zeros(count, 2, dtype=kind).t()[0]
+        getattr(across, fill)(generator=dg.Generator().manual_seed(5))
+        assert across.tolist() == many
+        like = dg.zeros(count, dtype=kind)
+        assert getattr(dg, f"{draw.__name__}_like")(like, generator=dg.Generator().manual_seed(5)).tolist() == many
+
+
+def test_filling_few_is_a_write():
+    dg.rand(100_000)
+    leaf = dg.zeros(4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        leaf.normal_()
+    with dg.no_grad():
+        leaf.normal_()
+    assert leaf.requires_grad and leaf.is_leaf and float(leaf.detach().abs().sum()) > 0
+    ones, kept = dg.ones(3, requires_grad=True), dg.full((3,), 2.0)
+    product = ones * kept
+    kept.uniform_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    base = dg.zeros(2, 4)
+    row = base[1]
+    row.normal_()
+    assert (base[1] == row).all() and (base[0] == 0).all() and (row != 0).any()

@@ -20,7 +20,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.cuda import driver
 from dynograd.interpreter.recorded_methods import note_change
-from dynograd.ops.op import Op, code_below, prepare, registry
+from dynograd.ops.op import Op, code_below, prepare, registry, set_shortcuts_aside
 from dynograd.ragged.tensor import load_rules
 from dynograd.tensor import Tensor
 
@@ -250,6 +250,7 @@ def _count_regions(change: int) -> None:
                 function.__code__ = plain
         else:
             return
+        set_shortcuts_aside(change, POLICIES["cpu"])
         note_change()
         for told in code_changed:
             told(list(_watched))

@@ -30,6 +30,9 @@ __all__ = [
     "empty_like",
     "is_leased",
     "limit",
+    "new_empty",
+    "new_zeros",
+    "of_sizes",
     "release",
     "reset_peak",
     "set_limit",
@@ -43,6 +46,7 @@ SPARE = 1.5
 ROOM = 1 << 25
 
 _ndarray = numpy.ndarray
+new_empty, new_zeros = numpy.empty, numpy.zeros
 _new = numpy.ndarray.__new__
 _bytes = numpy.dtype(numpy.uint8)
 
@@ -97,6 +101,29 @@ def empty(shape: Any, dtype: Any) -> Any:
         return numpy.empty(shape, dtype)
     buffer = _take(nbytes)
     return _ndarray(shape, dtype, _new(Lease, nbytes, _bytes, buffer))
+
+
+def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None) -> Any:
+    """A small array by `make(shape, dtype)` (NumPy's), filled with `value`, for sizes as users give them: `f(2, 3)`, `f((2, 3))`.
+
+    None where NumPy refuses them, or the result would be large: the caller's general way says what is wrong.
+    """
+    if len(size) == 1 and type(size[0]) is not int:
+        (size,) = size
+        if not isinstance(size, (tuple, list)):
+            return None
+    try:
+        if math.prod(size) > _FEW:
+            return None
+        made = make(size, dtype)
+        if value is not None:
+            made.fill(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return made
+
+
+_FEW = SMALLEST // 16  # elements
 
 
 def empty_like(array: Any) -> Any:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
 from dynograd.interpreter.shared import wrap_lines
@@ -40,40 +40,48 @@ def write_shortcut(
     singles = [name for name in names if op is not None and name != op.list_name]
     given = [name for name in singles if renamed.get(name, name) in taken]
     tensors = [*given, *beside.split()]
+    listed = None if op is None or op.list_of_indices else op.list_name
     raw = {name: f"{name}_array" for name in (*names, *tensors)}
     statements = _with_arrays(text, raw).strip().split("\n")
     indent = " " * 20
-    several = op is not None and op.outputs is not None  # views by construction, in a list
+    several = op is not None and op.outputs is not None  # views by construction if they are views
     viewed = op is not None and op.view and not several
-    (name, *_) = tensors
-    plain = " and ".join([f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors])
-    unrecorded = (
-        f" and not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)" if op is None else ""
-    )
+    name = tensors[0] if tensors else ""
+    plain = [f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors]
+    of_cpu = [f"type({raw[one]}) is ndarray" for one in tensors]
+    if listed:
+        plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
+        of_cpu.append(f"len({raw[listed]}) == len({listed})")
+    if op is None:
+        of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
     lines = [
         f"def {face.__name__}({parameters}):",
         *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
         *[f"    {one} = {other}" for one, other in renamed.items()],
-        f"    if {plain}:",
+        f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
-        f"        if {' and '.join([f'type({raw[one]}) is ndarray' for one in tensors])}{unrecorded}:",
+        *(_gather_lines(listed, raw[listed]) if listed else []),
+        f"        if {' and '.join(of_cpu)}:",
         "            made = None",
         "            try:",
         f"                if {_with_arrays(when, raw)}:",
         *[indent + line.strip() for line in statements],
         f"{indent}made = {'out.base' if viewed else 'out'}",
-        "            except (TypeError, ValueError, LookupError, BufferError, AttributeError):",
+        "            except CAUGHT:",
         "                pass",
         f"            if made is not None{f' and (made is {raw[name]} or made is {raw[name]}.base)' if viewed else ''}:",
     ]
     record = []
     if op is not None and op.differentiable:
         kind = "" if several else " and out.dtype.kind in 'fcV'"
-        wants = " or ".join([f"{one}._requires_grad" for one in given])
-        record += [f"    if {wants if len(given) == 1 else f'({wants})'} and (mode := MODES.grad){kind}:"]
+        wants = [f"{one}._requires_grad" for one in given]
+        wants += ["wants"] if listed else []
+        wanted = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
+        record += [f"    if {wanted} and (mode := MODES.grad){kind}:"]
         record += ["        " + line for line in record_lines(op, given, [], "statics")]
     if several:
-        inner = ["    node = None", *record, f"    return outputs(out, node, {name}, op, statics)"]
+        of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
+        inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
         inner = wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed and op is not None else []
@@ -86,10 +94,25 @@ def write_shortcut(
     if compute is not None:
         family, _, function = compute.partition(".")
         space["compute"] = kernel(family, function, ndarray(0))
-    space |= dict(op=op, general=face, **names_for_all())
+    space |= dict(op=op, general=face, CAUGHT=_CAUGHT, **names_for_all())
     if op is not None:
         space |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
     return "\n".join(lines) + "\n", space
+
+
+_CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)
+
+
+def _gather_lines(listed: str, raw: str) -> list[str]:
+    """The arrays of the tensors in a list (fewer where some are none, or not on the CPU), and whether one requires grad."""
+    return [
+        f"        {raw} = []",
+        "        wants = False",
+        f"        for one in {listed}:",
+        "            if (type(one) is Tensor or type(one) in TENSORS) and type(array := one.array) is ndarray:",
+        f"                {raw}.append(array)",
+        "                wants = wants or one._requires_grad",
+    ]
 
 
 def _with_arrays(text: str, raw: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays
 from dynograd.cuda import driver
-from dynograd.devices import device
+from dynograd.devices import cpu, device
 
 __all__ = ["kernel"]
 
@@ -29,7 +29,7 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
     take it as the keyword `device`.
     """
     try:
-        return _found[family, name, type(like)]
+        return _found[family, name, int if like is cpu else type(like)]
     except KeyError:
         if type(like) is device:
             if like.type == "cuda":

@@ -17,12 +17,12 @@ import numpy
 from dynograd.arrays import buffers
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["compiled_for", "in_shape"]
+__all__ = ["compiled_for", "in_shape", "often_called"]
 
 COMPILED_SIZE = 256
 SMALL_CALLS = 2048
 
-_small_calls = 0
+_small_calls = _few_calls = 0
 
 
 class _Kernels(dict[str, Callable[..., Any]]):
@@ -55,6 +55,15 @@ def compiled_for(size: int) -> _Kernels | None:
             return None
     _loaded = _kernels
     return _loaded
+
+
+def often_called() -> _Kernels | None:
+    """The compiled kernels of few elements, for whom asks many times; None until then. They give the bits that NumPy gives."""
+    global _few_calls
+    if _few_calls < SMALL_CALLS:
+        _few_calls += 1
+        return None
+    return _kernels
 
 
 def in_shape(made: Any, shape: tuple[int, ...]) -> Any:

@@ -6,6 +6,13 @@ from typing import Any
 
 import numpy
 
+_INT64 = numpy.dtype(numpy.int64)
+
+
+def counted(start: int, end: int, step: int) -> Any:
+    """int64 from `start` in steps up to `end`."""
+    return numpy.arange(start, end, step, _INT64)
+
 
 def arange(start: Any, step: Any, count: int, dtype: Any) -> Any:
     if isinstance(start, int) and isinstance(step, int):
@@ -18,12 +25,27 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
     if dtype.kind in "iu" and steps > 1:
         places, step = numpy.arange(steps), (end - start) / (steps - 1)
         return numpy.where(places < steps // 2, start + step * places, end - step * places[::-1]).astype(dtype)
-    made = numpy.linspace(start, end, steps, dtype=numpy.complex128 if dtype.kind == "c" else numpy.float64)
+    if dtype.kind == "c":
+        return numpy.linspace(start, end, steps, dtype=numpy.complex128).astype(dtype)
+    made = numpy.arange(steps, dtype=numpy.float64)  # as `numpy.linspace` does it, without its questions
+    if steps > 1:
+        step = (end - start) / (steps - 1)
+        if step:
+            made *= step
+        else:
+            made /= steps - 1
+            made *= end - start
+        made += start
+        made[-1] = end
+    else:
+        made += start
     return made.astype(dtype)
 
 
 def eye(rows: int, columns: int, dtype: Any) -> Any:
-    return numpy.eye(rows, columns).astype(dtype)
+    made = numpy.zeros((rows, columns), dtype)
+    made.reshape(-1)[: columns * columns : columns + 1] = 1
+    return made
 
 
 def orthogonal(matrix: Any) -> Any:

@@ -249,10 +249,20 @@ def log_odds(input: Any, eps: float) -> Any:
 # --- signs and special values ------------------------------------------------------------------------------------------------
 
 
+_FEW_SIGNS = 2048  # elements; more are compared with 0 twice
+
+
 def sign(input: Any) -> Any:
     """0 for NaN, as in PyTorch."""
     if input.dtype.kind != "f":
         return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
+    if input.size <= _FEW_SIGNS and input.ndim:
+        made = numpy.sign(input)
+        flat = made.reshape(-1)
+        sizes = flat.dot(flat)
+        if sizes != sizes:
+            made[made != made] = 0
+        return made
     return numpy.subtract(input > 0, input < 0, dtype=input.dtype)
 
 

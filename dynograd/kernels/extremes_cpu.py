@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels import few_cpu
 from dynograd.kernels.blocks_cpu import LARGE, arg_extreme, reduced, suits
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import by_numpy, widened, with_kept
@@ -22,6 +23,9 @@ def amin(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    found = few_cpu.extremes(input, dim, keepdim, function is numpy.maximum, False)
+    if found is not None:
+        return found
     if input.size >= LARGE and input.dtype.char in _COMPILED and suits(input, dim):
         return reduced("max" if function is numpy.maximum else "min", "same", input, dim, keepdim, input.dtype)
     if input.dtype.kind == "V":
@@ -45,6 +49,9 @@ def argmin(input: Any, dim: int | None, keepdim: bool) -> Any:
 
 def max_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the largest along `dim`."""
+    found = few_cpu.extremes(input, dim, keepdim, True, True) if input.ndim else None
+    if found is not None:
+        return found
     wide = widened(input)
     if _compiles(wide):
         values, places = _along(wide, dim, True, keepdim)
@@ -54,6 +61,9 @@ def max_along(input: Any, dim: int, keepdim: bool) -> Any:
 
 def min_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the smallest along `dim`."""
+    found = few_cpu.extremes(input, dim, keepdim, False, True) if input.ndim else None
+    if found is not None:
+        return found
     wide = widened(input)
     if _compiles(wide):
         values, places = _along(wide, dim, False, keepdim)

@@ -8,9 +8,9 @@ from dynograd.arrays import buffers
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.copies_cpu import SMALLEST, copied, copy_into
 
-__all__ = ["cat", "stack"]
+__all__ = ["cat", "cat_few", "stack", "stack_few"]
 
-_concatenate = np.concatenate
+_concatenate, _array = np.concatenate, np.array
 
 
 def cat(arrays, dim):
@@ -45,6 +45,24 @@ def _row_major(joined, arrays):
         if not any([one.flags.c_contiguous for one in arrays]):
             return joined
     return copied(joined)
+
+
+def cat_few(arrays, dim):
+    """`cat` of small arrays as users give them; None where they differ in dtype, or the result is not row-major as it comes."""
+    first = arrays[0]
+    if first.nbytes * len(arrays) >= SMALLEST or type(dim) is not int:
+        return None
+    joined = _concatenate(arrays, dim)
+    return joined if joined.dtype is first.dtype and joined.flags.c_contiguous else None
+
+
+def stack_few(arrays, dim):
+    """`stack` of few small arrays in front; None where they differ in dtype."""
+    first = arrays[0]
+    if dim != 0 or type(dim) is not int or len(arrays) > 8 or first.nbytes >= SMALLEST // 8:
+        return None
+    stacked = _array(arrays)
+    return stacked if stacked.dtype is first.dtype and stacked.shape[1:] == first.shape else None
 
 
 def stack(arrays, dim):

@@ -41,7 +41,7 @@ def matmul_forward(input: Any, other: Any) -> Any:
         return _product(input, other, None)
     if input.ndim == 1 or other.ndim == 1:
         if max(input.size, other.size) <= _SMALL_WITH_VECTOR and not batch_invariant():
-            return numpy.matmul(input, other)
+            return (numpy.dot if input.ndim < 3 > other.ndim else numpy.matmul)(input, other)
         rows = input if input.ndim > 1 else input.reshape(1, -1)
         columns = other if other.ndim > 1 else other.reshape(-1, 1)
         out = _product(rows, columns, None)

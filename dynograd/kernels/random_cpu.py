@@ -13,6 +13,7 @@ Dtypes are NumPy's or dynograd's; half types are computed in float32 and rounded
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from importlib import import_module
@@ -30,6 +31,8 @@ __all__ = [
     "dropout_mask",
     "dropout_masks",
     "exponential",
+    "few",
+    "fill_few",
     "integers",
     "multinomial",
     "normal",
@@ -70,6 +73,49 @@ def blocks_needed(kind: str, count: int, dtype: Any = None) -> int:
         chosen = _numpy_dtype(dtype)
         words = max(1, chosen.itemsize // 4)
     return -(-count * words // 4)
+
+
+def few(name: str, key: Any, size: Any, dtype: numpy.dtype, numbers: tuple[float, ...]) -> Any:
+    """`fill_few` into a new array; None where it leaves that to others."""
+    if _loops is None or dtype.char not in "fd":
+        return None
+    out = numpy.empty(size, dtype)
+    fill_few(name, key, out, numbers)
+    return out
+
+
+def fill_few(name: str, key: Any, out: numpy.ndarray, numbers: tuple[float, ...]) -> bool:
+    """Fills a small, row-major `out` with what `uniform` (of low, high) or `normal` (of std, mean) makes of `key(blocks)`.
+
+    False where `out` is not float32 or float64, or Numba is not loaded: nothing is drawn then.
+    """
+    if _loops is None or out.dtype.char not in "fd":
+        return False
+    loop, per_block, parameters = _small_loop(name, out.dtype.char, numbers)
+    blocks = -(-out.size // per_block)
+    flat = out.reshape(-1)
+    target = flat if blocks * per_block == flat.size else numpy.empty(blocks * per_block, out.dtype)
+    seed, offset = key(blocks)
+    loop(_word(seed), _uint64(offset), *parameters, target, 0, blocks)
+    if target is not flat:
+        flat[:] = target[: flat.size]
+    return True
+
+
+@functools.lru_cache(64)
+def _small_loop(name: str, char: str, numbers: tuple[float, ...]) -> tuple[Any, int, tuple]:
+    """The compiled loop, the elements of a block, and the loop's parameters."""
+    wide = char == "d"
+    first, last = [(numpy.float64 if wide else numpy.float32)(number + 0.0) for number in numbers]
+    parameters: tuple = (first, last)
+    if name == "uniform":
+        parameters = (last - first, first, numpy.nextafter(last, first) if last > first else last)
+    return getattr(_loops, f"fill_{name}{64 if wide else 32}").serial, 2 if wide else 4, parameters
+
+
+@functools.lru_cache(4)
+def _word(number: int) -> Any:
+    return _uint64(number)
 
 
 def random_bits(seed: int, offset: int, count: int) -> numpy.ndarray:

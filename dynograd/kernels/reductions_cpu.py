@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels import few_cpu
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.blocks_cpu import LARGE, reduced, suits
 from dynograd.kernels.copies_cpu import contiguous
@@ -56,6 +57,9 @@ def by_numpy(reduce: Any, input: Any, dim: Any, keepdim: bool, dtype: Any = None
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
+    found = few_cpu.sum(input, dim, keepdim)
+    if found is not None:
+        return found
     kind = input.dtype
     if input.size < LARGE and kind.kind == "f" and kind.num != _HALF and not batch_invariant():
         found = _add_reduce(input, dim, None, None, keepdim)
@@ -142,10 +146,18 @@ def not_nan(input: Any) -> Any:
 
 
 def any(input: Any, dim: Any, keepdim: bool) -> Any:
+    if dim is None and input.dtype.num == 0 and not keepdim:
+        found = few_cpu.any_of(input, True)
+        if found is not None:
+            return numpy.array(found)
     return _truth(numpy.logical_or, input, dim, keepdim)
 
 
 def all(input: Any, dim: Any, keepdim: bool) -> Any:
+    if dim is None and input.dtype.num == 0 and not keepdim:
+        found = few_cpu.any_of(input, False)
+        if found is not None:
+            return numpy.array(not found)
     return _truth(numpy.logical_and, input, dim, keepdim)
 
 
@@ -159,6 +171,9 @@ def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
+    found = few_cpu.prod(input, dim, keepdim)
+    if found is not None:
+        return found
     if is_half(kind):
         return by_numpy(_multiply_reduce, input.astype(numpy.float32), dim, keepdim).astype(kind)
     if kind.kind == "f" and suits(input, dim):

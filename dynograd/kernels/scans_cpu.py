@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
-from dynograd.kernels import threads
+from dynograd.kernels import few_cpu, threads
 from dynograd.kernels.copies_cpu import contiguous, copied
 from dynograd.kernels.reductions_cpu import widened
 
@@ -44,6 +44,10 @@ def reversed_along(input: Any, dim: int) -> Any:
 
 def cumsum(input: Any, dim: int, reverse: bool) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
+    if not reverse and input.size < COMPILED_SIZE:
+        found = few_cpu.cumsum(input, dim)
+        if found is not None:
+            return found
     wide = widened(input)
     if _compiles(wide):
         return _running("sum", contiguous(wide), dim, reverse).astype(input.dtype, copy=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels import few_cpu
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
@@ -16,7 +17,7 @@ _NONE = numpy.empty(0, numpy.int64)
 _PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
 _compiled: Any = None
 _LONG = 4096  # elements of a vector that are sorted by digits rather than by NumPy
-_TINY = 64  # elements that NumPy has sorted before a compiled kernel is called
+_TINY = 128  # elements that NumPy has sorted before a compiled kernel is called
 
 # What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
 _I4, _I8 = numpy.dtype(numpy.int32), numpy.dtype(numpy.int64)
@@ -122,6 +123,10 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
         return (
             (input.copy(), numpy.zeros((), numpy.int64)) if k else (input.reshape(1)[:0], numpy.zeros(0, numpy.int64))
         )
+    if ordered:
+        found = few_cpu.top(input, k, dim, largest)
+        if found is not None:
+            return found
     rows = _rows(input, dim)
     size = rows.shape[-1]
     shape = (*rows.shape[:-1], k)

@@ -68,5 +68,5 @@ def _kept(x, mask):
 
 def triangle_indices(rows, columns, offset, lower):
     """(2, N): row and column numbers of the elements on and below (or above) a diagonal, row by row."""
-    mask = _triangle(rows, columns, offset, lower)
-    return np.stack(np.nonzero(mask))
+    row, column = np.arange(offset, rows + offset)[:, None], np.arange(columns)
+    return np.array((column <= row if lower else column >= row).nonzero(), np.int64)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import dtypes
-from dynograd.arrays import Array, item
+from dynograd.arrays import Array, item, ndarray
 from dynograd.errors import DtypeError
+from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, mul, sub
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.op import composed, elementwise
@@ -239,6 +240,11 @@ def equal(input: Any, other: Any) -> bool:
     >>> dynograd.equal(tensor([1, 2]), tensor([1, 2]))
     True
     """
+    one, two = getattr(input, "array", input), getattr(other, "array", other)
+    if type(one) is ndarray and type(two) is ndarray and one.shape == two.shape:
+        found = kernel("few", "equal", one)(one, two)
+        if found is not None:
+            return found
     return tuple(input.shape) == tuple(other.shape) and _truth(all(eq(input, other)))
 
 

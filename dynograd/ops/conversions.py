@@ -151,9 +151,12 @@ def _is_like(array: Any, wanted: Any) -> bool:
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
     def method(input: Any, memory_format: Any = None) -> Any:
-        if memory_format is None and getattr(input, "array", input).dtype.num == dtype.num:
+        if memory_format is not None:
+            return to(input, dtype, memory_format=memory_format)
+        array = getattr(input, "array", input)
+        if array.dtype.num == dtype.num:
             return input
-        return to(input, dtype) if memory_format is None else to(input, dtype, memory_format=memory_format)
+        return convert(input, dtype) if array is not input and type(array) is arrays.ndarray else to(input, dtype)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor as {dtype}."

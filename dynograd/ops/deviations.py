@@ -10,8 +10,8 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
 from dynograd.ops.norms import absolute_power
-from dynograd.ops.op import composed, op
-from dynograd.ops.reductions import count_of, kept, mean_dims, reduced_dims
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.reductions import PLAIN, count_of, kept, mean_dims, reduced_dims
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
@@ -76,7 +76,18 @@ def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool
     return kept(g, shape, dim, keepdim) * (x - mean_dims(x, dim, True))
 
 
+_ALONG = """
+    place = dim if dim is None or dim >= 0 else dim + input.ndim
+    out = compute(input, place, 1, keepdim)
+    out = out if type(out) is ndarray else as_result(out)
+    statics = place, 1, keepdim
+"""
+_PLAIN = f"{PLAIN} and unbiased is None and correction is None and input.dtype.kind == 'f'"
+_PLAIN += " and (input.size if dim is None else input.shape[dim]) > 1"
+
+
 @composed(covers="var", method=True)
+@shortcut(var_dims, _ALONG, _PLAIN, compute="deviations.var_forward")
 def var(
     input: Any,
     dim: Any = None,
@@ -103,6 +114,7 @@ def var(
 
 
 @composed(covers="std", method=True)
+@shortcut(std_dims, _ALONG, _PLAIN, compute="deviations.std_forward")
 def std(
     input: Any,
     dim: Any = None,

@@ -15,8 +15,8 @@ from dynograd.dtypes import refuse_complex
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import maximum, minimum
-from dynograd.ops.op import composed, op
-from dynograd.ops.reductions import kept, reduced_dims
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.reductions import ALONG, ONE_DIM, PLAIN, USUAL, kept, reduced_dims
 from dynograd.ops.scatters import gathered, spread
 from dynograd.ops.views import reshaped
 
@@ -52,6 +52,7 @@ def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @composed(covers="amax", method=True)
+@shortcut(amax_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amax")
 def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -66,6 +67,7 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
 
 
 @composed(covers="amin", method=True)
+@shortcut(amin_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amin")
 def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -154,7 +156,18 @@ def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
+_ALONG = """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, keepdim)
+    statics = place, keepdim
+"""
+_ORDERED = f"{USUAL} and other is None and input.size and input.dtype.kind in 'fiub'"
+_ONE, _ALL = f"{_ORDERED} and {ONE_DIM}", f"{_ORDERED} and dim is None"
+
+
 @composed(covers="max", method=True)
+@shortcut(max_along, _ALONG, _ONE, compute="extremes.max_along")
+@shortcut(amax_dims, ALONG, _ALL, compute="extremes.amax")
 def max(
     input: Any,
     dim: Any = None,
@@ -182,6 +195,8 @@ def max(
 
 
 @composed(covers="min", method=True)
+@shortcut(min_along, _ALONG, _ONE, compute="extremes.min_along")
+@shortcut(amin_dims, ALONG, _ALL, compute="extremes.amin")
 def min(
     input: Any,
     dim: Any = None,
@@ -241,6 +256,7 @@ def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
 
 
 @composed(covers="argmax", method=True)
+@shortcut(argmax_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmax")
 def argmax(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
 ) -> Any:
@@ -254,6 +270,7 @@ def argmax(
 
 
 @composed(covers="argmin", method=True)
+@shortcut(argmin_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmin")
 def argmin(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
 ) -> Any:

@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.indexing import get_advanced, get_basic, put_basic
 from dynograd.ops.indices import FULL
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
 from dynograd.shapes import normalize_dim
 
@@ -23,6 +23,8 @@ __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hst
 @op(name="cat", linear=True, saves="tensors.shape tensors.dtype")
 def joined(tensors: Arrays, dim: int) -> Any:
     """The tensors one after the other along `dim`."""
+    if dim is None:  # to NumPy: flattened
+        normalize_dim("cat", dim, 1)
     kind = tensors[0].dtype if tensors else None
     for array in tensors:
         if array.dtype is not kind:
@@ -96,6 +98,15 @@ def _cat_carefully(tensors: Any, dim: int) -> Any:
 
 
 @composed(covers="cat")
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    when="axis is None",
+    compute="joins.cat_few",
+)
 def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
@@ -151,6 +162,14 @@ def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="stack")
+@shortcut(
+    stacked,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    compute="joins.stack_few",
+)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape beside each other along a new dim.
 
@@ -165,6 +184,15 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    place = 0 if tensors[0].ndim == 1 else 1
+    out = compute(tensors, place)
+    statics = (place,)
+    """,
+    compute="joins.cat_few",
+)
 def hstack(tensors: Any) -> Any:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
 
@@ -176,6 +204,15 @@ def hstack(tensors: Any) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, 0)
+    statics = (0,)
+    """,
+    when="tensors[0].ndim > 1",
+    compute="joins.cat_few",
+)
 def vstack(tensors: Any) -> Any:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 

@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert, sum_to
 from dynograd.ops.deferred_sums import deferred
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import broadcast_shapes, check_fits
 
@@ -51,6 +51,10 @@ def matmul(input: Array, other: Array) -> Array:
     >>> dynograd.matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
+    kind = input.dtype
+    if kind is other.dtype and kind.itemsize > 1 and 0 < input.ndim < 3 and 0 < other.ndim < 3:  # the usual case
+        if input.shape[-1] == other.shape[0]:
+            return kernel("matmuls", "matmul_forward", input)(input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(
             f"matmul: both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D. "
@@ -123,6 +127,17 @@ def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
 
 
 @composed(method=True)
+@shortcut(
+    matmul,
+    """
+    out = compute(input, other)
+    statics = ()
+    """,
+    when="out_dtype is None and input.ndim == 3 == other.ndim and input.dtype is other.dtype and input.dtype.kind == 'f' "
+    "and input.shape[0] == other.shape[0] and input.shape[2] == other.shape[1]",
+    compute="matmuls.matmul_forward",
+    other="mat2",
+)
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
 

@@ -14,7 +14,8 @@ import inspect
 import linecache
 import threading
 import types
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Any
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
@@ -228,38 +229,48 @@ def shortcut(
     """
 
     def shorten(general: Function) -> Any:
+        op = None if op_function is None else op_function.op
+        names = (general.__name__,) if op is None else (general.__name__, op.name)
         return standing(
-            general,
-            lambda: _write_shortcut[0](general, op_function and op_function.op, text, when, beside, compute, renamed),
+            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, renamed), names=names
         )
 
     return shorten
 
 
-def standing(general: Function, write: Callable[[], tuple[str, dict[str, Any]]], always: bool = False) -> Any:
+def standing(
+    general: Function,
+    write: Callable[[], tuple[str, dict[str, Any]]],
+    always: bool = False,
+    names: tuple[str, ...] | None = None,
+) -> Any:
     """A function that stands before `general` and gets the code that `write` gives when it is first called.
 
-    While shortcuts are set aside it is `general`, unless it is to stand `always`.
+    While shortcuts of one of its `names` (by default its own) are set aside it is `general`, unless it is to stand `always`.
     """
-    name, taken = general.__name__, inspect.signature(general).parameters
+    name = general.__name__
+    names = names or (name,)
+    # As it is now: later other code may be in the place of the function's own.
+    general.__signature__ = inspect.signature(general)  # type: ignore[attr-defined]
+    taken = general.__signature__.parameters  # type: ignore[attr-defined]
     space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
     def written(args: Any, kwargs: Any) -> Any:
-        if not _write_shortcut or (_aside[0] and not always):
+        if not _write_shortcut or (not always and _is_aside(names)):
             if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
                 kwargs["dim"] = kwargs.pop("axis")
             return general(*args, **kwargs)
         with _lock:
             if public.__code__ is long_way:
-                source, names = write()
-                space.update(names)
+                source, used = write()
+                space.update(used)
                 _exchange(public, source, space, name)
                 own = [one for one in taken.values() if one.default is not one.empty]
                 public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
                 named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
                 public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
                 if not always:
-                    _shortcuts[public] = public.__code__, long_way
+                    _shortcuts[public] = public.__code__, long_way, names
         return public(*args, **kwargs)
 
     space["short_way"] = written
@@ -278,16 +289,22 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
 
 
 _lock = threading.Lock()
-_aside = [0]
-_shortcuts: dict[Any, tuple[Any, Any]] = {}  # function -> its code, and the code that goes the long way
+_aside: Counter[str] = Counter()  # op, or "" for all
+_shortcuts: dict[Any, tuple[Any, Any, Any]] = {}  # function -> its code, the code that goes the long way, its names
 
 
-def set_shortcuts_aside(change: int) -> None:
-    """+1: from now on every view passes through the function of its op, whose code somebody exchanges; -1: no longer."""
+def set_shortcuts_aside(change: int, names: Collection[str] = ("",)) -> None:
+    """+1: from now on calls pass through the functions of all (or these) ops, whose code somebody exchanges; -1: no longer."""
     with _lock:
-        _aside[0] += change
-        for function, codes in _shortcuts.items():
-            function.__code__ = codes[1 if _aside[0] else 0]
+        for name in names:
+            _aside[name] += change
+        for function, (code, long_way, own) in _shortcuts.items():
+            if not {"", *own}.isdisjoint(names):
+                function.__code__ = long_way if _is_aside(own) else code
+
+
+def _is_aside(names: tuple[str, ...]) -> bool:
+    return any([_aside[name] for name in ("", *names)])
 
 
 def read_values(function: Function) -> Function:

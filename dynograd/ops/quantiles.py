@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import maximum
 from dynograd.ops.broadcasting import stretch
 from dynograd.ops.extremes import picked, put_back, tie_shares
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reductions import not_nan, sum_dims
 from dynograd.ops.scatters import gathered
 from dynograd.ops.sorting import sort
@@ -54,6 +54,15 @@ def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Any:
 
 
 @composed(covers="median", method=True)
+@shortcut(
+    median_of_all,
+    """
+    (out, _) = compute(input.reshape(-1), 0, False, False)
+    statics = (False,)
+    """,
+    when="dim is None and input.size and input.dtype.kind in 'fiu' and type(keepdim) is bool",
+    compute="quantiles.median",
+)
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.
 

@@ -8,7 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import ravel, reshaped, transpose
 from dynograd.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims
 
@@ -27,6 +27,17 @@ def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
 
 
 @composed(covers="flip", method=True)
+@shortcut(
+    flipped,
+    """
+    (dim,) = order
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, (place,))
+    statics = ((place,),)
+    """,
+    when="len(order) == 1 and type(order[0]) is int and -input.ndim <= order[0] < input.ndim and dims is None",
+    compute="rearrangements.flip",
+)
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """A copy with the order of the elements along `dims` reversed.
 
@@ -71,6 +82,16 @@ def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Any:
 
 
 @composed(covers="roll", method=True)
+@shortcut(
+    rolled,
+    """
+    place = dims if dims >= 0 else dims + input.ndim
+    out = compute(input, (shifts,), (place,))
+    statics = (shifts,), (place,)
+    """,
+    when="type(shifts) is int and type(dims) is int and -input.ndim <= dims < input.ndim",
+    compute="rearrangements.roll",
+)
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other. Without `dims`, over all elements.
 

@@ -17,7 +17,7 @@ from dynograd.ops.choices import where
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined
-from dynograd.ops.op import composed, op, registry
+from dynograd.ops.op import composed, op, registry, shortcut
 from dynograd.ops.views import reshaped
 from dynograd.shapes import as_shape, normalize_dims
 
@@ -29,6 +29,18 @@ def reduced_dims(who: str, dim: Any, rank: int) -> Any:
     if type(dim) is int and -rank <= dim < rank:
         return dim + rank if dim < 0 else dim
     return normalize_dims(who, dim, rank)
+
+
+# Shortcuts: the kernel of a reduction over all dims or one, with plain arguments.
+ALONG = """
+    place = dim if dim is None or dim >= 0 else dim + input.ndim
+    out = compute(input, place, keepdim)
+    out = out if type(out) is ndarray else as_result(out)
+    statics = place, keepdim
+"""
+USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.kind != 'V'"
+ONE_DIM = "type(dim) is int and -input.ndim <= dim < input.ndim"
+PLAIN = f"{USUAL} and (dim is None or ({ONE_DIM}))"
 
 
 def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
@@ -67,6 +79,7 @@ def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
 
 
 @composed(covers="sum", method=True)
+@shortcut(sum_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.sum")
 def sum(
     input: Any,
     dim: Any = None,
@@ -124,6 +137,7 @@ def count_of(shape: tuple[int, ...], dim: Any) -> int:
 
 
 @composed(covers="mean", method=True)
+@shortcut(mean_dims, ALONG, PLAIN + " and dtype is None and input.dtype.kind == 'f'", compute="reductions.mean_forward")
 def mean(
     input: Any,
     dim: Any = None,
@@ -274,6 +288,7 @@ def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @composed(covers="prod", method=True)
+@shortcut(prod_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.prod_forward")
 def prod(
     input: Any,
     dim: Any = None,
@@ -321,6 +336,7 @@ def all_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @composed(covers="any", method=True)
+@shortcut(any_dims, ALONG, PLAIN, compute="reductions.any")
 def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
@@ -334,6 +350,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 
 
 @composed(covers="all", method=True)
+@shortcut(all_dims, ALONG, PLAIN, compute="reductions.all")
 def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
 

@@ -14,7 +14,7 @@ from dynograd.ops.exponentials import logaddexp
 from dynograd.ops.indexing import fill_basic, get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.joins import cat
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reductions import exp_difference, floating, sum_dims
 from dynograd.ops.scatters import gathered, spread
 from dynograd.ops.views import reshaped
@@ -63,6 +63,16 @@ def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Any:
 
 
 @composed(covers="cumsum", method=True, inplace=True)
+@shortcut(
+    sum_so_far,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, False)
+    statics = place, False
+    """,
+    when="type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and axis is None and input.dtype.char in 'fdl'",
+    compute="scans.cumsum",
+)
 def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 

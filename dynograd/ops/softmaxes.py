@@ -11,7 +11,7 @@ from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.exponentials import exp
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.views import reshaped
 from dynograd.shapes import normalize_dim
@@ -68,7 +68,20 @@ def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
     return way - sum_dims(exp(saved.output) * way, (dim,), True)
 
 
+_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and _stacklevel == 3 and input.dtype.kind == 'f'"
+
+
 @composed(covers="softmax", method=True)
+@shortcut(
+    softmax_over,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place)
+    statics = (place,)
+    """,
+    when=_USUAL,
+    compute="softmaxes.softmax_forward",
+)
 def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """`exp(input)`, scaled to sum to 1 along `dim`.
 
@@ -90,6 +103,16 @@ def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
 
 
 @composed(covers="log_softmax", method=True)
+@shortcut(
+    log_softmax_over,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place)
+    statics = (place,)
+    """,
+    when=_USUAL,
+    compute="softmaxes.log_softmax_forward",
+)
 def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, computed without overflow.
 

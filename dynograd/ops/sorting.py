@@ -9,7 +9,7 @@ from dynograd.dtypes import refuse_complex
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.extremes import picked, put_back
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.scatters import gathered, spread
 from dynograd.shapes import normalize_dim
 
@@ -43,7 +43,20 @@ def _gathered(tangent: Any, saved: Any, dim: int) -> Any:
     return gathered(tangent, dim, saved.output[1]) if saved.input_shape else tangent
 
 
+_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and input.dtype.kind in 'fiub'"
+
+
 @composed(covers="sort", method=True)
+@shortcut(
+    sort_along,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, bool(descending))
+    statics = place, bool(descending)
+    """,
+    when=_USUAL,
+    compute="sorting.sort",
+)
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along `dim`, as (values, indices).
 
@@ -64,6 +77,16 @@ def argsort_along(input: Array, dim: int, descending: bool) -> Array:
 
 
 @composed(covers="argsort", method=True)
+@shortcut(
+    argsort_along,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, bool(descending))
+    statics = place, bool(descending)
+    """,
+    when=_USUAL,
+    compute="sorting.argsort",
+)
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices that sort `input` along `dim`; equals keep their order.
 
@@ -102,6 +125,16 @@ def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: 
 
 
 @composed(covers="topk", method=True)
+@shortcut(
+    topk_along,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, k, place, bool(largest), bool(sorted))
+    statics = k, place, bool(largest), bool(sorted)
+    """,
+    when=_USUAL + " and type(k) is int and 0 <= k <= input.shape[dim]",
+    compute="sorting.topk",
+)
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.
 

@@ -166,3 +166,69 @@ def test_stack_and_unbind_undo_each_other():
     for dim in range(3):
         assert dynograd.stack(x.unbind(dim), dim).tolist() == x.tolist()
         assert dynograd.cat(x.split(1, dim), dim).tolist() == x.tolist()
+
+
+class Named(dynograd.Tensor):
+    """A subclass that takes functions over."""
+
+
+JOINS = [dynograd.cat, dynograd.stack, dynograd.hstack, dynograd.vstack]
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_joins_at_once_and_the_long_way_agree(join):
+    """Mixed dtypes, memory orders, parameters and what is no tensor go another way than plain small tensors."""
+    reference = {"cat": numpy.concatenate}.get(join.__name__) or getattr(numpy, join.__name__)
+    one, two = numpy.arange(6.0, dtype=numpy.float32).reshape(2, 3), numpy.ones((2, 3), numpy.float32)
+    plain = [dynograd.from_numpy(one), dynograd.from_numpy(two)]
+    expected = reference([one, two])
+    large = [dynograd.ones(400, 300), dynograd.zeros(400, 300)]
+    for listed in (
+        plain,
+        tuple(plain),
+        [dynograd.nn.Parameter(plain[0]), plain[1]],
+        [plain[0].t().contiguous().t(), plain[1]],
+    ):
+        made = join(listed)
+        assert type(made) is dynograd.Tensor and made.is_contiguous() and made._base is None
+        assert made.tolist() == expected.tolist() and made.dtype is dynograd.float32
+    assert join(large).shape == reference([one.numpy() for one in large]).shape
+    assert join([plain[0], plain[1].long()]).dtype is join([plain[1].long(), plain[0]]).dtype is dynograd.float32
+    assert join([plain[0].double(), plain[1].long()]).dtype is dynograd.float64
+    assert join([plain[0].half(), plain[1].bfloat16()]).dtype is dynograd.float32
+    with pytest.raises(RuntimeError, match="on device 'meta' have no values"):
+        join([plain[0].to("meta"), plain[1].to("meta")])
+    assert type(join([Named(plain[0]), plain[1]])) is Named
+    with pytest.raises(TypeError, match=r"must be (tuple of Tensors|Tensor), not"):
+        join([plain[0], 3.0])
+    with pytest.raises((ValueError, RuntimeError), match="non-empty"):
+        join([])
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_joins_at_once_are_recorded(join):
+    one, two = dynograd.ones(2, 3, requires_grad=True), dynograd.ones(2, 3, dtype=dynograd.float32)
+    made = join([two, one])
+    assert made.requires_grad and type(made.grad_fn).__name__ == (
+        "StackBackward0" if join is dynograd.stack else "CatBackward0"
+    )
+    (made * dynograd.arange(12.0).view(made.shape)).sum().backward()
+    assert one.grad is not None and two.grad is None
+    assert float(one.grad.sum()) == float(sum([float(at) for at in one.grad.reshape(-1)])) > 0
+    assert join([one, two]).requires_grad and join([two, one, two]).requires_grad
+    with dynograd.no_grad():
+        assert not join([one, two]).requires_grad
+    assert not join([one.detach().long(), one.detach().long()]).requires_grad
+
+
+def test_dims_of_joins_are_checked_on_every_way():
+    one = dynograd.zeros(2, 3)
+    for wrong in (2, -3):
+        with pytest.raises(IndexError, match="dim is out of range"):
+            dynograd.cat([one, one], wrong)
+    with pytest.raises(TypeError, match="dim must be an int"):
+        dynograd.cat([one, one], None)
+    assert dynograd.cat([one, one], axis=1).shape == (2, 6)
+    with pytest.raises(RuntimeError, match="equal size"):
+        dynograd.stack([one, dynograd.zeros(3, 2)])
+    assert dynograd.cat([dynograd.zeros(0), one]).shape == (2, 3)
