@@ -203,7 +203,8 @@ def test_values_and_gradients(expression):
             kept.second = None
     theirs, ours = found
     assert ours.dtype == theirs.dtype
-    numpy.testing.assert_allclose(ours.value, theirs.value, rtol=1e-7, atol=1e-9)
+    exact = ours.value.dtype != numpy.float32  # what asks for float32 may differ in its last bits
+    numpy.testing.assert_allclose(ours.value, theirs.value, rtol=1e-7 if exact else 1e-6, atol=1e-9)
     assert len(ours.first) == len(theirs.first)
     pairs = list(zip(ours.first, theirs.first, strict=True))
     if theirs.second is not None and expression not in OTHER_SECOND:
