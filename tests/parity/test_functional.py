@@ -205,6 +205,7 @@ def test_values_and_gradients(expression):
     assert ours.dtype == theirs.dtype
     exact = ours.value.dtype != numpy.float32  # what asks for float32 may differ in its last bits
     numpy.testing.assert_allclose(ours.value, theirs.value, rtol=1e-7 if exact else 1e-6, atol=1e-9)
+    close = 1e-6 if exact else 1e-5
     assert len(ours.first) == len(theirs.first)
     pairs = list(zip(ours.first, theirs.first, strict=True))
     if theirs.second is not None and expression not in OTHER_SECOND:
@@ -214,7 +215,8 @@ def test_values_and_gradients(expression):
             present = other if mine is None else mine
             assert present is None or not present.any()
         else:
-            numpy.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-8 * max(1.0, numpy.abs(other).max(initial=0)))
+            scale = max(1.0, numpy.abs(other).max(initial=0))
+            numpy.testing.assert_allclose(mine, other, rtol=close, atol=close * 1e-2 * scale)
 
 
 # PyTorch's second backward through a frequency-scaled embedding is not the transpose of its first
