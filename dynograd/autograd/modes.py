@@ -39,6 +39,8 @@ class Modes(threading.local):
     """The backward pass that is running on this thread."""
     honest = False
     """Whether `honest_where` is on."""
+    below_autograd = 0
+    """How many operators of a program's own (`library`) are running below their gradients."""
     watchers: tuple[Callable[[Any], None], ...] = ()
     """Called with each node when it is recorded: anomaly mode, hooks of saved tensors, `honest_where`."""
 

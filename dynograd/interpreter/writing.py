@@ -180,13 +180,23 @@ def write_into(
     whole, both = tensors.split(), either.split()
     extras = [name for name in taken if name not in known and name != first]
     names: dict[str, Any] = dict(write=write, kernels=inspect.getmodule(write)) | {
-        f"default_{name}": taken[name].default for name in extras
+        f"default_{name}": value.default for name, value in taken.items()
     }
+    named_dim = "dim" in taken and taken["dim"].default is inspect.Parameter.empty
+    if named_dim:  # it may come as `axis`, as methods of PyTorch take it, so that it is missed only where there is none
+        positional = [name for name, one in taken.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        given_up = {name: name for name in taken if name not in positional}
+        parameters = ", ".join([first, *[f"{name}=default_{name}" for name in positional[1:]], "*"])
+        parameters += ", " + ", ".join([*[f"{name}=default_{name}" for name in given_up], "axis=None"])
+        keywords = "".join([f", {name}={name}" for name in given_up])
+        give_up = f"return named(general, axis, [{', '.join(positional)}]{keywords})"
+        names |= dict(named=_named, complete=True)
     raw = {name: f"{name}_array" for name in (*whole, *both)}
     usual = [_is_plain(name) for name in (first, *whole)]
     types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
     wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
     usual += [f"{name} is default_{name}" for name in extras]
+    usual += ["axis is None"] if named_dim else []
     lines = [
         f"def {general.__name__}({parameters}):",
         f"    if not ({' and '.join(usual)}):",
@@ -240,6 +250,15 @@ def write_into(
         f"    return {first}",
     ]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
+
+
+def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: Any) -> Any:
+    """`general` with `axis`, where it is given, for the dim, and without the arguments that were not given."""
+    if axis is not None:
+        args[1] = axis
+    while args[-1] is inspect.Parameter.empty:
+        args.pop()
+    return general(*args, **kwargs)
 
 
 def stamp_lines(tensor: str, depth: int = 1) -> list[str]:

@@ -66,6 +66,8 @@ def compiled(name: str, kinds: str) -> Any:
     """The ufunc of the formula `name` for operands of these dtypes (letters; the result has the last one's)."""
     made = _found.get((name, kinds))
     if made is None:
+        if kinds[-1] in "FD" and name != "select":
+            raise TypeError(f"{name}: formulas are compiled for real numbers")
         operands, text = _FORMULAS[name]
         made = _found[name, kinds] = loops_cpu.ufunc(
             f"{name}_{kinds.replace('?', 'b')}", text, operands, kinds, kinds[-1], _NUMBERS.get(name, "")

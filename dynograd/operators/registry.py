@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 from dynograd import ops
 from dynograd.amp import autocast, is_autocast_enabled
+from dynograd.autograd.modes import MODES
 from dynograd.custom_function import Function
 from dynograd.operators.schemas import Schema
 from dynograd.overriding import OVERRIDING, STATE, dispatch, overriding_among
@@ -44,21 +44,14 @@ near: dict[str, Callable[[str], list[str]]] = {}  # namespace -> names like one 
 _spaces: dict[str, Any] = {}
 
 
-class _Below(threading.local):
-    depth = 0
-
-
-_BELOW = _Below()
-
-
 @contextlib.contextmanager
 def below_autograd() -> Iterator[None]:
     """Kernels registered for autograd are passed over: how one calls the operator that it is the gradient of."""
-    _BELOW.depth += 1
+    MODES.below_autograd += 1
     try:
         yield
     finally:
-        _BELOW.depth -= 1
+        MODES.below_autograd -= 1
 
 
 def split_name(qualname: str) -> tuple[str, str, str]:
@@ -113,7 +106,7 @@ class OpOverload:
                 return dispatch(self, found, args, kwargs)
         given, named = self._schema.bound(args, kwargs)
         kernels = self.kernels
-        if "autograd" in kernels and not _BELOW.depth:
+        if "autograd" in kernels and not MODES.below_autograd:
             return kernels["autograd"](*given, **named)
         kind = _device_among((*given, *named.values()))
         if kind in self.casts and is_autocast_enabled(kind):

@@ -265,10 +265,11 @@ def standing(
                 source, used = write()
                 space.update(used)
                 _exchange(public, source, space, name)
-                own = [one for one in taken.values() if one.default is not one.empty]
-                public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
-                named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
-                public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
+                if not used.get("complete"):  # the source has no defaults of its own
+                    own = [one for one in taken.values() if one.default is not one.empty]
+                    public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
+                    named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
+                    public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
                 if not always:
                     _shortcuts[public] = public.__code__, long_way, names
         return public(*args, **kwargs)

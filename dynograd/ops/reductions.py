@@ -38,7 +38,7 @@ ALONG = """
     out = out if type(out) is ndarray else as_result(out)
     statics = place, keepdim
 """
-USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.kind != 'V'"
+USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.num < 256"
 ONE_DIM = "type(dim) is int and -input.ndim <= dim < input.ndim"
 PLAIN = f"{USUAL} and (dim is None or ({ONE_DIM}))"
 

@@ -68,7 +68,7 @@ def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
     return way - sum_dims(exp(saved.output) * way, (dim,), True)
 
 
-_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and _stacklevel == 3 and input.dtype.kind == 'f'"
+_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and _stacklevel == 3 and input.dtype.char in 'efd'"
 
 
 @composed(covers="softmax", method=True)

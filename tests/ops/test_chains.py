@@ -128,7 +128,7 @@ def test_long_chains_of_every_width_keep_their_digits(tag_count, dtype, near):
     found = chain_likelihoods(*given, tags, starts, lengths, 1)
     slopes = grad(found.sum(), given)
     wanted, wanted_slopes = step_by_step(given, tags, starts, lengths)
-    numpy.testing.assert_allclose(found.detach().numpy(), wanted, rtol=2e-7 if dtype == "float32" else 1e-13)
+    numpy.testing.assert_allclose(found.detach().numpy(), wanted, rtol=5e-7 if dtype == "float32" else 1e-13)
     for one, other in zip(slopes, wanted_slopes):
         numpy.testing.assert_allclose(one.numpy(), other, atol=near * max(abs(other).max(), 1))
 
