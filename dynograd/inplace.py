@@ -25,7 +25,7 @@ from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 from dynograd.tensor_parts import ViewMeta
-from dynograd.view_history import edge_of, rebase
+from dynograd.view_history import edge_of, rebase, write_steps
 
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 
@@ -281,6 +281,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     source = _as_tensor(value, self)
     is_basic, ready = indexing.normalize_index(self.array.shape, index)
     if is_basic:
+        if MODES.grad == 1 and not guards and _write_region(self, ready, source):
+            return
         target = self if ready == (Ellipsis,) else indexing.get_basic(self, ready)
         _assign(target, source, "setitem")
         return
@@ -290,6 +292,31 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         return
     indexing.assign_at(self.array, ready, arrays.cast(source.array, self.dtype))
     _stamp(self)
+
+
+def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
+    """`self[index] = source` where it is recorded, `self` is no view and the shapes agree: no view is made on the way.
+
+    False leaves it to the general way.
+    """
+    meta = self._meta
+    if type(self) not in TENSORS or type(source) not in TENSORS or (meta is not None and meta.base is not None):
+        return False
+    if (self.node is None) if self._requires_grad else not source._requires_grad:
+        return False  # a leaf, or nothing to record
+    array, other = self.array, source.array
+    if type(array) is not ndarray or type(other) is not ndarray or other.dtype != array.dtype:
+        return False
+    if 0 in array.strides or arrays.base_of(other) is arrays.base_of(array):
+        return False
+    target = array[index]
+    if target.shape != other.shape:
+        return False
+    target[...] = other
+    if meta is None or not meta.silent:
+        stamp(target)
+    write_steps(self, edge_of(source), ((indexing.get_basic.op, (index,), None),))
+    return True
 
 
 def _write_plain(self: Tensor, index: Any, value: Any) -> bool:

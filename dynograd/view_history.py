@@ -10,7 +10,7 @@ from dynograd.autograd.nodes import Node, next_seq
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["ViewWrite", "edge_of", "rebase", "replay"]
+__all__ = ["ViewWrite", "edge_of", "rebase", "replay", "write_steps"]
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
@@ -25,11 +25,15 @@ def rebase(target: Tensor, result: Tensor) -> None:
             target._requires_grad = True
         refresh_views(target)
         return
-    base = meta.base
+    write_steps(meta.base, result.node or (result if result._requires_grad else None), meta.steps)
+
+
+def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
+    """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
     node = ViewWrite()
-    node.edges = (edge_of(base), result.node or (result if result._requires_grad else None))
-    node.seq, node.hooks, node.attrs = next_seq(), None, meta.steps
-    by_memory = any([entry.name == "as_strided" for entry, _, _ in meta.steps])
+    node.edges = (edge_of(base), edge)
+    node.seq, node.hooks, node.attrs = next_seq(), None, steps
+    by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     base.node, base._requires_grad = node, True
     refresh_views(base)

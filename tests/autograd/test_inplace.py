@@ -315,3 +315,33 @@ def test_a_refused_write_leaves_the_tensor_as_it_was(write, error):
     with pytest.raises(error):
         write(x)
     assert not x.any()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [1, -1, slice(0, 2), (slice(None), 2), (0, 3), (Ellipsis, 1), (None, 2), (slice(1, 3), slice(0, 4, 2))],
+    ids=str,
+)
+@pytest.mark.parametrize("seen", [False, True], ids=["alone", "beside a view"])
+def test_values_with_history_written_at_an_index(index, seen):
+    x = dg.randn(3, 4, dtype=dg.float64).requires_grad_()
+    weights = numpy.arange(12.0).reshape(3, 4) + 1
+    value = dg.randn(*weights[index].shape, dtype=dg.float64).requires_grad_()
+    base = x * 2
+    view = base[0] if seen else None
+    base[index] = value
+    inside = numpy.zeros((3, 4), bool)
+    inside[index] = True
+    numpy.testing.assert_array_equal(base.detach().numpy()[index], value.detach().numpy())
+    total = (base * dg.tensor(weights)).sum() + (0 if view is None else view.sum())
+    if view is not None:
+        weights = weights.copy()
+        weights[0] += 1
+    first, second = dg.autograd.grad(total, [x, value], create_graph=True)
+    numpy.testing.assert_array_equal(first.detach().numpy(), numpy.where(inside, 0.0, 2 * weights))
+    numpy.testing.assert_array_equal(second.detach().numpy(), weights[index])
+    made = dg.zeros(3, 4, dtype=dg.float64)
+    made[index] = value
+    made[index] = value * 3
+    (made * dg.tensor(weights)).sum().backward()
+    numpy.testing.assert_array_equal(value.grad.numpy(), 3 * weights[index])
