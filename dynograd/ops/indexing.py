@@ -382,6 +382,8 @@ class Advanced(NamedTuple):
 
 def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     """`(True, basic index)` or `(False, Advanced)`, checked against `shape`, with raw arrays in place of tensors and lists."""
+    if type(index) is int and shape and -shape[0] <= index < shape[0]:
+        return True, (index, Ellipsis)
     quick = _read(shape, index) if hasattr(index, "array") else None
     if quick is not None:
         basic, indices, template = quick
