@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from parity.database import known_of
 from parity.op_database import ENTRIES, FORWARD_DTYPES, dtypes_of, samples_of
 from parity.op_database_twins import converted, twin
 
@@ -90,13 +91,7 @@ def _refused(theirs: Any, ours: Any, args: tuple, kwargs: dict[str, Any]) -> boo
     return False
 
 
-KNOWN = {
-    name: set(listed.split(", "))
-    for name, _, listed in (
-        line.partition(" | ") for line in (KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else ())
-    )
-    if not name.startswith("#")
-}
+KNOWN = known_of(KNOWN_FILE, ", ")
 
 
 def main() -> int:

@@ -117,3 +117,10 @@ class Database:
         if options.write and not options.names:
             self.write(found)
         return 0
+
+
+def known_of(path, separator=None):
+    """The words behind each entry in a list of exceptions (`entry | word word`); nothing where the list is not there yet."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    parts = (line.partition(" | ") for line in lines if not line.startswith("#"))
+    return {name: set(words.split(separator)) for name, _, words in parts}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from parity.database import known_of
 from parity.op_database import ENTRIES, FORWARD_DTYPES, UNINITIALISED, described, dtypes_of, samples_of
 from parity.op_database_twins import converted, twin
 
@@ -97,13 +98,7 @@ def _strides(result: Any) -> list[tuple[int, ...]]:
     ]
 
 
-KNOWN = {
-    name: set(layouts.split())
-    for name, _, layouts in (
-        line.partition(" | ") for line in (KNOWN_FILE.read_text().splitlines() if KNOWN_FILE.exists() else ())
-    )
-    if not name.startswith("#")
-}
+KNOWN = known_of(KNOWN_FILE)
 
 
 def main() -> int:

@@ -61,7 +61,9 @@ def test_the_same_functions_have_out(module):
         for name in sorted(ours.__all__)
         if has_out(ours, name) and hasattr(torch if not module else getattr(torch, module), name) and name not in names
     ]
-    assert set(extra) <= BY_HAND | {"avg_pool2d", "avg_pool3d", "native_dropout"}, f"with out=, which PyTorch's do not have: {extra}"
+    assert set(extra) <= BY_HAND | {"avg_pool2d", "avg_pool3d", "native_dropout"}, (
+        f"with out=, which PyTorch's do not have: {extra}"
+    )
 
 
 def both(call):
