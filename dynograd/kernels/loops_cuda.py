@@ -26,8 +26,8 @@ from dynograd.shapes import broadcast_shapes
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
 _BLOCK = 1024
-# Long series in float64: more than one element for a thread does not fit its registers.
-_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "zeta"})
+# Long series and sines in float64: more than one element for a thread does not fit its registers.
+_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "spherical_bessel", "zeta"})
 _HEAVY_BLOCK = 128
 _MOST_DIMS = 6
 _TRITON = {

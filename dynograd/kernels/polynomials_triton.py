@@ -85,27 +85,26 @@ def gegenbauer(x, n, alpha):
 
 @triton.jit
 def spherical_bessel(x, n):
-    """j(n)(x) over x ** n: by its series where x ** 2 <= 4 n + 6, else by the recurrence."""
-    wide = x.to(tl.float64)
-    orders, most = _degrees(wide, n)
-    square = wide * wide
-    far = (square > 4 * orders + 6) & (square < float("inf"))
-    near = square <= 4 * orders + 6
-    beyond = tl.where(far, square, 1.0)
-    place = tl.where(far, wide, 1.0)
+    """j(n)(x) over x ** n, of one order for all: by its series where x ** 2 <= 4 n + 6, else by the recurrence."""
+    order = tl.full([], 0.0, tl.float64) + n
+    most = order.to(tl.int64)
+    bound = 4 * order + 6
+    first = order * 0.0 + 1.0
+    for k in range(most):
+        first = first / (2 * k + 3)
+    square = x.to(tl.float64) * x.to(tl.float64)
+    close = tl.where(square <= bound, square * -0.5, 0.0)
+    total = close * 0.0 + 1.0
+    for i in range(39):
+        left = 39 - i
+        total = total * close * (1.0 / (left * (2 * (order + left) + 1))) + 1.0
+    total = total * first
+    place = tl.where((square > bound) & (square < float("inf")), x, 1.0).to(tl.float64)
     before = cos(place)
     now = sin(place) / place
-    first = wide * 0.0 + 1.0
     for k in range(most):
-        after = ((2 * k + 1) * now - before) / beyond
-        more = orders > k
-        before = tl.where(more, now, before)
-        now = tl.where(more, after, now)
-        first = tl.where(more, first / (2 * k + 3), first)
-    close = tl.where(near, square, 0.0)
-    total = first
-    term = first
-    for k in range(1, 40):
-        term = term * close * -0.5 / (k * (2 * (orders + k) + 1))
-        total += term
-    return tl.where(near, total, tl.where(far, now, 0.0)).to(x.dtype)
+        after = ((2 * k + 1) * now - before) / (place * place)
+        before = now
+        now = after
+    far = tl.where(square < float("inf"), now, square * 0.0)
+    return tl.where(square <= bound, total, tl.where(square == float("inf"), 0.0, far)).to(x.dtype)
