@@ -24,7 +24,7 @@ from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import ViewMeta
+from dynograd.tensor_parts import base_of, is_silent, view_of
 from dynograd.view_history import edge_of, rebase, write_steps
 
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
@@ -88,9 +88,8 @@ def check_writable(target: Tensor, who: str) -> None:
             f"{who}: a leaf Variable that requires grad is being used in an in-place operation (shape "
             f"{tuple(target.array.shape)}). Wrap the write in no_grad(), or write to x.detach() or a clone()."
         )
-    meta = target._meta
-    if meta is not None and meta.base is not None:
-        base = meta.base
+    base = base_of(target)
+    if base is not None:
         if base._requires_grad and base.node is None:
             raise InplaceError(
                 f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
@@ -145,8 +144,7 @@ def _keep_old_values(target: Tensor, result: Tensor) -> None:
 
 
 def _stamp(target: Tensor) -> None:
-    meta = target._meta
-    if meta is None or not meta.silent:
+    if not is_silent(target):
         stamp(target.array)
 
 
@@ -299,8 +297,7 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
 
     False leaves it to the general way.
     """
-    meta = self._meta
-    if type(self) not in TENSORS or type(source) not in TENSORS or (meta is not None and meta.base is not None):
+    if type(self) not in TENSORS or type(source) not in TENSORS or view_of(self) is not None:
         return False
     if (self.node is None) if self._requires_grad else not source._requires_grad:
         return False  # a leaf, or nothing to record
@@ -313,8 +310,9 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
     if target.shape != other.shape:
         return False
     target[...] = other
-    if meta is None or not meta.silent:
+    if not is_silent(self):
         stamp(target)
+    del array, target  # whoever else holds the memory may have views of it
     write_steps(self, edge_of(source), ((indexing.get_basic.op, (index,), None),))
     return True
 
@@ -376,19 +374,21 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
             array[index] = value
     except (IndexError, TypeError, ValueError, OverflowError):
         return False
-    meta = self._meta
-    if meta is None or not meta.silent:
+    if not is_silent(self):
         stamp(array, caller(3))
     return True
 
 
 def _is_view_at(view: Tensor, self: Tensor, index: Any) -> bool:
     """Whether `view` is `self[index]`, as after `self[index] += value`: there is nothing to write."""
-    meta = view._meta
-    if type(meta) is not ViewMeta or meta.base is not self or meta.op is not _GET_BASIC or view.array.base is None:
+    record = view._meta
+    if type(record) is not tuple or view.array.base is None:
+        return False
+    base, before, op, statics, _ = record
+    if base is not self or before is not None or op is not _GET_BASIC:
         return False
     key = index if type(index) is tuple else (index, Ellipsis) if type(index) is int else (index,)
-    if meta.statics[0] != key or (view.array.base is not self.array and view.array.base is not self.array.base):
+    if statics[0] != key or (view.array.base is not self.array and view.array.base is not self.array.base):
         return False
     note_again(self.array)
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +34,7 @@ from dynograd.ops.conversions import copied
 from dynograd.ops.op import Op, registry, standing
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import is_silent, living_views, move_view, set_meta
 
 __all__ = ["FACES", "install_inplace", "quick_out", "straight_form", "with_writer"]
 
@@ -61,8 +61,7 @@ def inplace_form(entry: Op, name: str) -> Any:
             return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
         array = self.array
         if straight is not None and straight(self, (self, *args), kwargs):
-            meta = self._meta
-            if meta is None or not meta.silent:
+            if not is_silent(self):
                 stamp(array)
             return self
         if 0 in array.strides and who not in REPEATED:
@@ -218,21 +217,14 @@ def reshaping_form(function: Any, who: str) -> Any:
             self.array = function(self.detach(), *args, **kwargs).array
             return self
         check_writable(self, who)
+        views = living_views(self)
         before = wrap(self.array)
         before.node, before._requires_grad, before._meta = self.node, self._requires_grad, self._meta
-        for view in before._meta.views or () if before._meta is not None else ():
-            living = view()
-            if living is not None and living._meta.base is self:
-                living.meta().base = before
+        for view in views:
+            move_view(view, before)
         after = function(before, *args, **kwargs)
-        self.array, self.node, self._requires_grad, self._meta = (
-            after.array,
-            after.node,
-            after._requires_grad,
-            after._meta,
-        )
-        if self._meta is not None and self._meta.base is not None:
-            self._meta.base._meta.views.append(weakref.ref(self))
+        self.array, self.node, self._requires_grad = after.array, after.node, after._requires_grad
+        set_meta(self, after._meta)
         return self
 
     method.__name__ = method.__qualname__ = who

@@ -21,6 +21,7 @@ from dynograd.ops.op import Op
 from dynograd.public_forms import NAMED, public_form
 from dynograd.storages import resize_
 from dynograd.tensor import Tensor
+from dynograd.tensor_parts import is_silent
 
 __all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
 
@@ -89,8 +90,7 @@ def _into_of(function: Any, entry: Op) -> Any:
 
     def into(out: Any, *args: Any, **kwargs: Any) -> Any:
         if straight is not None and type(out) in TENSORS and straight(out, args, kwargs):
-            meta = out._meta
-            if meta is None or not meta.silent:
+            if not is_silent(out):
                 stamp(out.array)
             return out
         return _written(entry.name, out, function, args, kwargs)
@@ -177,8 +177,7 @@ def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
         out._requires_grad = with_grad
     refuse_repeats(who, out.array)
     arrays.write(out.array, arrays.cast(array, out.dtype))
-    meta = out._meta
-    if meta is None or not meta.silent:
+    if not is_silent(out):
         stamp(out.array)
     return out
 

@@ -18,6 +18,7 @@ from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
 from dynograd.shapes import as_shape, check_number, check_sizes
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import is_silent
 
 __all__ = [
     "Generator",
@@ -436,7 +437,7 @@ def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: 
     key = default_generator.key if generator is None else generator.key
     if not kernel("random", "fill_few", array)(name, key, array, numbers):
         return False
-    if self._meta is None or not self._meta.silent:
+    if not is_silent(self):
         stamp(array)
     return True
 
@@ -450,7 +451,7 @@ def _fill(self: Tensor, array: Any, who: str) -> Tensor:
         refuse_repeats(who, self.array)
     if not self._requires_grad:
         arrays.write(self.array, array)
-        if self._meta is None or not self._meta.silent:
+        if not is_silent(self):
             stamp(self.array)
         return self
     return copy_(self, wrap(array))

@@ -8,7 +8,6 @@ gave before, stay on the old memory.
 from __future__ import annotations
 
 import weakref
-from copy import copy
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -18,6 +17,7 @@ from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
 from dynograd.memory_formats import preserve_format
 from dynograd.shapes import as_shape, check_sizes, check_tensor
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import base_of, living_views, view_of
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
@@ -132,9 +132,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 def _unlink(tensor: Tensor) -> None:
     """It is no view of its base any more."""
-    if tensor._meta is not None:
-        meta = tensor._meta = copy(tensor.meta())  # views of it keep the old one: it says how they came from the base
-        meta.base, meta.steps = None, ()
+    if view_of(tensor) is not None:
+        tensor.meta().view = None
 
 
 def _offset(array: Any) -> int:
@@ -160,9 +159,10 @@ def _place(tensor: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[in
 
 def _sharing(tensor: Tensor) -> list[Tensor]:
     """The tensor, its base and that base's living views."""
-    base = tensor if tensor._meta is None or tensor._meta.base is None else tensor._meta.base
-    views = base._meta.views if base._meta is not None else None
-    return [base, *[view for view in (reference() for reference in views or ()) if view is not None]]
+    base = base_of(tensor)
+    if base is None:
+        base = tensor
+    return [base, *living_views(base)]
 
 
 def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Any:
@@ -541,7 +541,7 @@ def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tens
 
 
 def _base(self: Tensor) -> Tensor | None:
-    return None if self._meta is None else self._meta.base
+    return base_of(self)
 
 
 def install_storages() -> None:

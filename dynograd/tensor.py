@@ -22,7 +22,7 @@ from dynograd.errors import GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import SIZES, Size
-from dynograd.tensor_parts import Meta, RemovableHandle, SilentMeta, full_meta, node_hooks
+from dynograd.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -296,7 +296,7 @@ class Tensor:
         made.array = self.array
         made.node = made._grad = None
         made._requires_grad = False
-        made._meta = SilentMeta()
+        made._meta = SILENT
         return made
 
     @data.setter
@@ -305,7 +305,7 @@ class Tensor:
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
         self.array = value.array
         if self._meta is not None:
-            full_meta(self)  # no longer the view that a `ViewMeta` says
+            full_meta(self)  # no longer the view that the record alone says
 
     @property
     def _version(self) -> int:
@@ -342,7 +342,7 @@ class Tensor:
         """Makes backward fill `.grad` of this non-leaf tensor too."""
         if not self._requires_grad:
             raise GradientError("retain_grad: can't retain_grad on Tensor that has requires_grad=False.")
-        if self.node is None or (self._meta is not None and self._meta.retains):
+        if self.node is None or self.retains_grad:
             return
         meta = self.meta()
         meta.retains = True
@@ -359,7 +359,7 @@ class Tensor:
 
     @property
     def retains_grad(self) -> bool:
-        return self._meta is not None and self._meta.retains
+        return type(self._meta) is Meta and self._meta.retains
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it."""
@@ -387,7 +387,7 @@ class Tensor:
     def run_hooks(self, g: Any) -> Any:
         """A leaf's hooks on its incoming gradient (array or tensor)."""
         meta = self._meta
-        if meta is not None and meta.hooks is not None:
+        if type(meta) is Meta and meta.hooks is not None:
             for hook in list(meta.hooks.before.values()):
                 g = hook(g, isinstance(g, Tensor))
         return g
@@ -396,7 +396,7 @@ class Tensor:
         """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
         held = self._grad
         meta = self._meta
-        if held is None or held._requires_grad or (meta is not None and (meta.hooks or meta.after_accumulate)):
+        if held is None or held._requires_grad or (type(meta) is Meta and (meta.hooks or meta.after_accumulate)):
             return False
         if type(part) not in arrays.array_types or held.is_sparse:
             return False
@@ -407,7 +407,7 @@ class Tensor:
     def accumulate_grad(self, g: Any) -> None:
         """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
         meta = self._meta
-        if meta is not None and meta.hooks is not None:
+        if type(meta) is Meta and meta.hooks is not None:
             g = self.run_hooks(g)
         held = self._grad
         if isinstance(g, Tensor):
@@ -422,7 +422,7 @@ class Tensor:
         else:
             with _adding:
                 kernel("gradients", "add_into", held.array)(held.array, g)
-        if meta is not None and meta.after_accumulate:
+        if type(meta) is Meta and meta.after_accumulate:
             for after in list(meta.after_accumulate.values()):
                 after(self)
 

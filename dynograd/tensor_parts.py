@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import compress, repeat
 from operator import call, is_not
+from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
+from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import Hooks, Node
 
 __all__ = [
-    "InnerViewMeta",
+    "SILENT",
     "Meta",
-    "OutputMeta",
     "RemovableHandle",
-    "SilentMeta",
-    "ViewMeta",
+    "base_of",
+    "enlist",
     "full_meta",
+    "is_silent",
     "link_view",
-    "link_views",
+    "living_views",
+    "move_view",
     "node_hooks",
+    "set_meta",
+    "steps_of",
+    "view_of",
+    "watching",
 ]
 
 make_parameter: Any = None
@@ -27,10 +36,9 @@ make_parameter: Any = None
 
 
 class Meta:
-    """What few tensors have: hooks, the tensor they are a view of, and the views of them. Unset fields are the class's."""
+    """What few tensors have: hooks, the record of what they are a view of, the views of them. Unset fields are the class's."""
 
-    base: Any = None
-    steps: tuple = ()
+    view: tuple | None = None
     views: list[Any] | None = None
     views_limit = 32
     hooks: Hooks | None = None
@@ -40,11 +48,13 @@ class Meta:
     name: str | None = None
 
 
-class SilentMeta(Meta):
-    """Writes into the tensor are not watched, nor those into its views."""
+class Silent(Meta):
+    """The `Meta` of `x.data`: writes into it are not watched, nor those into its views. One for all of them, never changed."""
 
     silent = True
-    views_limit = 0
+
+
+SILENT = Silent()
 
 
 class RemovableHandle:
@@ -67,113 +77,151 @@ class RemovableHandle:
         self.remove()
 
 
-class _Unset:
-    """What `Meta`'s fields are where nothing sets them."""
+# --- views -------------------------------------------------------------------------------------------------------------------
+#
+# What made a view is said by a tuple: (base, before, op, statics, number). `base` is the tensor that is no view itself, `op` with
+# `statics` made the view, as its output `number` if it has several, of the base or of the view whose record is `before`. Where
+# nothing else is known of a view the record is its `_meta`, because a tuple is the quickest thing to make.
+#
+# A base does not know its views until it must: when a recorded write has changed its history (`living_views`).
 
-    __slots__ = ()
-    hooks: Any = None
-    after_accumulate: Any = None
-    name: Any = None
-    views: Any = None
-    before: Any = None
-    number: Any = None
-    retains = silent = False
-
-
-class ViewMeta(_Unset):
-    """The `Meta` of a view that nothing else is known of, quicker to make: `op` with `statics` made it of `base`."""
-
-    __slots__ = ("base", "op", "statics")
-
-    @property
-    def steps(self) -> tuple:
-        """The ops, from the base on: each with its static arguments and the number of its output."""
-        return (*(() if self.before is None else self.before.steps), (self.op, self.statics, self.number))
+watching: list[bool] = []
+"""Not empty once a base was asked for its views: from then on they are noted when they are made."""
 
 
-class InnerViewMeta(ViewMeta):
-    """The `ViewMeta` of a view of a view, whose `Meta` is `before`, or of output `number` of its op."""
+def view_of(tensor: Any) -> tuple | None:
+    """The record of what `tensor` is a view of; None where it is none."""
+    meta = tensor._meta
+    return meta if meta is None or type(meta) is tuple else meta.view
 
-    __slots__ = ("before", "number")
+
+def base_of(tensor: Any) -> Any:
+    """The tensor that `tensor` is a view of, or None."""
+    record = view_of(tensor)
+    return None if record is None else record[0]
 
 
-class OutputMeta(_Unset):
-    """The `Meta` of output `number` of an op that gives several views; what they have in common is said once, in `common`."""
+def steps_of(record: tuple) -> tuple:
+    """The ops of a record, from the base on: each with its static arguments and the number of its output."""
+    _, before, op, statics, number = record
+    return (*(() if before is None else steps_of(before)), (op, statics, number))
 
-    __slots__ = ("common", "number")
 
-    @property
-    def base(self) -> Any:
-        return self.common.base
-
-    @property
-    def steps(self) -> tuple:
-        common = self.common
-        return (*(() if common.before is None else common.before.steps), (common.op, common.statics, self.number))
+def is_silent(tensor: Any) -> bool:
+    """Whether writes into the tensor are not watched."""
+    meta = tensor._meta
+    return meta is not None and type(meta) is not tuple and meta.silent
 
 
 def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
-    owner = base._meta
-    if owner is None:
-        owner = base._meta = Meta()
-    root = owner.base
-    if root is None:
-        before, root, holder = None, base, owner
-    else:
-        before, holder = owner, root._meta
-    meta: Any = ViewMeta() if before is None and number is None else InnerViewMeta()
-    if type(meta) is InnerViewMeta:
-        meta.before = before
-        meta.number = number
-    meta.base = root
-    meta.op = op
-    meta.statics = statics
-    result._meta = meta
-    if owner.silent:
+    meta = base._meta
+    if type(meta) is Meta and meta.view is None and not meta.silent:  # the usual case of one that has a `Meta`
+        result._meta = base, None, op, statics, number
+        if watching:
+            views = meta.views
+            if views is not None and len(views) < meta.views_limit:
+                views.append(ref(result))
+            else:
+                enlist(result)
+        return
+    before = view_of(base)
+    set_meta(result, (base if before is None else before[0], before, op, statics, number))
+    if is_silent(base):
         full_meta(result).silent = True
-    views = holder.views
-    if views is None or len(views) >= holder.views_limit:
-        views = _living(holder)
-    views.append(ref(result))
 
 
-def link_views(base: Any, op: Any, statics: tuple) -> tuple[InnerViewMeta, list[Any], bool]:
-    """`link_view` for the outputs of an op that gives several: what they have in common, the list of views, whether it is silent.
+def set_meta(tensor: Any, meta: Any) -> None:
+    """Gives `tensor` a record of what it is a view of, or what another tensor that it takes the place of has."""
+    tensor._meta = meta
+    if watching and view_of(tensor) is not None:
+        enlist(tensor)
 
-    Each output gets an `OutputMeta`, and a weak reference in the list.
-    """
+
+def move_view(view: Any, base: Any) -> None:
+    """From now on it is a view of another base, with the same memory."""
+    record = (base, *view_of(view)[1:])  # type: ignore[index]
+    meta = view._meta
+    if type(meta) is tuple:
+        view._meta = record
+    else:
+        meta.view = record
+
+
+def enlist(*views: Any) -> None:
+    """Lets the base of these views know of them."""
+    meta = views[0]._meta
+    base = meta[0] if type(meta) is tuple else meta.view[0]
     owner = base._meta
-    if owner is None:
-        owner = base._meta = Meta()
-    common = InnerViewMeta()
-    common.op, common.statics = op, statics
-    common.before = None if owner.base is None else owner
-    root = common.base = base if owner.base is None else owner.base
-    silent, owner = owner.silent, root._meta
-    views = owner.views
-    if views is None or len(views) >= owner.views_limit:
-        views = _living(owner)
-    return common, views, silent
+    if type(owner) is not Meta:
+        owner = full_meta(base)
+    known = owner.views
+    if known is None or len(known) >= owner.views_limit:
+        held = known or ()
+        known = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
+        owner.views_limit = 32 + 2 * len(known)
+    known.extend(map(ref, views))
+
+
+def living_views(base: Any) -> list[Any]:
+    """The views there are of `base`, which is no view itself."""
+    if view_of(base) is not None:
+        return []
+    if not watching:
+        if _is_alone(base):
+            return []
+        _watch(next(cls for cls in reversed(type(base).__mro__) if "_meta" in cls.__dict__))
+    meta = base._meta
+    if meta is None or not meta.views:
+        return []
+    return [one for one in [reference() for reference in meta.views] if one is not None and base_of(one) is base]
+
+
+def _is_alone(base: Any) -> bool:
+    """Whether nothing but the tensor holds its array, as a view's array would."""
+    return _holders(base) <= _ALONE and type(base.array) is ndarray and base.array.base is None
+
+
+def _holders(tensor: Any) -> int:
+    return getrefcount(tensor.array)
+
+
+_ALONE = _holders(
+    SimpleNamespace(array=ndarray(0))
+)  # the interpreter itself counts, which differs between its versions
+
+
+def _watch(cls: type) -> None:
+    """Finds all views that there are, among all objects, which takes some tens of milliseconds; later ones are noted at once."""
+    watching.append(True)
+    slot = cls.__dict__["_meta"]
+    kinds: dict[type, bool] = {}
+    if gc.get_freeze_count():
+        gc.unfreeze()
+    for one in gc.get_objects():
+        kind = type(one)
+        if kind not in kinds:
+            kinds[kind] = issubclass(kind, cls)
+        if kinds[kind]:
+            try:
+                meta = slot.__get__(one)
+            except AttributeError:  # just being made
+                continue
+            if meta is not None and (type(meta) is tuple or meta.view is not None):
+                enlist(one)
 
 
 def full_meta(tensor: Any) -> Meta:
-    """The tensor's `Meta` with room for every field; what a `ViewMeta` says is taken over."""
+    """The tensor's `Meta`, with room for every field."""
     held = tensor._meta
-    if not isinstance(held, Meta):
+    if held is None or type(held) is tuple or held is SILENT:
         made = tensor._meta = Meta()
-        if held is not None:
-            made.base, made.steps = held.base, held.steps
+        if held is SILENT:
+            made.silent = True
+        elif held is not None:
+            made.view = held  # type: ignore[assignment]
         return made
     return held
-
-
-def _living(owner: Meta) -> list[Any]:
-    """The views that are still there; the list is looked through again when it has doubled."""
-    held = owner.views or ()
-    views = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
-    owner.views_limit = 0 if owner.silent else 32 + 2 * len(views)
-    return views
 
 
 def node_hooks(node: Node) -> Hooks:

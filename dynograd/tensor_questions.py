@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.errors import ShapeError
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import set_meta
 
 __all__ = [
     "get_device",
@@ -127,8 +128,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
         )
     made = object.__new__(cls)
     seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)  # type: ignore[attr-defined]
-    made.array, made.node, made._requires_grad, made._meta = seen.array, seen.node, seen._requires_grad, seen._meta
-    made._grad = None
+    made.array, made.node, made._requires_grad, made._grad = seen.array, seen.node, seen._requires_grad, None
+    set_meta(made, seen._meta)
     return made
 
 

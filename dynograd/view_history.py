@@ -9,14 +9,15 @@ from dynograd.arrays import storages
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
+from dynograd.tensor_parts import living_views, steps_of, view_of
 
 __all__ = ["ViewWrite", "edge_of", "rebase", "replay", "write_steps"]
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
-    meta = target._meta
-    if meta is None or meta.base is None:
+    record = view_of(target)
+    if record is None:
         edge = result.node or (result if result._requires_grad else None)
         if edge is None:
             target.node, target._requires_grad = None, False
@@ -25,7 +26,7 @@ def rebase(target: Tensor, result: Tensor) -> None:
             target._requires_grad = True
         refresh_views(target)
         return
-    write_steps(meta.base, result.node or (result if result._requires_grad else None), meta.steps)
+    write_steps(record[0], result.node or (result if result._requires_grad else None), steps_of(record))
 
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
@@ -45,16 +46,13 @@ def edge_of(tensor: Tensor) -> Any:
 
 def refresh_views(base: Tensor) -> None:
     """Recomputes the history of every living view from the base's."""
-    meta = base._meta
-    if meta is None or not meta.views:
+    living = living_views(base)
+    if not living:
         return
-    living = [one for one in (reference() for reference in meta.views) if one is not None]
     source = wrap(base.array)
     source.node, source._requires_grad = base.node, base._requires_grad
     for view in living:
-        if view._meta is None or view._meta.base is not base:
-            continue
-        replayed = replay(source, view._meta.steps)
+        replayed = replay(source, steps_of(view_of(view)))  # type: ignore[arg-type]
         view.node, view._requires_grad = replayed.node, replayed._requires_grad
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from operator import attrgetter
 from typing import Any
-from weakref import ref
 
 import numpy
 
@@ -15,7 +14,7 @@ from dynograd.autograd.nodes import next_seq
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.ops.op import Op
-from dynograd.tensor_parts import InnerViewMeta, ViewMeta, link_view
+from dynograd.tensor_parts import enlist, link_view, watching
 
 overridden: list[Any] = []  # who knows of types that take functions over by PyTorch's protocol
 _outline = attrgetter("shape", "dtype")
@@ -117,9 +116,8 @@ def names_for_all() -> dict[str, Any]:
         show=show,
         other_types=other_types,
         link_view=link_view,
-        InnerViewMeta=InnerViewMeta,
-        ViewMeta=ViewMeta,
-        ref=ref,
+        enlist=enlist,
+        watching=watching,
         new_tensor=object.__new__,
         Tensor=from_tensor,
         new_node=object.__new__,

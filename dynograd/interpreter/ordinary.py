@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from weakref import ref
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import as_result, ndarray
@@ -27,7 +26,7 @@ from dynograd.interpreter.shared import (
     wrap_lines,
 )
 from dynograd.ops.op import Op
-from dynograd.tensor_parts import InnerViewMeta, OutputMeta, link_views
+from dynograd.tensor_parts import enlist, is_silent, view_of, watching
 
 
 def write_op(op: Op) -> tuple[str, dict[str, Any]]:
@@ -121,23 +120,17 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
 
 
 def view_lines(op: Op, base: str, statics: str) -> list[str]:
-    """`link_view(result, base, ...)`, written out for the usual case."""
+    """`link_view(result, base, op, statics)`, written out for the usual case."""
     return [
-        f"    owner = {base}._meta",
-        "    if owner is not None and (views := owner.views) and len(views) < owner.views_limit:",
-        "        meta = result._meta = ViewMeta()",
-        f"        meta.base = {base}",
-        "        meta.op = op",
-        f"        meta.statics = {statics}",
-        "        views.append(ref(result))",
-        "    elif type(owner) is ViewMeta and len(views := (holder := owner.base._meta).views) < holder.views_limit:",
-        "        meta = result._meta = InnerViewMeta()",
-        "        meta.base = owner.base",
-        "        meta.before = owner",
-        "        meta.op = op",
-        f"        meta.statics = {statics}",
-        "        meta.number = None",
-        "        views.append(ref(result))",
+        f"    before = {base}._meta",
+        "    if before is None:",
+        f"        result._meta = {base}, None, op, {statics}, None",
+        "        if watching:",
+        "            enlist(result)",
+        "    elif type(before) is tuple:",
+        f"        result._meta = before[0], before, op, {statics}, None",
+        "        if watching:",
+        "            enlist(result)",
         "    else:",
         f"        link_view(result, {base}, op, {statics})",
     ]
@@ -303,15 +296,8 @@ def outputs_of(op: Op) -> Any:
                 one._requires_grad = False
                 made.append(one)
         else:
-            owner, silent = base._meta, False
-            if owner is not None and (views := owner.views) and len(views) < owner.views_limit:
-                common = InnerViewMeta()  # `link_views`, written out for the usual case
-                common.base = base
-                common.op = view_op
-                common.statics = statics
-                common.before = None
-            else:
-                common, views, silent = link_views(base, view_op, statics)
+            before, silent = view_of(base), is_silent(base)
+            root = base if before is None else before[0]
             wants = node is not None and bool(out) and out[0].dtype.kind in "fcV"
             if wants:
                 edges, seq = (node,), next_seq()
@@ -320,9 +306,7 @@ def outputs_of(op: Op) -> Any:
                 one.array = array
                 one._grad = None
                 one._requires_grad = wants
-                meta = one._meta = OutputMeta()
-                meta.common = common
-                meta.number = number
+                one._meta = root, before, view_op, statics, number
                 if wants:
                     part = one.node = new(OutputNode)
                     part.edges = edges
@@ -332,7 +316,8 @@ def outputs_of(op: Op) -> Any:
                 else:
                     one.node = None
                 made.append(one)
-            views.extend(map(ref, made))
+            if watching and made:
+                enlist(*made)
             if silent:
                 for one in made:
                     one.meta().silent = True

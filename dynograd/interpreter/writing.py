@@ -265,7 +265,7 @@ def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
     """`stamp(array)` of memory that belongs to `array` itself, and was stamped as a whole before; else `stamp`."""
     return [
         f"    meta = {tensor}._meta",
-        "    if meta is None or not meta.silent:",
+        "    if meta is None or type(meta) is tuple or not meta.silent:",
         f"        frame = getframe({depth})",
         "        code = frame.f_code",
         "        if code is not outside[0] or base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",

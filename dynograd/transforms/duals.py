@@ -16,7 +16,7 @@ from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import link_view
+from dynograd.tensor_parts import base_of, link_view, living_views, set_meta, steps_of, view_of
 from dynograd.transforms import rules
 from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 
@@ -313,18 +313,18 @@ def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -
         way = wrap(arrays.zeros_like(place.primal.array))
     else:
         way = rules.shaped(way, place.primal)
-    meta = place._meta
-    if meta is None or meta.base is None:
+    record = view_of(place)
+    if record is None:
         place.tangent = way
         root = place
     else:
-        root = meta.base
+        root = record[0]
         whole = rules.clone(root.tangent)
-        write(replay(whole, meta.steps), way, who)
+        write(replay(whole, steps_of(record)), way, who)
         root.tangent = whole
-    for view in _living_views(root):
+    for view in living_views(root):
         if type(view) is Dual and view.level is level:
-            view.tangent = replay(root.tangent, view.meta().steps)
+            view.tangent = replay(root.tangent, steps_of(view_of(view)))  # type: ignore[arg-type]
     return target
 
 
@@ -337,24 +337,18 @@ def replay(source: Any, steps: tuple) -> Any:
     return source
 
 
-def _living_views(root: Any) -> list[Any]:
-    meta = root._meta
-    if meta is None or not meta.views:
-        return []
-    return [one for one in (reference() for reference in meta.views) if one is not None]
-
-
 _SLOTS = ("array", "node", "_requires_grad", "_grad")
 
 
 def _promote(level: Level, target: Any) -> None:
     """Turns a tensor that is about to hold a Dual, with its base and the base's views, into Duals that do not move yet."""
-    root = target._meta.base if target._meta is not None and target._meta.base is not None else target
-    members = [root, *_living_views(root)]
+    root = base_of(target)
+    if root is None:
+        root = target
+    members = [root, *living_views(root)]
     shadows = [_shadow(one) for one in members]
     for one, shadow in zip(members[1:], shadows[1:], strict=True):
-        link_view(shadow, shadows[0], None, ())
-        shadow.meta().steps = one._meta.steps
+        set_meta(shadow, (shadows[0], *view_of(one)[1:]))  # type: ignore[index]
     for one, shadow in zip(members, shadows, strict=True):
         still = wrap(arrays.zeros_like(shadow.array))
         attributes = dict(one.__dict__) if type(one) is not Dual else {}

@@ -19,7 +19,7 @@ from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import ViewMeta
+from dynograd.tensor_parts import living_views, move_view, set_meta, steps_of
 from dynograd.transforms.autobatch.pending import Lazy, _slots, note_view, settle
 from dynograd.transforms.autobatch.recorder import Recorder
 from dynograd.transforms.batching.batched import _active as active_vmaps
@@ -169,14 +169,14 @@ def _wait(tensor: Any) -> bool:
     recorder: Any = MODES.recorder
     if recorder is None:
         return False
-    base = tensor._meta.base if isinstance(tensor._meta, ViewMeta) else tensor
+    base = tensor._meta[0] if type(tensor._meta) is tuple else tensor
     views = _held_views(recorder, base)
     if views is None or base.array.size > _LARGEST:
         return False
     grad = base._requires_grad and bool(MODES.grad)
     if any([one._requires_grad != grad for one in (base, *views)]):  # taken anew, they would have another history
         return False
-    ways = [view._meta.steps for view in views]
+    ways = [steps_of(view._meta) for view in views]
     if any([op.outputs for way in ways for op, _, _ in way]):
         return False
     for view in views:
@@ -205,17 +205,16 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
     meta = tensor._meta
     if type(tensor.array) is not numpy.ndarray or tensor.array.base is not None or not tensor.array.flags.owndata:
         return None
-    views: list[Any] = []
     held: list[Any] = []
     if meta is not None:
-        if meta.base is not None or meta.hooks or meta.after_accumulate or meta.retains or meta.silent:
+        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retains or meta.silent or meta.view:
             return None
-        views = [one for one in [reference() for reference in meta.views or ()] if one is not None]
-        for view, holders in zip(views, _holders(views), strict=True):
-            if not isinstance(view._meta, ViewMeta) or type(view) is not Tensor or _holders_of_memory(view) > 0:
-                return None
-            if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
-                held.append(view)
+    views = living_views(tensor)
+    for view, holders in zip(views, _holders(views), strict=True):
+        if type(view._meta) is not tuple or type(view) is not Tensor or _holders_of_memory(view) > 0:
+            return None
+        if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
+            held.append(view)
     if _holders_of_memory(tensor) > (id(tensor.array) in recorder.captured) + len(views):
         return None
     return held
@@ -238,15 +237,14 @@ _unheld[:] = _holders([wrap(numpy.empty(1))])[0], _holders_of_memory(wrap(numpy.
 
 def _stand_in(recorder: Recorder, tensor: Any) -> Any:
     """Another tensor with the same value and history, which is the operand of what has been recorded with `tensor` and its views."""
+    views = living_views(tensor)
     other = wrap(tensor.array)
-    other.node, other._requires_grad, other._meta = tensor.node, tensor._requires_grad, tensor._meta
+    other.node, other._requires_grad = tensor.node, tensor._requires_grad
+    set_meta(other, tensor._meta)
     tensor._meta = None
-    if isinstance(other._meta, ViewMeta):
-        other._meta.base._meta.views.append(ref(other))
-    for reference in getattr(other._meta, "views", None) or ():
-        view = reference()
-        if view is not None and isinstance(view._meta, ViewMeta):
-            view._meta.base = other
+    for view in views:
+        if type(view._meta) is tuple:
+            move_view(view, other)
     held, entry = recorder.entered.pop(id(tensor), (None, None))
     if held is not None:
         recorder.entered[id(other)] = other, entry

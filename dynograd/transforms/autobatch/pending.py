@@ -16,7 +16,7 @@ from dynograd.inplace import write_result
 from dynograd.interpreter import TENSORS
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import Meta, RemovableHandle
+from dynograd.tensor_parts import Meta, RemovableHandle, set_meta
 from dynograd.transforms.autobatch.pending_arrays import PendingArray
 from dynograd.transforms.autobatch.rows import RowNode
 
@@ -323,7 +323,8 @@ def _settle_alone(lazy: Any) -> Any:
 
 def _become(lazy: Any, array: Any, node: Any, meta: Any) -> Any:
     lazy.__class__ = Row
-    lazy.array, lazy.node, lazy._requires_grad, lazy._grad, lazy._meta = array, node, node is not None, None, meta
+    lazy.array, lazy.node, lazy._requires_grad, lazy._grad = array, node, node is not None, None
+    set_meta(lazy, meta)
     return lazy
 
 
@@ -351,11 +352,7 @@ def _settle(lazy: Any) -> Any:
             MODES.grad = form.grad
             found = form.op.function(parent, **form.statics)
             made = found[view.pending.number] if isinstance(found, tuple) else found
-            meta = made._meta
-            if meta is not None and meta.base is not None:
-                owner = meta.base._meta
-                owner.views = [weakref.ref(view) if one() is made else one for one in owner.views or ()]
-            _become(view, made.array, made.node if view.pending.kind.grad else None, meta)
+            _become(view, made.array, made.node if view.pending.kind.grad else None, made._meta)
     finally:
         MODES.grad, MODES.recorder = mode, recorder
     return lazy

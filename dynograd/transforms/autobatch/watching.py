@@ -12,6 +12,7 @@ from typing import Any
 
 from dynograd.interpreter.recorded_methods import CELLS, READY
 from dynograd.tensor import Tensor
+from dynograd.tensor_parts import base_of
 
 __all__ = ["origin_of", "same", "tensors_in", "watched"]
 
@@ -129,8 +130,7 @@ def origin_of(tensor: Any, known: dict[int, Any]) -> tuple[Any, bool]:
     """(the known tensor that this is, whether this is its transposed view); (None, False) where it is none."""
     if id(tensor) in known:
         return tensor, False
-    meta = tensor._meta
-    base: Any = None if meta is None else meta.base
+    base = base_of(tensor)
     if base is not None and id(base) in known and tensor.array.ndim == 2:
         turned, array = base.array.T, tensor.array
         if (

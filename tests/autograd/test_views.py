@@ -1,0 +1,127 @@
+"""Views of which their base does not know: found when a recorded write needs them, noted when they are made from then on."""
+
+import gc
+
+import pytest
+
+import dynograd as dg
+from dynograd import tensor_parts
+from dynograd.nn import Parameter
+
+
+@pytest.fixture(params=[False, True], ids=["not yet watched", "watched"])
+def watched(request, monkeypatch):
+    monkeypatch.setattr(tensor_parts, "_watch", _counted(tensor_parts._watch))
+    held, tensor_parts.watching[:] = tensor_parts.watching[:], [True] if request.param else []
+    yield request.param
+    tensor_parts.watching[:] = held or tensor_parts.watching
+
+
+def _counted(watch):
+    def counted(cls):
+        counted.calls += 1
+        watch(cls)
+
+    counted.calls = 0
+    return counted
+
+
+class Marked(dg.Tensor):
+    pass
+
+
+VIEWS = {
+    "a row": lambda base: [base[1]],
+    "a view of a view": lambda base: [base.t()[2, 1:]],
+    "one of several": lambda base: [base.unbind(1)[2]],
+    "several of a view": lambda base: list(base.t().split(2)),
+    "of a subclass": lambda base: [
+        base.view(4).as_subclass(Marked) if base.numel() == 4 else base[0].as_subclass(Marked)
+    ],
+    "made without grad": lambda base: [base[1].detach(), base[1]],
+    "with a hook": lambda base: [_hooked(base[1])],
+    "by place": lambda base: [base.as_strided((2, 2), (1, 1), 3)],
+}
+
+
+def _hooked(view):
+    if view.requires_grad:
+        view.retain_grad()
+    return view
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("frozen", [False, True], ids=["", "frozen"])
+def test_living_views_follow_a_write_into_their_base(name, frozen, watched):
+    w = dg.arange(6.0, dtype=dg.float64).view(2, 3).requires_grad_()
+    base = w * 1.0
+    views = VIEWS[name](base)
+    ring = [*views]  # only the collector could free it
+    ring.append(ring)
+    if frozen:
+        gc.freeze()
+    try:
+        factor = base.detach().clone()
+        with_history = base * factor
+        base.mul_(factor)
+    finally:
+        gc.unfreeze()
+    assert base.tolist() == with_history.tolist()
+    for view, expected in zip(views, VIEWS[name](with_history)):
+        assert view.tolist() == expected.tolist()
+        assert view.requires_grad == expected.requires_grad
+        if view.requires_grad:
+            found, wanted = (dg.autograd.grad(one.sum(), w, retain_graph=True)[0] for one in (view, expected))
+            assert found.tolist() == wanted.tolist()
+
+
+def test_views_of_what_needs_no_grad_follow_too(watched):
+    w = dg.tensor([2.0], requires_grad=True)
+    base = dg.zeros(3)
+    view, part = base.view(1, 3), base[1:]
+    base[1] = 3 * w[0]
+    assert view.requires_grad and part.requires_grad
+    (view.sum() + part.sum()).backward()
+    assert w.grad.tolist() == [6.0]
+
+
+def test_writes_into_memory_that_nobody_shares_look_for_no_views():
+    held, tensor_parts.watching[:] = tensor_parts.watching[:], []
+    try:
+        w = dg.tensor([2.0], requires_grad=True)
+        out = dg.zeros(3)
+        for number in range(3):
+            out[number] = number * w[0]
+        out.sum().backward()
+        assert w.grad.tolist() == [3.0] and not tensor_parts.watching
+    finally:
+        tensor_parts.watching[:] = held
+
+
+def test_the_search_is_made_once(watched):
+    for _ in range(2):
+        base = dg.ones(3, requires_grad=True) * 1
+        view = base[1:]
+        base.mul_(2.0)
+        assert dg.autograd.grad(view.sum(), base, allow_unused=True)[0].tolist() == [0.0, 1.0, 1.0]
+    assert tensor_parts._watch.calls == (0 if watched else 1)
+
+
+def test_dead_views_are_forgotten(watched):
+    base = dg.zeros(3)
+    tensor_parts.watching[:] = [True]
+    kept = base[0]
+    for _ in range(1000):
+        base[1:]
+    assert len(base._meta.views) < 100
+    assert [one is kept for one in tensor_parts.living_views(base)] == [True]
+
+
+def test_what_is_a_view_of_what(watched):
+    base = dg.zeros(2, 3)
+    row, turned = base[0], base.t()
+    assert row._base is base and turned[1]._base is base and base._base is None
+    assert base.data._base is None and base.detach()._base is None
+    parameter = Parameter(base.view(6))
+    assert parameter._base is None
+    assert base.data[0]._base is not base
