@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from dynograd import arrays, cuda, devices, dtypes
-from dynograd.errors import CheckpointError, DeviceError
+from dynograd.errors import CheckpointError, DeviceError, user_level
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
 
@@ -200,7 +200,7 @@ class Reader:
             warnings.warn(
                 f"load: tensors were saved on {saved}, but no CUDA device is available here: they are on the CPU. "
                 f"Pass map_location='cpu' to say so.",
-                stacklevel=2,
+                stacklevel=user_level(),
             )
             return devices.cpu
         return arrays.check_device("load", saved)

@@ -1,7 +1,9 @@
-"""Every error that dynograd raises on purpose; each is also the built-in type that PyTorch's users catch.
+"""Every error that dynograd raises on purpose, each also the built-in type that PyTorch's users catch, and where warnings point.
 
 A message says who, expected, got, and the way out: build it where the values are known, never here.
 """
+
+import sys
 
 __all__ = [
     "CheckpointError",
@@ -24,6 +26,7 @@ __all__ = [
     "StateDictError",
     "WorkerDied",
     "WorkerMemoryError",
+    "user_level",
 ]
 
 
@@ -122,3 +125,11 @@ class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):
 
 class OutOfMemoryError(DynogradError, MemoryError, RuntimeError):
     """The device has no memory left for the request."""
+
+
+def user_level() -> int:
+    """The `stacklevel` with which a warning of the calling function names the line of the user's own code that led to it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dynograd":
+        level, frame = level + 1, frame.f_back
+    return level

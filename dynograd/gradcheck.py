@@ -12,7 +12,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.autograd.modes import enable_grad
 from dynograd.differentiation import grad
-from dynograd.errors import GradientError
+from dynograd.errors import GradientError, user_level
 from dynograd.methods import public_functions
 from dynograd.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp
@@ -195,7 +195,7 @@ def _checked_inputs(given: tuple) -> list[int]:
             warnings.warn(
                 f"gradcheck: input {place} requires gradient and is not a double precision floating point ({value.dtype}). "
                 f"This check will likely fail if all the inputs are not of double precision. Use x.double().",
-                stacklevel=3,
+                stacklevel=user_level(),
             )
         strides = arrays.strides_in_elements(value.array)
         if any(stride == 0 and size > 1 for stride, size in zip(strides, value.array.shape, strict=True)):

@@ -6,14 +6,13 @@ where PyTorch's have one: all but views, what belongs to layers, and `WITHOUT`. 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
-from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
 from dynograd.inplace import refuse_overlap, refuse_repeats, write_result
 from dynograd.inplace_forms import quick_out, straight_form
 from dynograd.interpreter import TENSORS
@@ -168,7 +167,7 @@ def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
                 f"match the required output shape {list(array.shape)}. This behavior is deprecated: give {name} that shape, or no "
                 f"elements, e.g. {name}.resize_(0).",
                 UserWarning,
-                stacklevel=_outside(),
+                stacklevel=user_level(),
             )
         if arrays.may_overlap(out.array, array):
             array = arrays.copy(array)
@@ -209,11 +208,3 @@ def out_dtype(dtype: Any, out: Any) -> Any:
             f"dtype {dtypes.as_dtype(dtype)} does not match dtype of out parameter ({out.dtype}). Leave dtype away, or give out that dtype."
         )
     return out.dtype
-
-
-def _outside() -> int:
-    """How many frames up the caller's own code is."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dynograd":
-        level, frame = level + 1, frame.f_back
-    return level

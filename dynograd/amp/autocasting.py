@@ -19,6 +19,7 @@ from dynograd.amp.policies import BANNED, POLICIES
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.cuda import driver
+from dynograd.errors import user_level
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, prepare, registry, set_shortcuts_aside
 from dynograd.ragged.tensor import load_rules
@@ -94,7 +95,9 @@ class autocast:
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         if enabled and device_type == "cuda" and driver.known() is None:
             warnings.warn(
-                "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=2
+                "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                UserWarning,
+                stacklevel=user_level(),
             )
             enabled = False
         if enabled and self.fast_dtype not in _HALF:
@@ -102,7 +105,7 @@ class autocast:
                 f"In {device_type.upper()} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
                 f"{device_type.upper()} Autocast only supports dtype of dynograd.bfloat16, dynograd.float16 currently.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
             enabled = False
         self._enabled = bool(enabled)

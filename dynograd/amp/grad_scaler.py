@@ -9,6 +9,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.autograd.writes import stamp_all
 from dynograd.cuda import driver
+from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
 
@@ -58,7 +59,8 @@ class GradScaler:
         self._enabled = enabled
         if enabled and device == "cuda" and driver.known() is None:
             warnings.warn(
-                "dynograd.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
+                "dynograd.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
+                stacklevel=user_level(),
             )
             self._enabled = False
         if not self._enabled:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.cuda import thread_state
-from dynograd.errors import DeviceError
+from dynograd.errors import DeviceError, user_level
 
 __all__ = ["check_index", "get", "is_emulated", "known", "reason", "synchronizations"]
 
@@ -101,7 +101,7 @@ _read_mode = 0  # what reading a value does beside waiting: 0 nothing, 1 a warni
 def about_to_wait(who: str) -> None:
     """Says that the host will wait because somebody reads values; see `set_sync_debug_mode`."""
     if _read_mode == 1:
-        warnings.warn(f"{who}: called a synchronizing CUDA operation", UserWarning, stacklevel=4)
+        warnings.warn(f"{who}: called a synchronizing CUDA operation", UserWarning, stacklevel=user_level())
     elif _read_mode == 2:
         raise DeviceError(
             f"{who}: called a synchronizing CUDA operation, and set_sync_debug_mode('error') forbids that. Keep the value on the "

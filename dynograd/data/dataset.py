@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from dynograd import arrays
+from dynograd.errors import user_level
 from dynograd.random_streams import Generator
 from dynograd.randomness import randperm
 from dynograd.tensor import Tensor
@@ -300,7 +301,8 @@ def _counts(size: int, fractions: Sequence[float]) -> list[int]:
     for number, count in enumerate(counts):
         if count == 0:
             warnings.warn(
-                f"Length of split at index {number} is 0. This might result in an empty dataset.", stacklevel=3
+                f"Length of split at index {number} is 0. This might result in an empty dataset.",
+                stacklevel=user_level(),
             )
     return counts
 

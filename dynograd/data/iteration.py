@@ -16,7 +16,7 @@ from dynograd.data.pinning import pinned_batch
 from dynograd.data.positions import VERSION, Tasks, beginnings, owner_of_state, restore
 from dynograd.data.seeding import Seeder, Undisturbed, draw_seed
 from dynograd.data.worker import Setup
-from dynograd.errors import LoaderError
+from dynograd.errors import LoaderError, user_level
 
 if TYPE_CHECKING:
     from dynograd.data.loader import DataLoader
@@ -119,7 +119,7 @@ class Iteration:
                 f"Length of IterableDataset was reported to be {self._reported} (by len of the DataLoader), but more than "
                 f"{(self._returned - 1) * self._batch_size} samples have been fetched. With workers, each iterates over its own copy: "
                 f"share the work by get_worker_info().",
-                stacklevel=2,
+                stacklevel=user_level(),
             )
             self._reported = None
         if self._pins:

@@ -19,7 +19,7 @@ from dynograd.data.failures import rebuild
 from dynograd.data.fetch import Task, shown
 from dynograd.data.transport import BatchReceiver, wait_for
 from dynograd.data.worker import Setup, worker_loop
-from dynograd.errors import LoaderError, WorkerDied, WorkerMemoryError
+from dynograd.errors import LoaderError, WorkerDied, WorkerMemoryError, user_level
 
 __all__ = ["Crew", "Worker", "default_context"]
 
@@ -287,7 +287,7 @@ class Crew:
             warnings.warn(
                 f"{worker} has been silent for {now - asked:.0f} s {worker.doing()}. It is at:\n{worker.stack()}"
                 f"DataLoader(..., timeout=seconds) would raise an error.",
-                stacklevel=5,
+                stacklevel=user_level(),
             )
         time.sleep(
             0.002

@@ -29,6 +29,7 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.data.memory_files import shared_descriptor
+from dynograd.errors import user_level
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["BatchReceiver", "BatchSender", "Slots", "wait_for"]
@@ -328,7 +329,7 @@ def _warn_about_memory(why: str) -> None:
         warnings.warn(
             f"DataLoader: there is no shared memory for batches ({why}), so they go through pipes, which is slower. Make room in "
             f"/dev/shm (docker run --shm-size=1g) or raise the limit on open files (ulimit -n).",
-            stacklevel=2,
+            stacklevel=user_level(),
         )
 
 

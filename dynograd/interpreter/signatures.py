@@ -24,7 +24,7 @@ def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
         return None
     if any([one.kind is not one.POSITIONAL_OR_KEYWORD or one.name.startswith("own_") for one in parameters]):
         return None
-    space = dict(names)
+    space = {"__name__": "dynograd", **names}
     heads = []
     for one in parameters:
         heads.append(one.name if one.default is one.empty else f"{one.name}=own_default_{one.name}")

@@ -14,6 +14,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.errors import user_level
 
 __all__ = ["FAMILIES", "FUNCTIONS", "NoComplexKernelError", "through_host"]
 
@@ -39,7 +40,7 @@ def through_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             warnings.warn(
                 f"{name}: has no kernel for GPUs. It is computed on the CPU: the host waits and copies, each time. "
                 f"Move the tensor with .cpu() where that matters.",
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         found = function(*[_to_host(one) for one in args], **{key: _to_host(one) for key, one in kwargs.items()})
         return _to_device(found, index)

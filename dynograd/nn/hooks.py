@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.errors import user_level
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.nn.backward_hooks import BackwardWatch
 from dynograd.tensor import RemovableHandle
@@ -271,7 +272,7 @@ class HookMethods:
                     warnings.warn(
                         f"forward hook with always_call=True raised {type(error).__name__}: {error}, which is silenced, as another error was "
                         f"raised in forward.",
-                        stacklevel=4,
+                        stacklevel=user_level(),
                     )
 
 

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from dynograd import creation
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, user_level
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -64,7 +64,7 @@ class RNNBase(Module):
             warnings.warn(
                 f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
                 f"than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                stacklevel=user_level(),
             )
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from dynograd.autograd.modes import no_grad
-from dynograd.errors import StateDictError
+from dynograd.errors import StateDictError, user_level
 from dynograd.nn.parameter import Parameter
 from dynograd.nn.uninitialized import is_lazy
 from dynograd.tensor import Tensor
@@ -192,7 +192,7 @@ class StateMethods:
             warnings.warn(
                 f"for {key}: copying from a checkpoint to a parameter on device meta does nothing. Pass assign=True to take the "
                 f"checkpoint's tensors, or call model.to_empty(device='cpu') before.",
-                stacklevel=4,
+                stacklevel=user_level(),
             )
         try:
             if assign:

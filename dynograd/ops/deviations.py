@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError
+from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.norms import absolute_power
 from dynograd.ops.op import composed, op, shortcut
@@ -189,6 +189,6 @@ def arguments_of_deviations(
             f"{who}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided "
             f"by output numel): correction is {correction}, shape {tuple(shape)}, dim {dim}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     return dims, correction, keepdim

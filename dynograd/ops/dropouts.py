@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.random_streams import default_generator, drawn, takers
@@ -302,5 +302,5 @@ def _warn_rank(who: str, input: Any, ranks: tuple[int, int]) -> None:
             f"{who}: Received a {rank}-D input to {who}, which is deprecated. To retain the behavior and silence this warning, please "
             f"use dropout instead. Note that {who} exists to drop whole channels.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from dynograd import dtypes
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, user_level
 from dynograd.ops.choices import where
 from dynograd.ops.op import composed
 
@@ -69,7 +69,8 @@ def grid_sample(
     _check(input, grid, mode, padding_mode)
     if align_corners is None:
         warnings.warn(
-            "grid_sample: align_corners is False by default (since 1.3.0); pass it to say which you mean.", stacklevel=2
+            "grid_sample: align_corners is False by default (since 1.3.0); pass it to say which you mean.",
+            stacklevel=user_level(),
         )
     align = bool(align_corners)
     sizes = tuple(input.shape[2:])
@@ -202,7 +203,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise ShapeError(f"affine_grid: expected non-zero, positive output size, got {sizes}.")
     if align_corners is None:
         warnings.warn(
-            "affine_grid: align_corners is False by default (since 1.3.0); pass it to say which you mean.", stacklevel=2
+            "affine_grid: align_corners is False by default (since 1.3.0); pass it to say which you mean.",
+            stacklevel=user_level(),
         )
     spatial = sizes[2:]
     made: Any = theta[:, :, -1].reshape(sizes[0], *[1] * len(spatial), -1)

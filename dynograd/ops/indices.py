@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.errors import IndexRangeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.shapes import broadcast_shapes
@@ -77,7 +77,7 @@ def _as_tuple(index: Any) -> tuple:
             "Using a non-tuple sequence for multidimensional indexing is deprecated: instead of x[seq] write x[tuple(seq)] (an index "
             "for each dim) or x[tensor(seq)] (an array of indices).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
         return tuple(index)
     return (index,)
@@ -115,7 +115,9 @@ def _entry(who: str, one: Any) -> Any:
     if kind.kind == "b" or (kind.num == dtypes.uint8.num and not number):
         if kind.kind != "b":
             warnings.warn(
-                "indexing with dtype uint8 is deprecated, please use a dtype bool instead.", UserWarning, stacklevel=4
+                "indexing with dtype uint8 is deprecated, please use a dtype bool instead.",
+                UserWarning,
+                stacklevel=user_level(),
             )
             one = convert(one, dtypes.bool)
         return _Flag(bool(one)) if one.ndim == 0 else one

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.ops.poolings import adaptive_average
@@ -105,7 +105,9 @@ def upsample(
 ) -> Any:
     """The old name of `interpolate`."""
     warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=2
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=user_level(),
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -116,7 +118,7 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return interpolate(input, size, scale_factor)
 
@@ -127,7 +129,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return interpolate(input, size, scale_factor, "bilinear", True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, square
 from dynograd.ops.choices import choose
@@ -197,7 +197,7 @@ def kl_div(
             "batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the "
             "next major release.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return _reduced_divergence(input, target, log_target, reduction)
 
@@ -355,7 +355,7 @@ def _compare_sizes(who: str, input: Any, target: Any) -> None:
             f"{who}: Using a target size ({tuple(target.shape)}) that is different to the input size ({tuple(input.shape)}). This will "
             f"likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError
+from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.exponentials import exp
@@ -141,14 +141,14 @@ def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
 def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype: Any) -> Any:
     rank = len(input.shape)
     if type(stacklevel) is not int:  # dynograd.softmax(input, dim, dtype)
-        stacklevel, dtype = 3, stacklevel
+        dtype = stacklevel
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
         warnings.warn(
             f"Implicit dimension choice for {who} has been deprecated. Change the call to include dim=X as an argument (dim={dim} "
             f"is taken here).",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=user_level(),
         )
     if type(dim) is not int or not 0 <= dim < rank:
         dim = normalize_dim(who, dim, rank)

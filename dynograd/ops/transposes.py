@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, user_level
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.op import composed, keep, shortcut
 from dynograd.ops.views import permuted, transpose, view
@@ -111,7 +111,7 @@ def _reversed_dims(input: Any) -> Any:
         warnings.warn(
             "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
             UserWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return permuted(input, tuple(range(rank - 1, -1, -1)))
 

@@ -14,6 +14,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, set_grad_enabled
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp, stamp_all
+from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.optim import states
 from dynograd.optim.hooks import (
@@ -297,7 +298,7 @@ class Optimizer(HookMethods):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error. Each is updated "
                 "once for every time it is listed.",
-                stacklevel=4,
+                stacklevel=user_level(),
             )
         for other in self.param_groups:
             if ("param_names" in group) != ("param_names" in other):

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynograd.errors import user_level
 from dynograd.overrides.modes import BaseTorchFunctionMode, TorchFunctionMode
 from dynograd.overrides.tables import SPACES, functions_of, methods, module_of, properties
 from dynograd.overriding import STATE, dispatch, is_overriding, keeps_type, name_of, overriding_among
@@ -194,7 +195,9 @@ class enable_reentrant_dispatch:
     """A context for PyTorch's `__torch_dispatch__`, which is not here: there is nothing to enable."""
 
     def __enter__(self) -> None:
-        warnings.warn("enable_reentrant_dispatch does nothing: there is no __torch_dispatch__ here.", stacklevel=2)
+        warnings.warn(
+            "enable_reentrant_dispatch does nothing: there is no __torch_dispatch__ here.", stacklevel=user_level()
+        )
 
     def __exit__(self, *error: Any) -> None:
         pass

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynograd import checkpoint_files, serialization
 from dynograd.checkpoint_trees import Reader
-from dynograd.errors import CheckpointError
+from dynograd.errors import CheckpointError, user_level
 from dynograd.files import Source
 from dynograd.runs.parts import RESERVED, check_names, load_states, states_of
 from dynograd.runs.random_states import global_state, set_global_state, settle
@@ -186,7 +186,7 @@ def read_run(path: Any, best: str | None = None, map_location: Any = None) -> tu
             if len(candidates) == 1:
                 raise
             damaged = damaged or error
-            warnings.warn(f"load_run: {error} Trying the one before.", stacklevel=3)
+            warnings.warn(f"load_run: {error} Trying the one before.", stacklevel=user_level())
     assert damaged is not None
     raise CheckpointError(
         f"load_run: none of the {len(candidates)} files in {target!r} is whole; the newest: {damaged}"

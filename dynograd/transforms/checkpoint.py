@@ -16,6 +16,7 @@ from dynograd.amp import autocasting
 from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.custom_function import Function
 from dynograd.differentiation import backward
+from dynograd.errors import user_level
 from dynograd.graphs import active_hooks, saved_tensors_hooks
 from dynograd.interpreter import TENSORS
 from dynograd.random_streams import default_generator
@@ -77,7 +78,7 @@ def checkpoint(
         warnings.warn(
             "utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; left out "
             "it is True, as in PyTorch.",
-            stacklevel=2,
+            stacklevel=user_level(),
         )
         use_reentrant = True
     if determinism_check not in ("default", "none"):
@@ -107,7 +108,7 @@ def checkpoint_sequential(
         warnings.warn(
             "utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended; left out it is True, as in PyTorch.",
-            stacklevel=2,
+            stacklevel=user_level(),
         )
         use_reentrant = True
     steps = list(functions)
@@ -329,7 +330,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         if MODES.grad == 0 and not any(isinstance(one, Tensor) and one._requires_grad for one in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
         ctx.others = [None if isinstance(one, Tensor) else one for one in args]

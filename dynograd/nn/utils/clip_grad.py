@@ -10,6 +10,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp_all
+from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.tensor import Tensor, wrap
 
@@ -48,7 +49,7 @@ def clip_grad_norm_(
     """
     given = _listed(parameters)
     if not given and isinstance(parameters, types.GeneratorType):
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=user_level())
     grads = _gradients(given)
     try:
         norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
@@ -105,7 +106,7 @@ def clip_grad_norm(
     warnings.warn(
         "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
         FutureWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

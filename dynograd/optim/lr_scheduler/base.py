@@ -10,6 +10,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.writes import stamp
+from dynograd.errors import user_level
 from dynograd.optim.optimizer import Optimizer
 from dynograd.tensor import Tensor
 
@@ -83,7 +84,7 @@ class LRScheduler:
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`, or the first value of the learning rate schedule is skipped.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         self._step_count += 1
         if epoch is not None:
@@ -177,7 +178,7 @@ def warn_if_asked_outside(schedule: LRScheduler) -> None:
         warnings.warn(
             "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -186,7 +187,7 @@ def warn_epoch() -> None:
         "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
         "`scheduler.step()`; with an epoch, the closed form is used where there is one.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=user_level(),
     )
 
 
