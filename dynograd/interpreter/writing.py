@@ -9,7 +9,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+import numpy
 
 from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, ndarray, storages
@@ -21,6 +24,7 @@ from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whol
 from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.loops_cpu import ONE_PASS
 from dynograd.kernels.ufuncs import COMPOSED, FLAT
 from dynograd.ops.op import Op
@@ -262,19 +266,35 @@ def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: An
 
 
 def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
-    """`stamp(array)` of memory that belongs to `array` itself, and was stamped as a whole before; else `stamp`."""
+    """`stamp(array)`, written out for memory that belongs to `array` itself, and was stamped as a whole before.
+
+    Where nobody but the tensor has the array, and so no node either, nobody can ask who wrote: it is only counted.
+    """
     return [
         f"    meta = {tensor}._meta",
         "    if meta is None or type(meta) is tuple or not meta.silent:",
-        f"        frame = getframe({depth})",
-        "        code = frame.f_code",
-        "        if code is not outside[0] or base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",
-        "            stamp(array, place_of(frame))",
-        "        else:",
-        "            now = last_write[0] = next_seq()",
+        "        entry = stamps.get(id(array)) if base is None else None",
+        "        if entry is not None and getrefcount(array) == ALONE:",
         "            entry.count += 1",
-        "            entry.whole = now, code, frame.f_lasti",
+        "        else:",
+        f"            frame = getframe({depth})",
+        "            code = frame.f_code",
+        "            if entry is None or code is not outside[0] or entry.regions:",
+        "                stamp(array, place_of(frame))",
+        "            else:",
+        "                now = last_write[0] = next_seq()",
+        "                entry.count += 1",
+        "                entry.whole = now, code, frame.f_lasti",
     ]
+
+
+def _holders(tensor: Any) -> int:
+    array = tensor.array
+    return sys.getrefcount(array)
+
+
+# What Python counts in written code for an array that the tensor alone has, which differs between its versions.
+ALONE = _holders(SimpleNamespace(array=numpy.empty(0)))
 
 
 def _run_lines(call: str, give_up: list[str]) -> list[str]:
@@ -333,12 +353,15 @@ def arrays_of(listed: Any, array: Any) -> list[Any] | None:
 def _names() -> dict[str, Any]:
     return names_for_all() | dict(
         I64=I64,
+        ALONE=ALONE,
         CASTS=CASTS,
         NOT_WRITTEN=(AttributeError, IndexError, OverflowError, TypeError, ValueError, *FLOATING_WARNINGS),
         PLAIN=frozenset({int, float, bool}),
         apart=apart,
+        entries=entries,
         arrays_of=arrays_of,
         getframe=sys._getframe,
+        getrefcount=sys.getrefcount,
         last_write=last_write,
         outside=outside,
         overlap_partly=storages.overlap_partly,

@@ -5,6 +5,7 @@ import itertools
 import numpy
 import pytest
 import scipy.linalg
+from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
