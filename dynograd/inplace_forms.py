@@ -236,8 +236,8 @@ _RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes"
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
 # Those with a kernel that writes into the tensor's own memory: which of their parameters are tensors, and which tensors or numbers.
-_FEW = "type(dim) is int and entries['writes.{}'](id(array), id(index_array), id({}_array), dim, {})"
-_TRIANGLE = "type(diagonal) is int and entries['writes.keep_triangle'](id(array), id(array), diagonal, {})"
+_FEW = "type(dim) is int and entries['writes.{}'](key, id(index_array), id({}_array), dim, {})"
+_TRIANGLE = "type(diagonal) is int and entries['writes.keep_triangle'](key, key, diagonal, {})"
 _HELD = "(type({0}) is float or type({0}) is int) and -3.4e38 <= {0} <= 3.4e38"  # by float32
 WRITES = {
     "index_add": ("index source", "", "", "alpha == 1 and " + _FEW.format("write_few_slices", "source", "kernels.ADD")),
@@ -248,13 +248,13 @@ WRITES = {
         "mask",
         "value",
         "",
-        _HELD.format("value_array") + " and entries['writes.fill_few_where'](id(array), id(mask_array), value_array)",
+        _HELD.format("value_array") + " and entries['writes.fill_few_where'](key, id(mask_array), value_array)",
     ),
     "masked_scatter": (
         "mask source",
         "",
         "",
-        "entries['writes.write_few_where'](id(array), id(mask_array), id(source_array))",
+        "entries['writes.write_few_where'](key, id(mask_array), id(source_array))",
     ),
     "put": ("index source",),
     "scatter": (
@@ -277,9 +277,9 @@ _WRITERS = {
         f"{_SMALL} and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
         "array[...] = other_array",
     ),
-    "fill_": ("", "", "", f"{_HELD.format('value')} and entries['writes.fill'](id(array), value)"),
+    "fill_": ("", "", "", f"{_HELD.format('value')} and entries['writes.fill'](key, value)"),
     "fill_diagonal_": ("",),
-    "zero_": ("", "", "", "entries['writes.zero'](id(array))"),
+    "zero_": ("", "", "", "entries['writes.zero'](key)"),
 }
 _AUGMENTED = {
     "__iadd__": "add_",
@@ -297,11 +297,25 @@ _AUGMENTED = {
 }
 
 
+# With one call that draws: whether one is uniform, and its two numbers.
+_DRAWN = (
+    "not takers and (blocks := entries['random.blocks_of'](key)) and entries['random.draw'](key, {}, {}, {}, "
+    "*(default_generator if generator is None else generator).key(blocks))"
+)
+_REAL = "(type({0}) is float or type({0}) is int)"
+DRAWS = {
+    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format(0, 'std', 'mean')}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format(1, 'a', 'b')}",
+}
+
+
 def with_writer(method: Any) -> Any:
     """A method that is no op, behind code that calls the kernel of writes with its name."""
     name = method.__name__
 
     def write() -> tuple[str, dict[str, Any]]:
+        if name in DRAWS:
+            return write_into(method, None, "", "", "", DRAWS[name])
         return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
 
     return standing(method, write)

@@ -154,6 +154,10 @@ def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:
             call.append(f"*{one.name}")
             starred = True
             continue
+        if one.kind is one.VAR_KEYWORD:
+            parts.append(f"**{one.name}")
+            call.append(f"**{one.name}")
+            continue
         if one.kind is one.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True

@@ -28,6 +28,7 @@ from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.loops_cpu import ONE_PASS
 from dynograd.kernels.ufuncs import COMPOSED, FLAT
 from dynograd.ops.op import Op
+from dynograd.random_streams import default_generator, takers
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
 
@@ -168,7 +169,7 @@ def write_into(
     when: str = "False",
     text: str = "pass",
 ) -> tuple[str, dict[str, Any]]:
-    """Source of an in-place form by the kernel `write(array, ...)`, which says whether it has written.
+    """Source of an in-place form by the kernel `write(array, ...)`, which says whether it has written, or only by `text` without one.
 
     Args:
         tensors: the parameters that are tensors besides the first, in memory of their own.
@@ -179,10 +180,10 @@ def write_into(
     parameters, call = parameters_of(general)
     give_up = f"return general({call})"
     taken = inspect.signature(general).parameters
-    known = inspect.signature(write).parameters
+    known = {} if write is None else inspect.signature(write).parameters
     first = next(iter(taken))
     whole, both = tensors.split(), either.split()
-    extras = [name for name in taken if name not in known and name != first]
+    extras = [name for name in taken if name not in known and name != first and write is not None]
     names: dict[str, Any] = dict(write=write, kernels=inspect.getmodule(write)) | {
         f"default_{name}": value.default for name, value in taken.items()
     }
@@ -209,7 +210,7 @@ def write_into(
         *[f"    {raw[name]} = {name}.array" for name in whole],
         f"    if not ({' and '.join(types)}) or (({wants}) and MODES.grad):",
         f"        {give_up}",
-        "    base = array.base",
+        "    base, key = array.base, id(array)",
     ]
     for name in both:
         lines += [
@@ -246,11 +247,11 @@ def write_into(
         "    try:",
         f"        if {when}:",
         f"            {text}",
-        f"        elif not write({', '.join(['array', *given])}):",
+        f"        elif not write({', '.join(['array', *given])}):" if write is not None else "        else:",
         f"            {give_up}",
         "    except NOT_WRITTEN:  # the op says what is wrong",
         f"        {give_up}",
-        *stamp_lines(first),
+        *stamp_lines(first, key="key"),
         f"    return {first}",
     ]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
@@ -265,7 +266,7 @@ def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: An
     return general(*args, **kwargs)
 
 
-def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
+def stamp_lines(tensor: str, depth: int = 1, key: str = "id(array)") -> list[str]:
     """`stamp(array)`, written out for memory that belongs to `array` itself, and was stamped as a whole before.
 
     Where nobody but the tensor has the array, and so no node either, nobody can ask who wrote: it is only counted.
@@ -273,7 +274,7 @@ def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
     return [
         f"    meta = {tensor}._meta",
         "    if meta is None or type(meta) is tuple or not meta.silent:",
-        "        entry = stamps.get(id(array)) if base is None else None",
+        f"        entry = stamps.get({key}) if base is None else None",
         "        if entry is not None and getrefcount(array) == ALONE:",
         "            entry.count += 1",
         "        else:",
@@ -358,6 +359,7 @@ def _names() -> dict[str, Any]:
         NOT_WRITTEN=(AttributeError, IndexError, OverflowError, TypeError, ValueError, *FLOATING_WARNINGS),
         PLAIN=frozenset({int, float, bool}),
         apart=apart,
+        default_generator=default_generator,
         entries=entries,
         arrays_of=arrays_of,
         getframe=sys._getframe,
@@ -368,4 +370,5 @@ def _names() -> dict[str, Any]:
         place_of=place_of,
         stamp=stamp,
         stamps=stamps,
+        takers=takers,
     )

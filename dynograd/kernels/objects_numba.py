@@ -59,11 +59,17 @@ _inline = compiled(inline=True)
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """A kernel of integers (`id` of its arrays among them) and, where they are annotated so, floats."""
-    made = compiled(function)
+    """A kernel of integers (`id` of its arrays among them) and of floats or unsigned words, which are annotated so.
+
+    It runs with the GIL, so that nobody changes the objects meanwhile, and `exact`.
+    """
+    made = compiled(function, exact=True, nogil=False)
     kinds = [one.annotation for one in inspect.signature(function).parameters.values()]
-    made.dynograd_kinds = tuple(types.float64 if kind in (float, "float") else types.int64 for kind in kinds)
+    made.dynograd_kinds = tuple(_KINDS.get(getattr(kind, "__name__", kind), types.int64) for kind in kinds)
     return made
+
+
+_KINDS = {"float": types.float64, "uint64": types.uint64}
 
 
 def called_directly(made: Any) -> Callable[..., Any]:
