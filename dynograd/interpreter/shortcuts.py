@@ -10,7 +10,7 @@ from typing import Any
 from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
-from dynograd.interpreter.shared import wrap_lines
+from dynograd.interpreter.shared import tensor_class, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
@@ -86,7 +86,8 @@ def write_shortcut(
         of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
         inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
-        inner = wrap_lines("out", "result")
+        inner = ["    if type(out) is list:", "        return several(out)"] if op is None else []
+        inner += wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed and op is not None else []
         inner += record
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
@@ -101,13 +102,17 @@ def write_shortcut(
         call_of, _, _ = at_once.partition("(")
         family, _, function = call_of.partition(".")
         space |= dict(at_once=kernel(family, function, ndarray(0)), fields=tensor_fields())
-    space |= dict(op=op, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    space |= dict(op=op, several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
     if op is not None:
         space |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
     return "\n".join(lines) + "\n", space
 
 
 _CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)
+
+
+def _several(arrays: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(tensor_class[0].wrap, arrays))
 
 
 def _gather_lines(listed: str, raw: str) -> list[str]:

@@ -227,7 +227,7 @@ def shortcut(
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
-    With None for the op, where nothing is recorded; `beside` then names the tensors.
+    With None for the op, where nothing is recorded; `beside` then names the tensors, and `out` may be a list of arrays.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that

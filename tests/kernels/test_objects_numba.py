@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.interpreter.tensor_fields import tensor_fields
-from dynograd.kernels import compiled_kernels, joins_cpu, object_fields
+from dynograd.kernels import compiled_kernels, joins_cpu, lookups_cpu, object_fields, rearrangements_cpu
 from dynograd.kernels.compiled_kernels import entries
 
 if object_fields.FIELDS is None:
@@ -163,3 +163,53 @@ def test_scattered_slices(dim):
     assert not run("writes.write_few_slices", x, index, src, 1 - dim, 1)
     assert not run("writes.write_few_slices", x, index, src, 2, 1)
     assert x.tobytes() == before
+
+
+@pytest.mark.parametrize("letter", ["?", "f", "d", "l", "i", "e", "F"])
+@pytest.mark.parametrize("shape", [(), (7,), (0, 3), (4, 6), (2, 3, 4), (1, 2, 1, 3)])
+def test_places_of_what_is_not_zero(letter, shape):
+    random = np.random.default_rng(1)
+    x = np.asarray(random.integers(-1, 2, shape) * random.integers(0, 2, shape), letter)
+    if letter in "fd" and x.size > 2:
+        x.flat[0], x.flat[1] = -0.0, np.nan
+    expected = np.argwhere(x)
+    found = lookups_cpu.nonzero_few(x, False)
+    assert (found is None) == (letter in "ieF" or not shape)
+    if found is not None:
+        assert found.dtype == np.int64 and found.shape == expected.shape and (found == expected).all()
+        columns = lookups_cpu.nonzero_few(x, True)
+        assert [one.tolist() for one in columns] == [one.tolist() for one in x.nonzero()]
+    for other in (
+        dynograd.nonzero(dynograd.from_numpy(np.atleast_1d(x))),
+        dynograd.from_numpy(np.atleast_1d(x)).argwhere(),
+    ):
+        assert other.tolist() == np.argwhere(np.atleast_1d(x)).tolist()
+    if shape == (4, 6):
+        assert lookups_cpu.nonzero_few(x.T, False) is None
+        short = np.empty((max(len(expected) - 1, 0), 2), np.int64)
+        assert not run("moves.rows", x, short) or letter in "ieF" or not len(expected)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+@pytest.mark.parametrize("shape", [(5,), (1,), (4, 6), (2, 3, 4), (0, 3)])
+def test_flips_and_rolls(letter, shape):
+    x = of(letter, *shape)
+    for dim in range(len(shape)):
+        found = rearrangements_cpu.flip_few(x, dim)
+        assert found is None if not x.shape[dim] else found.tobytes() == np.flip(x, dim).tobytes()
+        for shift in (0, 1, -1, 7, -8):
+            found = rearrangements_cpu.roll_few(x, shift, dim)
+            assert found is None if not x.shape[dim] else found.tobytes() == np.roll(x, shift, dim).tobytes()
+    if len(shape) == 2 and x.size:
+        assert rearrangements_cpu.roll_few(x.T, 1, 0) is None
+        assert not run("moves.turn", x, x.copy(), 2, 0, 1) and not run("moves.turn", x, x.copy(), 0, shape[0], 1)
+
+
+def test_classes_as_bits():
+    x = np.array([[0, 3], [2, 0]])
+    for classes in (-1, 4, 6):
+        found = lookups_cpu.one_hot_few(x, classes)
+        assert found.tolist() == np.eye(4 if classes == -1 else classes, dtype=int)[x].tolist()
+    for wrong, classes in ((x, 3), (x, 0), (x, -2), (x - 1, -1), (x[:0], -1), (x.astype("i"), 4), (x.T, 4), (x, True)):
+        assert lookups_cpu.one_hot_few(wrong, classes) is None
+    assert not run("moves.one_hot", x, np.empty((2, 2, 3), np.int64))
