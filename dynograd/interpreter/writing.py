@@ -90,8 +90,10 @@ def write_elementwise_into(
     ]
     for name in others:
         raw = f"{name}_array"
+        if target and name == first:
+            lines += [f"    if {name} is {target}:", f"        {raw} = array"]
         lines += [
-            f"    if {_is_plain(name)}:",
+            f"    {'elif' if target and name == first else 'if'} {_is_plain(name)}:",
             f"        {raw} = {name}.array",
             f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({name}._requires_grad and MODES.grad):",
             *_deeper(give_up),
@@ -118,7 +120,8 @@ def write_elementwise_into(
         lines += _run_lines(f"fast({operands}, out=array)", give_up)
     else:
         lines += _formula_lines(op, operands, others, numbers, names, small, give_up)
-    lines += [*stamp_lines(tensor, depth), f"    return {tensor}"]
+    alone = f"ALONE + ({first}_array is array)" if target else "ALONE"
+    lines += [*stamp_lines(tensor, depth, alone=alone), f"    return {tensor}"]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
 
@@ -266,7 +269,7 @@ def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: An
     return general(*args, **kwargs)
 
 
-def stamp_lines(tensor: str, depth: int = 1, key: str = "id(array)") -> list[str]:
+def stamp_lines(tensor: str, depth: int = 1, key: str = "id(array)", alone: str = "ALONE") -> list[str]:
     """`stamp(array)`, written out for memory that belongs to `array` itself, and was stamped as a whole before.
 
     Where nobody but the tensor has the array, and so no node either, nobody can ask who wrote: it is only counted.
@@ -275,7 +278,7 @@ def stamp_lines(tensor: str, depth: int = 1, key: str = "id(array)") -> list[str
         f"    meta = {tensor}._meta",
         "    if meta is None or type(meta) is tuple or not meta.silent:",
         f"        entry = stamps.get({key}) if base is None else None",
-        "        if entry is not None and getrefcount(array) == ALONE:",
+        f"        if entry is not None and getrefcount(array) == {alone}:",
         "            entry.count += 1",
         "        else:",
         f"            frame = getframe({depth})",

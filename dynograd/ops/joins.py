@@ -191,6 +191,10 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return stacked(tensors, dim)
 
 
+# Of what gives the same values as `stack`, but is recorded as PyTorch does.
+_RECORDED_AS_CAT = "out, statics = None, ()"
+
+
 @composed()
 @shortcut(
     joined,
@@ -225,12 +229,8 @@ def hstack(tensors: Any) -> Any:
 )
 @shortcut(
     stacked,
-    """
-    out = compute(tensors, 0)
-    statics = (0,)
-    """,
+    _RECORDED_AS_CAT,
     when="tensors[0].ndim == 1",
-    compute="joins.stack_few",
     at_once="joins.stacked_few(tensors, fields, 0, tensors[0].array)",
 )
 def vstack(tensors: Any) -> Any:
@@ -262,12 +262,8 @@ def row_stack(tensors: Any) -> Any:
 )
 @shortcut(
     stacked,
-    """
-    out = compute(tensors, 2)
-    statics = (2,)
-    """,
+    _RECORDED_AS_CAT,
     when="tensors[0].ndim == 2",
-    compute="joins.stack_few",
     at_once="joins.stacked_few(tensors, fields, 2, tensors[0].array)",
 )
 def dstack(tensors: Any) -> Any:
@@ -276,6 +272,22 @@ def dstack(tensors: Any) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, 1)
+    statics = (1,)
+    """,
+    when="tensors[0].ndim > 1",
+    compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 1, tensors[0].array)",
+)
+@shortcut(
+    stacked,
+    _RECORDED_AS_CAT,
+    when="tensors[0].ndim == 1",
+    at_once="joins.stacked_few(tensors, fields, 1, tensors[0].array)",
+)
 def column_stack(tensors: Any) -> Any:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 
