@@ -50,10 +50,7 @@ __all__ = [
 
 MOST = 1 << 15  # bytes: more than that other kernels do better
 FLOAT, DOUBLE, LONG, BOOL = ord("f"), ord("d"), ord("l" if np.dtype("l").itemsize == 8 else "q"), ord("?")
-_SIZES = np.zeros(128, np.int64)
-for _one in "?bBhHiIlLqQefdFD":
-    _SIZES[ord(_one)] = np.dtype(_one).itemsize
-_SIZES = tuple(_SIZES.tolist())
+_SIZES = tuple([np.dtype(chr(one)).itemsize if chr(one) in "?bBhHiIlLqQefdFD" else 0 for one in range(128)])
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _LETTER, _ORDER = 8, 16, 24, 32, 56, 64, 24, 25, 26
 _inline = compiled(inline=True)
 

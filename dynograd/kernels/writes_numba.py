@@ -131,12 +131,12 @@ def fill_few_where(x, mask, value: float):
 def _write_from(target, chosen, source, count, given):
     needed = 0
     for i in range(count):
-        needed += chosen[np.uint64(i)]
+        needed += chosen[np.uint64(i)] != 0
     if given < needed:
         return False
     taken, last = np.uint64(0), np.uint64(max(given - 1, 0))
     for i in range(count if needed else 0):
-        held = chosen[np.uint64(i)]
+        held = chosen[np.uint64(i)] != 0
         target[np.uint64(i)] = source[min(taken, last)] if held else target[np.uint64(i)]
         taken += np.uint64(held)
     return True
