@@ -236,29 +236,37 @@ _RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes"
 # Ops whose public function, called with tensors and numbers in the op's own order, is the op.
 FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
 # Those with a kernel that writes into the tensor's own memory: which of their parameters are tensors, and which tensors or numbers.
+_FEW = "type(dim) is int and entries['writes.{}'](key, id(index_array), id({}_array), dim, {})"
+_TRIANGLE = "type(diagonal) is int and entries['writes.keep_triangle'](key, key, diagonal, {})"
+_HELD = "(type({0}) is float or type({0}) is int) and -3.4e38 <= {0} <= 3.4e38"  # by float32
 WRITES = {
-    "index_add": ("index source",),
-    "index_copy": ("index source",),
+    "index_add": ("index source", "", "", "alpha == 1 and " + _FEW.format("write_few_slices", "source", "kernels.ADD")),
+    "index_copy": ("index source", "", "", _FEW.format("write_few_slices", "source", "kernels.WRITE")),
     "index_fill": ("index", "value"),
     "index_put": ("values", "", "indices"),
-    "masked_fill": ("mask", "value"),
-    "masked_scatter": ("mask source",),
+    "masked_fill": (
+        "mask",
+        "value",
+        "",
+        _HELD.format("value_array") + " and entries['writes.fill_few_where'](key, id(mask_array), value_array)",
+    ),
+    "masked_scatter": (
+        "mask source",
+        "",
+        "",
+        "entries['writes.write_few_where'](key, id(mask_array), id(source_array))",
+    ),
     "put": ("index source",),
     "scatter": (
         "index",
         "src",
         "",
-        "type(src_array) is ndarray and kernels.few(kernels.ELEMENTS, array, dim, index_array, src_array, kernels.WRITE)",
+        "type(src_array) is ndarray and " + _FEW.format("write_few", "src", "kernels.WRITE"),
     ),
-    "scatter_add": (
-        "index src",
-        "",
-        "",
-        "kernels.few(kernels.ELEMENTS, array, dim, index_array, src_array, kernels.ADD)",
-    ),
+    "scatter_add": ("index src", "", "", _FEW.format("write_few", "src", "kernels.ADD")),
     "scatter_reduce": ("index src",),
-    "tril": ("",),
-    "triu": ("",),
+    "tril": ("", "", "", _TRIANGLE.format(1)),
+    "triu": ("", "", "", _TRIANGLE.format(0)),
 }
 _SMALL = "array.nbytes < 32768"
 _WRITERS = {
@@ -269,15 +277,9 @@ _WRITERS = {
         f"{_SMALL} and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
         "array[...] = other_array",
     ),
-    "fill_": (
-        "",
-        "",
-        "",
-        f"type(value) is float and {_SMALL} and array.dtype.char in 'fd' and -3.4e38 <= value <= 3.4e38",
-        "array.fill(value)",
-    ),
+    "fill_": ("", "", "", f"{_HELD.format('value')} and entries['writes.fill'](key, value)"),
     "fill_diagonal_": ("",),
-    "zero_": ("", "", "", _SMALL, "array.fill(0)"),
+    "zero_": ("", "", "", "entries['writes.zero'](key)"),
 }
 _AUGMENTED = {
     "__iadd__": "add_",
@@ -295,11 +297,25 @@ _AUGMENTED = {
 }
 
 
+# With one call that draws: whether one is uniform, and its two numbers.
+_DRAWN = (
+    "not takers and (blocks := entries['random.blocks_of'](key)) and entries['random.draw'](key, {}, {}, {}, "
+    "*(default_generator if generator is None else generator).key(blocks))"
+)
+_REAL = "(type({0}) is float or type({0}) is int)"
+DRAWS = {
+    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format(0, 'std', 'mean')}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format(1, 'a', 'b')}",
+}
+
+
 def with_writer(method: Any) -> Any:
     """A method that is no op, behind code that calls the kernel of writes with its name."""
     name = method.__name__
 
     def write() -> tuple[str, dict[str, Any]]:
+        if name in DRAWS:
+            return write_into(method, None, "", "", "", DRAWS[name])
         return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
 
     return standing(method, write)

@@ -13,6 +13,7 @@ from dynograd.autograd.writes import stamp
 from dynograd.creation import at_once, at_once_like
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.inplace import copy_, guards, refuse_repeats
+from dynograd.inplace_forms import DRAWS, with_writer
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
@@ -543,7 +544,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 def install_random_methods() -> None:
     """Puts `uniform_` and its like on Tensor, and tensor-valued state on Generator."""
     for method in (uniform_, normal_, random_, bernoulli_, exponential_, bernoulli, multinomial):
-        setattr(Tensor, method.__name__, method)
+        setattr(Tensor, method.__name__, with_writer(method) if method.__name__ in DRAWS else method)
     Generator.get_state = _get_state  # type: ignore[attr-defined]
     Generator.set_state = _set_state  # type: ignore[attr-defined]
 

@@ -2,6 +2,7 @@
 
 import numpy
 import pytest
+from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from dynograd import tensor
@@ -326,3 +327,17 @@ def test_writes_after_and_inside_a_scope_of_autobatch():
         y.zero_()
         assert waiting.sum() == 1024
     assert x.add_(1.0).sum() == 7 * 512 and y.sum() == 0
+
+
+def test_writes_into_memory_that_nobody_else_has_are_counted_and_others_are_dated():
+    x = dynograd.randn(8, 64)
+    for count in range(1, 4):
+        assert x.add_(1.0)._version == count
+    weight = dynograd.randn(8, 64, requires_grad=True)
+    for hold in (lambda: x, lambda: x[1:], lambda: x.detach(), lambda: x.t()):
+        z = (weight[: len(hold())] * hold() if hold().shape[1] == 64 else weight.t() * hold()).sum()
+        x.mul_(1.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.backward()
+        del z
+        assert x.mul_(1.0)._version == (count := count + 2)

@@ -6,6 +6,8 @@ import numpy
 import pytest
 
 import dynograd as dg
+from dynograd.kernels import compiled_kernels
+from dynograd.random_streams import default_generator
 
 
 @pytest.mark.parametrize(
@@ -139,3 +141,52 @@ def test_filling_few_is_a_write():
     row = base[1]
     row.normal_()
     assert (base[1] == row).all() and (base[0] == 0).all() and (row != 0).any()
+
+
+@pytest.mark.parametrize("dtype", [dg.float32, dg.float64, dg.float16])
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (3,), (5,), (8, 64), (7, 9), (4096,), (4097,), (20000,)])
+def test_few_numbers_have_the_same_bits_and_take_the_same_places_in_the_stream(dtype, shape, monkeypatch):
+    draws = [
+        lambda x: x.normal_(),
+        lambda x: x.normal_(3, 0.1),
+        lambda x: x.normal_(1e30, 0.0),
+        lambda x: x.uniform_(),
+        lambda x: x.uniform_(-3, 1.7),
+        lambda x: x.uniform_(2.0, 2.0),
+        lambda x: x.uniform_(1.0, 1.0000001),
+        lambda x: x.uniform_(0.0, generator=default_generator),
+        lambda x: x.uniform_(**{"from": 0.5, "to": 0.7}),
+    ]
+    found = []
+    for calls in (-(1 << 30), compiled_kernels.SMALL_CALLS):
+        compiled_kernels.entries.clear()
+        monkeypatch.setattr(compiled_kernels, "_few_calls", calls)
+        dg.manual_seed(5)
+        made = [draw(dg.zeros(shape, dtype=dtype)) for draw in draws]
+        made += [draw(dg.zeros(2, *shape, dtype=dtype)[1]) for draw in draws]
+        found.append(([one.numpy().tobytes() for one in made], default_generator.state()))
+    assert found[0] == found[1]
+    assert {len(one) for one in found[0][0]} == {dg.zeros(shape, dtype=dtype).nbytes}
+
+
+def test_few_numbers_of_what_is_refused(monkeypatch):
+    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    x, state = dg.zeros(4), default_generator.state()
+    for draw, words in (
+        (lambda: x.normal_(0.0, -1.0), "std >= 0.0"),
+        (lambda: x.uniform_(2.0, 1.0), "found from=2"),
+        (lambda: x.expand(3, 4).normal_(), "single memory location"),
+        (lambda: x.clone().requires_grad_().normal_(), "leaf"),
+        (lambda: dg.zeros(4, dtype=dg.int64).normal_(), "floating"),
+    ):
+        with pytest.raises((RuntimeError, TypeError), match=words):
+            draw()
+    assert not x.any()
+    default_generator.set_plain_state(state)
+    weight = dg.ones(4, requires_grad=True)
+    z = (weight * x).sum()
+    x.normal_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+    with dg.no_grad():
+        assert weight.uniform_() is weight and weight.requires_grad

@@ -204,8 +204,16 @@ def zeros_like(array: Any) -> Any:
     return buffers.zeros(array.shape, array.dtype)
 
 
+_INTS = {int}
+
+
 def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
     """A new array from numbers, nested lists or a NumPy array. Python floats become the default dtype."""
+    if type(data) is list and (dtype is None or dtype is dtypes.int64) and {*map(type, data)} == _INTS:
+        try:
+            return numpy.array(data, dtypes.int64.numpy)
+        except OverflowError:
+            return literals.array_of(data, dtype)  # which says what is wrong
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         made = numpy.array(data)
         if made.dtype.byteorder == ">":

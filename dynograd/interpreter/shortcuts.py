@@ -10,7 +10,8 @@ from typing import Any
 from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
-from dynograd.interpreter.shared import wrap_lines
+from dynograd.interpreter.shared import tensor_class, wrap_lines
+from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
@@ -24,6 +25,7 @@ def write_shortcut(
     when: str,
     beside: str,
     compute: str | None,
+    at_once: str,
     renamed: dict[str, str],
 ) -> tuple[str, dict[str, Any]]:
     """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
@@ -58,6 +60,7 @@ def write_shortcut(
         f"def {face.__name__}({parameters}):",
         *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
         *[f"    {one} = {other}" for one, other in renamed.items()],
+        *(_at_once_lines(at_once, listed, when) if at_once and listed else []),
         f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
         *(_gather_lines(listed, raw[listed]) if listed else []),
@@ -83,7 +86,8 @@ def write_shortcut(
         of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
         inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
-        inner = wrap_lines("out", "result")
+        inner = ["    if type(out) is list:", "        return several(out)"] if op is None else []
+        inner += wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed and op is not None else []
         inner += record
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
@@ -94,13 +98,21 @@ def write_shortcut(
     if compute is not None:
         family, _, function = compute.partition(".")
         space["compute"] = kernel(family, function, ndarray(0))
-    space |= dict(op=op, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    if at_once:
+        call_of, _, _ = at_once.partition("(")
+        family, _, function = call_of.partition(".")
+        space |= dict(at_once=kernel(family, function, ndarray(0)), fields=tensor_fields())
+    space |= dict(op=op, several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
     if op is not None:
         space |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
     return "\n".join(lines) + "\n", space
 
 
 _CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)
+
+
+def _several(arrays: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(tensor_class[0].wrap, arrays))
 
 
 def _gather_lines(listed: str, raw: str) -> list[str]:
@@ -111,7 +123,24 @@ def _gather_lines(listed: str, raw: str) -> list[str]:
         f"        for one in {listed}:",
         "            if (type(one) is Tensor or type(one) in TENSORS) and type(array := one.array) is ndarray:",
         f"                {raw}.append(array)",
-        "                wants = wants or one._requires_grad",
+        "                if one._requires_grad:",
+        "                    wants = True",
+    ]
+
+
+def _at_once_lines(at_once: str, listed: str, when: str) -> list[str]:
+    """The result of the tensors in a list at once, where nothing is recorded."""
+    _, _, arguments = at_once.partition("(")
+    when_of_list = when.replace(f"{listed}[0].", f"{listed}[0].array.")
+    return [
+        f"    if fields and (type({listed}) is list or type({listed}) is tuple):",
+        "        try:",
+        f"            out = at_once({arguments} if {when_of_list} else None",
+        "        except CAUGHT:",
+        "            out = None",
+        "        if out is not None:",
+        *["        " + line for line in wrap_lines("out", "result")],
+        "            return result",
     ]
 
 
@@ -129,6 +158,10 @@ def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:
             parts.append(f"*{one.name}")
             call.append(f"*{one.name}")
             starred = True
+            continue
+        if one.kind is one.VAR_KEYWORD:
+            parts.append(f"**{one.name}")
+            call.append(f"**{one.name}")
             continue
         if one.kind is one.KEYWORD_ONLY and not starred:
             parts.append("*")

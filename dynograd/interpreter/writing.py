@@ -9,7 +9,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+import numpy
 
 from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, ndarray, storages
@@ -21,9 +24,11 @@ from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whol
 from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.loops_cpu import ONE_PASS
 from dynograd.kernels.ufuncs import COMPOSED, FLAT
 from dynograd.ops.op import Op
+from dynograd.random_streams import default_generator, takers
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
 
@@ -85,8 +90,10 @@ def write_elementwise_into(
     ]
     for name in others:
         raw = f"{name}_array"
+        if target and name == first:
+            lines += [f"    if {name} is {target}:", f"        {raw} = array"]
         lines += [
-            f"    if {_is_plain(name)}:",
+            f"    {'elif' if target and name == first else 'if'} {_is_plain(name)}:",
             f"        {raw} = {name}.array",
             f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({name}._requires_grad and MODES.grad):",
             *_deeper(give_up),
@@ -113,7 +120,8 @@ def write_elementwise_into(
         lines += _run_lines(f"fast({operands}, out=array)", give_up)
     else:
         lines += _formula_lines(op, operands, others, numbers, names, small, give_up)
-    lines += [*stamp_lines(tensor, depth), f"    return {tensor}"]
+    alone = f"ALONE + ({first}_array is array)" if target else "ALONE"
+    lines += [*stamp_lines(tensor, depth, alone=alone), f"    return {tensor}"]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
 
@@ -164,7 +172,7 @@ def write_into(
     when: str = "False",
     text: str = "pass",
 ) -> tuple[str, dict[str, Any]]:
-    """Source of an in-place form by the kernel `write(array, ...)`, which says whether it has written.
+    """Source of an in-place form by the kernel `write(array, ...)`, which says whether it has written, or only by `text` without one.
 
     Args:
         tensors: the parameters that are tensors besides the first, in memory of their own.
@@ -175,10 +183,10 @@ def write_into(
     parameters, call = parameters_of(general)
     give_up = f"return general({call})"
     taken = inspect.signature(general).parameters
-    known = inspect.signature(write).parameters
+    known = {} if write is None else inspect.signature(write).parameters
     first = next(iter(taken))
     whole, both = tensors.split(), either.split()
-    extras = [name for name in taken if name not in known and name != first]
+    extras = [name for name in taken if name not in known and name != first and write is not None]
     names: dict[str, Any] = dict(write=write, kernels=inspect.getmodule(write)) | {
         f"default_{name}": value.default for name, value in taken.items()
     }
@@ -205,7 +213,7 @@ def write_into(
         *[f"    {raw[name]} = {name}.array" for name in whole],
         f"    if not ({' and '.join(types)}) or (({wants}) and MODES.grad):",
         f"        {give_up}",
-        "    base = array.base",
+        "    base, key = array.base, id(array)",
     ]
     for name in both:
         lines += [
@@ -242,11 +250,11 @@ def write_into(
         "    try:",
         f"        if {when}:",
         f"            {text}",
-        f"        elif not write({', '.join(['array', *given])}):",
+        f"        elif not write({', '.join(['array', *given])}):" if write is not None else "        else:",
         f"            {give_up}",
         "    except NOT_WRITTEN:  # the op says what is wrong",
         f"        {give_up}",
-        *stamp_lines(first),
+        *stamp_lines(first, key="key"),
         f"    return {first}",
     ]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
@@ -261,20 +269,36 @@ def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: An
     return general(*args, **kwargs)
 
 
-def stamp_lines(tensor: str, depth: int = 1) -> list[str]:
-    """`stamp(array)` of memory that belongs to `array` itself, and was stamped as a whole before; else `stamp`."""
+def stamp_lines(tensor: str, depth: int = 1, key: str = "id(array)", alone: str = "ALONE") -> list[str]:
+    """`stamp(array)`, written out for memory that belongs to `array` itself, and was stamped as a whole before.
+
+    Where nobody but the tensor has the array, and so no node either, nobody can ask who wrote: it is only counted.
+    """
     return [
         f"    meta = {tensor}._meta",
         "    if meta is None or type(meta) is tuple or not meta.silent:",
-        f"        frame = getframe({depth})",
-        "        code = frame.f_code",
-        "        if code is not outside[0] or base is not None or (entry := stamps.get(id(array))) is None or entry.regions:",
-        "            stamp(array, place_of(frame))",
-        "        else:",
-        "            now = last_write[0] = next_seq()",
+        f"        entry = stamps.get({key}) if base is None else None",
+        f"        if entry is not None and getrefcount(array) == {alone}:",
         "            entry.count += 1",
-        "            entry.whole = now, code, frame.f_lasti",
+        "        else:",
+        f"            frame = getframe({depth})",
+        "            code = frame.f_code",
+        "            if entry is None or code is not outside[0] or entry.regions:",
+        "                stamp(array, place_of(frame))",
+        "            else:",
+        "                now = last_write[0] = next_seq()",
+        "                entry.count += 1",
+        "                entry.whole = now, code, frame.f_lasti",
     ]
+
+
+def _holders(tensor: Any) -> int:
+    array = tensor.array
+    return sys.getrefcount(array)
+
+
+# What Python counts in written code for an array that the tensor alone has, which differs between its versions.
+ALONE = _holders(SimpleNamespace(array=numpy.empty(0)))
 
 
 def _run_lines(call: str, give_up: list[str]) -> list[str]:
@@ -333,16 +357,21 @@ def arrays_of(listed: Any, array: Any) -> list[Any] | None:
 def _names() -> dict[str, Any]:
     return names_for_all() | dict(
         I64=I64,
+        ALONE=ALONE,
         CASTS=CASTS,
         NOT_WRITTEN=(AttributeError, IndexError, OverflowError, TypeError, ValueError, *FLOATING_WARNINGS),
         PLAIN=frozenset({int, float, bool}),
         apart=apart,
+        default_generator=default_generator,
+        entries=entries,
         arrays_of=arrays_of,
         getframe=sys._getframe,
+        getrefcount=sys.getrefcount,
         last_write=last_write,
         outside=outside,
         overlap_partly=storages.overlap_partly,
         place_of=place_of,
         stamp=stamp,
         stamps=stamps,
+        takers=takers,
     )

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["address", "address_of", "call", "handle", "pointer8", "pointer32", "pointer64"]
+__all__ = ["address", "address_of", "call", "handle", "make_pointer", "pointer8", "pointer32", "pointer64"]
 
 # An array object begins with Python's own header, then the address of its data: ctypes.data takes a microsecond to say the same.
 _probe = np.zeros(3)
@@ -41,7 +41,9 @@ def address(typing_context, handle):
     return types.int64(types.int64), generate
 
 
-def _make_pointer(scalar):
+def make_pointer(scalar):
+    """What makes pointers to elements of that type of addresses."""
+
     @intrinsic
     def pointer(typing_context, address):
         def generate(context, builder, signature, arguments):
@@ -52,7 +54,7 @@ def _make_pointer(scalar):
     return pointer
 
 
-pointer8, pointer32, pointer64 = (_make_pointer(scalar) for scalar in (types.uint8, types.float32, types.float64))
+pointer8, pointer32, pointer64 = (make_pointer(scalar) for scalar in (types.uint8, types.float32, types.float64))
 
 
 def address_of(function, kinds):

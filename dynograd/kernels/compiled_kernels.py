@@ -16,8 +16,9 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.object_fields import FIELDS
 
-__all__ = ["compiled_for", "in_shape", "often_called"]
+__all__ = ["compiled_for", "entries", "in_shape", "often_called"]
 
 COMPILED_SIZE = 256
 SMALL_CALLS = 2048
@@ -64,6 +65,30 @@ def often_called() -> _Kernels | None:
         _few_calls += 1
         return None
     return _kernels
+
+
+class _Entries(dict[str, Callable[..., bool]]):
+    """`["writes.zero"]` is that `entry` of `writes_numba.py`. It is given arrays by `id`, and says whether it has done the work.
+
+    It never has before a program has made many such calls, nor where objects are not what `object_fields` expects.
+    """
+
+    def __missing__(self, name: str) -> Callable[..., bool]:
+        if FIELDS is None:
+            self[name] = _never
+        elif often_called() is None:
+            return _never
+        else:
+            made = _kernels[name]
+            self[name] = import_module("dynograd.kernels.objects_numba").called_directly(made)
+        return self[name]
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+entries = _Entries()
 
 
 def in_shape(made: Any, shape: tuple[int, ...]) -> Any:

@@ -42,9 +42,10 @@ def compiled(
     exact: bool = False,
     inline: bool = False,
     parallel: bool = False,
+    nogil: bool = True,
     key: str = "",
 ) -> Any:
-    """Compiles a function on arrays when it is first called with their types; without the GIL, cached on disk.
+    """Compiles a function on arrays when it is first called with their types; cached on disk.
 
     Args:
         noalias: no array that is written overlaps another argument. Loops over many arrays vectorise only with this promise;
@@ -53,23 +54,31 @@ def compiled(
         exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
         inline: helpers that must become part of their callers' loops.
         parallel: `prange` loops run in the pool. Prefer `chunked`.
+        nogil: other Python threads may go on meanwhile.
         key: what else the machine code depends on, where `function` has values in its closure.
     """
     if function is None:
         return lambda one: compiled(
-            one, noalias=noalias, in_order=in_order, exact=exact, inline=inline, parallel=parallel, key=key
+            one,
+            noalias=noalias,
+            in_order=in_order,
+            exact=exact,
+            inline=inline,
+            parallel=parallel,
+            nogil=nogil,
+            key=key,
         )
     options: dict[str, Any] = {
         "error_model": "numpy",
         "fastmath": False if exact else set(IN_ORDER if in_order else REASSOCIATED),
-        "nogil": True,
+        "nogil": nogil,
     }
     if inline:
         options["forceinline"] = True
     if parallel:
         options["parallel"] = True
     made = njit(**options)(function)
-    _attach(made, noalias, f"{noalias} {in_order} {exact} {inline} {parallel} {key}")
+    _attach(made, noalias, f"{noalias} {in_order} {exact} {inline} {parallel} {key}" + " gil" * (not nogil))
     return made
 
 

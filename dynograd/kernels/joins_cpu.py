@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.compiled_kernels import in_shape
+from dynograd.kernels.compiled_kernels import entries, in_shape
 from dynograd.kernels.copies_cpu import SMALLEST, copied, copy_into
 
-__all__ = ["cat", "cat_few", "stack", "stack_few"]
+__all__ = ["cat", "cat_few", "joined_few", "stack", "stack_few", "stacked_few"]
 
-_concatenate, _array = np.concatenate, np.array
+_concatenate, _array, _empty = np.concatenate, np.array, np.empty
 
 
 def cat(arrays, dim):
@@ -50,19 +50,58 @@ def _row_major(joined, arrays):
 def cat_few(arrays, dim):
     """`cat` of small arrays as users give them; None where they differ in dtype, or the result is not row-major as it comes."""
     first = arrays[0]
-    if first.nbytes * len(arrays) >= SMALLEST or type(dim) is not int:
+    if first.nbytes * len(arrays) >= SMALLEST:
         return None
-    joined = _concatenate(arrays, dim)
+    joined = joined_few(arrays, 0, dim, first)
+    if joined is None:
+        joined = _concatenate(arrays, dim)
     return joined if joined.dtype is first.dtype and joined.flags.c_contiguous else None
 
 
 def stack_few(arrays, dim):
-    """`stack` of few small arrays in front; None where they differ in dtype."""
+    """`stack` of few small arrays; None where they differ in dtype, or are not few."""
     first = arrays[0]
-    if dim != 0 or type(dim) is not int or len(arrays) > 8 or first.nbytes >= SMALLEST // 8:
+    stacked = stacked_few(arrays, 0, dim, first)
+    if stacked is not None:
+        return stacked
+    if dim != 0 or len(arrays) > 8 or first.nbytes >= SMALLEST // 8:
         return None
     stacked = _array(arrays)
     return stacked if stacked.dtype is first.dtype and stacked.shape[1:] == first.shape else None
+
+
+def joined_few(listed, fields, dim, first):
+    """`cat` of a list of arrays or tensors (see `objects_numba.array_in`) by compiled code; None where they are not few, or not alike."""
+    count = len(listed)
+    if first.nbytes * count >= SMALLEST:
+        return None
+    shape = first.shape
+    rank = len(shape)
+    if not dim and rank == 2:
+        out = _empty((count * shape[0], shape[1]), first.dtype)
+    else:
+        if dim < 0:
+            dim += rank
+        out = _empty((*shape[:dim], count * shape[dim], *shape[dim + 1 :]), first.dtype)
+    if entries["joins.join"](id(listed), fields, dim, 0, id(out)):
+        return out
+    length = entries["joins.length"](id(listed), fields, dim)
+    if not 0 < length * first.itemsize < SMALLEST:
+        return None
+    out = _empty((*shape[:dim], length, *shape[dim + 1 :]), first.dtype)
+    return out if entries["joins.join"](id(listed), fields, dim, 0, id(out)) else None
+
+
+def stacked_few(listed, fields, dim, first):
+    """The same of `stack`."""
+    count = len(listed)
+    if first.nbytes * count >= SMALLEST:
+        return None
+    shape = first.shape
+    if dim < 0:
+        dim += len(shape) + 1
+    out = _empty((*shape[:dim], count, *shape[dim:]) if dim else (count, *shape), first.dtype)
+    return out if entries["joins.join"](id(listed), fields, dim, 1, id(out)) else None
 
 
 def stack(arrays, dim):

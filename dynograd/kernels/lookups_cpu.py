@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.scatters_cpu import limits, take, true_places
 from dynograd.kernels.sorting_cpu import sort, sorted_numbers
 
@@ -12,7 +13,9 @@ __all__ = [
     "bincount",
     "isin",
     "nonzero",
+    "nonzero_few",
     "one_hot",
+    "one_hot_few",
     "searchsorted",
     "unique",
     "unique_consecutive",
@@ -20,6 +23,8 @@ __all__ = [
 
 _COMPILED_SIZE = 2048  # values below which NumPy searches as quickly
 _LARGE = 1 << 15
+_INT64 = np.dtype(np.int64)
+_empty = np.empty
 _FEW = 1 << 16  # numbers whose counts stay in the caches
 
 
@@ -39,6 +44,33 @@ def nonzero(x):
     rows = buffers.empty((places.size, x.ndim), np.int64)
     split_places(places, np.array(x.shape, np.int64), rows, count=places.size, work=x.ndim * places.size)
     return rows
+
+
+def nonzero_few(x, as_tuple):
+    """`nonzero` of few elements, or the columns of that; None for others."""
+    count = entries["moves.count"](id(x))
+    if not count:
+        return None
+    rank = x.ndim
+    rows = _empty((count - 1, rank), _INT64)
+    if not entries["moves.rows"](id(x), id(rows)):
+        return None
+    if not as_tuple:
+        return rows
+    return [rows[:, 0], rows[:, 1]] if rank == 2 else [rows[:, dim] for dim in range(rank)]
+
+
+def one_hot_few(x, classes):
+    """`one_hot` of few int64 numbers; None for others, and where one is outside. -1 for `classes` stands for as many as there are."""
+    if type(classes) is not int:
+        return None
+    least = entries["moves.classes"](id(x))
+    if classes == -1:
+        classes = least
+    if not 0 < least <= classes or x.size * classes > _FEW:
+        return None
+    result = _empty((*x.shape, classes), _INT64)
+    return result if entries["moves.one_hot"](id(x), id(result)) else None
 
 
 def one_hot(x, classes):

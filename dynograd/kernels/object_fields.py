@@ -14,9 +14,10 @@ import numpy
 
 __all__ = ["FIELDS"]
 
-# Offsets in an array object of: its type, data, ndim, shape, dtype, flags; in a list object of its items. Then the addresses of
-# the types of array and of None.
+# Offsets in an array object of: its type, data, ndim, shape, dtype, flags; in a list object of its items. FIELDS has the addresses of
+# the types of array and of None behind them.
 _OFFSETS = (8, 16, 24, 32, 56, 64, 24)
+_LETTER = 25  # in a dtype object; then comes the letter of the order of bytes
 
 
 def _looked_up() -> numpy.ndarray | None:
@@ -24,6 +25,7 @@ def _looked_up() -> numpy.ndarray | None:
         return None
     wide = numpy.arange(24.0).reshape(2, 3, 4)
     known = [wide, wide.T, wide[1:, :, 1], numpy.ones((), numpy.float32), numpy.zeros((3, 0), numpy.int8)]
+    known.append(numpy.ones(2, ">f8"))
     if all(_agrees(array) for array in known) and _items_of(known) == [id(array) for array in known]:
         return numpy.array([*_OFFSETS, id(numpy.ndarray), id(None)], numpy.int64)
     return None
@@ -38,6 +40,7 @@ def _agrees(array: numpy.ndarray) -> bool:
         sizes == array.shape
         and _word(data) == array.__array_interface__["data"][0]
         and _word(dtype) == id(array.dtype)
+        and ctypes.string_at(id(array.dtype) + _LETTER, 2).decode("latin-1") == array.dtype.char + array.dtype.byteorder
         and _half(flags) & 0x703 == array.flags.num & 0x703  # contiguous (both ways), aligned, writeable, native
     )
 

@@ -13,6 +13,19 @@ import numpy
 
 from dynograd.kernels import random_formulas as formulas
 from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.objects_numba import (
+    DOUBLE,
+    FLOAT,
+    MOST,
+    bytes_of,
+    doubles,
+    elements_of,
+    entry,
+    floats,
+    letter_of,
+    may_be_written,
+    ndim_of,
+)
 
 float32, uint32, uint64 = numpy.float32, numpy.uint32, numpy.uint64
 _M0, _M1, _W0, _W1 = uint64(0xD2511F53), uint64(0xCD9E8D57), uint64(0x9E3779B9), uint64(0xBB67AE85)
@@ -184,3 +197,60 @@ def fill_integers(seed, offset, low, width, out, start, stop):
         a, b = _wide_block(seed, offset + uint64(block))
         i = _2 * uint64(block)
         out[i], out[i + _1] = low + _high_product(a, width), low + _high_product(b, width)
+
+
+# --- few numbers straight into an array: entries of `objects_numba` ------------------------------------------------------------
+
+_uniform32, _uniform64 = fill_uniform32.serial, fill_uniform64.serial
+_normal32, _normal64 = fill_normal32.serial, fill_normal64.serial
+
+
+@_inline
+def _draw32(uniform, seed, offset, first, last, out, blocks):
+    if uniform:
+        _uniform32(
+            seed, offset, last - first, first, numpy.nextafter(last, first) if last > first else last, out, 0, blocks
+        )
+    else:
+        _normal32(seed, offset, first, last, out, 0, blocks)
+
+
+@_inline
+def _draw64(uniform, seed, offset, first, last, out, blocks):
+    if uniform:
+        _uniform64(
+            seed, offset, last - first, first, numpy.nextafter(last, first) if last > first else last, out, 0, blocks
+        )
+    else:
+        _normal64(seed, offset, first, last, out, 0, blocks)
+
+
+@entry
+def blocks_of(x):
+    """How many blocks fill a small array of floats; 0 for other arrays."""
+    letter, count = letter_of(x), elements_of(x, 0, ndim_of(x))
+    if (letter != FLOAT and letter != DOUBLE) or bytes_of(x) > MOST or not may_be_written(x):
+        return 0
+    return (count + 3) >> 2 if letter == FLOAT else (count + 1) >> 1
+
+
+@entry
+def draw(x, uniform, first: float, last: float, seed: uint64, offset: uint64):
+    """Fills `x` with uniform numbers of [first, last), or with normal ones of the deviation `first` and the mean `last`."""
+    count = elements_of(x, 0, ndim_of(x))
+    if letter_of(x) == FLOAT:
+        one, other, out, whole = float32(first + 0.0), float32(last + 0.0), floats(x, count), count >> 2
+        _draw32(uniform, seed, offset, one, other, out, whole)
+        if count & 3:
+            tile = numpy.empty(4, float32)
+            _draw32(uniform, seed, offset + uint64(whole), one, other, tile, 1)
+            for i in range(count & 3):
+                out[4 * whole + i] = tile[i]
+    else:
+        wide, whole = doubles(x, count), count >> 1
+        _draw64(uniform, seed, offset, first + 0.0, last + 0.0, wide, whole)
+        if count & 1:
+            pair = numpy.empty(2, numpy.float64)
+            _draw64(uniform, seed, offset + uint64(whole), first + 0.0, last + 0.0, pair, 1)
+            wide[count - 1] = pair[0]
+    return True

@@ -5,16 +5,42 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
 from dynograd.kernels.joins_cpu import cat
 
-__all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
+__all__ = [
+    "flip",
+    "flip_few",
+    "repeat",
+    "repeat_backward",
+    "repeat_rows",
+    "roll",
+    "roll_few",
+    "sum_equal_runs",
+    "sum_runs",
+]
 
 
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""
     index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
     return copied(x[index])
+
+
+def flip_few(x, dim):
+    """`flip` of few elements along one dim; None where they are not few, or not in order."""
+    return _turned(x, dim, x.shape[dim] - 1, -1)
+
+
+def roll_few(x, shift, dim):
+    """The same of `roll`."""
+    return _turned(x, dim, -shift % x.shape[dim] if x.shape[dim] else 0, 1)
+
+
+def _turned(x, dim, begin, step):
+    out = np.empty(x.shape, x.dtype) if x.nbytes < SMALLEST else x
+    return out if out is not x and entries["moves.turn"](id(x), id(out), dim, begin, step) else None
 
 
 def roll(x, shifts, dims):

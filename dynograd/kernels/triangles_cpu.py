@@ -7,10 +7,11 @@ from functools import lru_cache
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.copies_cpu import SMALLEST, bits, contiguous
 from dynograd.kernels.ufuncs import COMPOSED, KEPT
 
-__all__ = ["triangle_indices", "tril", "triu"]
+__all__ = ["triangle_indices", "tril", "tril_few", "triu", "triu_few"]
 
 
 def tril(x, diagonal):
@@ -25,6 +26,23 @@ def triu(x, diagonal):
     if x.nbytes >= SMALLEST and x.itemsize <= 8:
         return _compiled(x, diagonal, False)
     return _kept(x, _triangle(*x.shape[-2:], diagonal, False))
+
+
+def tril_few(x, diagonal):
+    """`tril` of a small matrix in order; None for others."""
+    return _few(x, diagonal, 1)
+
+
+def triu_few(x, diagonal):
+    """The same of `triu`."""
+    return _few(x, diagonal, 0)
+
+
+def _few(x, diagonal, lower):
+    if type(diagonal) is not int or x.nbytes >= SMALLEST:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    return out if entries["writes.keep_triangle"](id(x), id(out), diagonal, lower) else None
 
 
 def keep_triangle(x, diagonal, lower, out):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels import copies_cpu
-from dynograd.kernels.compiled_kernels import compiled_for
+from dynograd.kernels.compiled_kernels import entries
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.indexing_cpu import LARGE, add_at, write_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along, write_places
@@ -19,6 +19,7 @@ from dynograd.kernels.ufuncs import number
 
 __all__ = [
     "copy",
+    "entries",
     "fill",
     "fill_diagonal",
     "index_add",
@@ -49,7 +50,6 @@ WRITE, ADD = 0, 1
 _REDUCTIONS = {"sum": ADD, "prod": 2, "amax": 3, "amin": 4}
 ELEMENTS, SLICES = "writes.write_few", "writes.write_few_slices"
 _ALL = (slice(None),) * 64
-_NDIMS = {ELEMENTS: 2, SLICES: 1}  # of the index
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
 _NUMBERS = _FLOATS | _WHOLE
@@ -110,10 +110,6 @@ def masked_scatter(x, mask, source):
     kind = x.dtype
     if mask.shape != x.shape or mask.dtype.char != "?" or source.dtype != kind or not source.flags.c_contiguous:
         return False
-    if x.size < _MOST and kind.char in _NUMBERS and x.ndim == source.ndim:
-        kernels = compiled_for(x.size) if x.flags.c_contiguous and mask.flags.c_contiguous else None
-        if kernels is not None:
-            return kernels["writes.write_few_where"](x, mask, source)
     count = int(np.count_nonzero(mask))
     if source.size < count:
         return False
@@ -280,18 +276,8 @@ def _is_whole(x, value):
 
 
 def few(name, x, dim, index, src, how):
-    """Whether the kernel `name` has written a few elements or slices into the matrix `x`."""
-    kind = x.dtype
-    if kind is not src.dtype or x.ndim != 2 or src.ndim != 2 or x.size >= _MOST or index.dtype is not _INT64:
-        return False
-    if kind.char not in _NUMBERS or type(dim) is not int or index.ndim != _NDIMS[name]:
-        return False
-    if not (x.flags.c_contiguous and index.flags.c_contiguous and src.flags.c_contiguous):
-        return False
-    kernels = compiled_for(index.size)
-    if kernels is None:
-        return False
-    return kernels[name](x, index, src, dim, how)
+    """Whether the kernel `name` has written a few elements or slices into `x`."""
+    return type(dim) is int and entries[name](id(x), id(index), id(src), dim, how)
 
 
 def _on_copy(write):

@@ -15,11 +15,12 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.op import composed, op, read_values, shortcut
 from dynograd.ops.views import reshaped
 
 __all__ = ["embedding", "embedding_bag"]
 
+_INT64 = dtypes.int64.num
 # Filled from above: `lookup` whose gradient is a sparse tensor.
 sparse_lookup: list[Callable] = []
 # Filled from above: `lookup` on indices that are checked later; gives None where they are to be checked now.
@@ -81,6 +82,17 @@ def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
 
 
 @composed(covers="embedding")
+@shortcut(
+    lookup,
+    """
+    out = compute(weight, indices, 0, False)
+    statics = (padding_idx, False)
+    """,
+    when="indices.dtype.num == _INT64 and weight.ndim == 2 and max_norm is None and padding_idx is None "
+    "and not (sparse or scale_grad_by_freq)",
+    compute="scatters.take",
+    indices="input",
+)
 def embedding(
     input: Any,
     weight: Any,

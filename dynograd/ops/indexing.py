@@ -290,7 +290,7 @@ def _plain_number(one: Any) -> int | None:
     kind = array.dtype
     if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or hasattr(one, "__dynograd_op__"):
         return None
-    return one.__index__()
+    return array.item() if type(array) is ndarray else one.__index__()
 
 
 def _whole_slice(one: slice) -> slice | None:

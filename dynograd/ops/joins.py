@@ -97,16 +97,20 @@ def _cat_carefully(tensors: Any, dim: int) -> Any:
     return kernel("joins", "cat", first)(kept, place)
 
 
-@composed(covers="cat")
-@shortcut(
+_at_once = shortcut(
     joined,
     """
     out = compute(tensors, dim)
     statics = (dim,)
     """,
-    when="axis is None",
+    when="axis is None and type(dim) is int",
     compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, dim, tensors[0].array)",
 )
+
+
+@composed(covers="cat")
+@_at_once
 def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
@@ -120,12 +124,14 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
 
 
 @composed()
+@_at_once
 def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
 @composed()
+@_at_once
 def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
@@ -168,7 +174,9 @@ def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
     out = compute(tensors, dim)
     statics = (dim,)
     """,
+    when="type(dim) is int",
     compute="joins.stack_few",
+    at_once="joins.stacked_few(tensors, fields, dim, tensors[0].array)",
 )
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape beside each other along a new dim.
@@ -183,6 +191,10 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return stacked(tensors, dim)
 
 
+# Of what gives the same values as `stack`, but is recorded as PyTorch does.
+_RECORDED_AS_CAT = "out, statics = None, ()"
+
+
 @composed()
 @shortcut(
     joined,
@@ -192,6 +204,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     statics = (place,)
     """,
     compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 0 if (first := tensors[0].array).ndim == 1 else 1, first)",
 )
 def hstack(tensors: Any) -> Any:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
@@ -212,6 +225,13 @@ def hstack(tensors: Any) -> Any:
     """,
     when="tensors[0].ndim > 1",
     compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 0, tensors[0].array)",
+)
+@shortcut(
+    stacked,
+    _RECORDED_AS_CAT,
+    when="tensors[0].ndim == 1",
+    at_once="joins.stacked_few(tensors, fields, 0, tensors[0].array)",
 )
 def vstack(tensors: Any) -> Any:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
@@ -230,12 +250,44 @@ def row_stack(tensors: Any) -> Any:
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, 2)
+    statics = (2,)
+    """,
+    when="tensors[0].ndim > 2",
+    compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 2, tensors[0].array)",
+)
+@shortcut(
+    stacked,
+    _RECORDED_AS_CAT,
+    when="tensors[0].ndim == 2",
+    at_once="joins.stacked_few(tensors, fields, 2, tensors[0].array)",
+)
 def dstack(tensors: Any) -> Any:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
 @composed()
+@shortcut(
+    joined,
+    """
+    out = compute(tensors, 1)
+    statics = (1,)
+    """,
+    when="tensors[0].ndim > 1",
+    compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 1, tensors[0].array)",
+)
+@shortcut(
+    stacked,
+    _RECORDED_AS_CAT,
+    when="tensors[0].ndim == 1",
+    at_once="joins.stacked_few(tensors, fields, 1, tensors[0].array)",
+)
 def column_stack(tensors: Any) -> Any:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 

@@ -9,8 +9,9 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.choices import places as _places
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.op import composed, op, read_values, shortcut
 from dynograd.ops.paddings import pad_constant
 from dynograd.ops.splits import unbind
 from dynograd.ops.views import reshaped
@@ -37,6 +38,7 @@ def positions(input: Array) -> Array:
 
 
 @composed(covers="nonzero", method=True)
+@shortcut(None, "out = compute(input, as_tuple)", beside="input", compute="lookups.nonzero_few")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.
 
@@ -51,7 +53,11 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return (reshaped(positions(reshaped(input, (-1,)) if not input.ndim else input), (-1,)),)
 
 
+_places.append(nonzero)
+
+
 @composed(method=True)
+@shortcut(None, "out = compute(input, False)", beside="input", compute="lookups.nonzero_few")
 def argwhere(input: Any) -> Any:
     """The positions of the nonzero elements: (N, ndim) int64."""
     return positions(input)
@@ -64,6 +70,7 @@ def classes_as_bits(input: Array, num_classes: int) -> Array:
 
 
 @composed(covers="one_hot")
+@shortcut(None, "out = compute(tensor, num_classes)", beside="tensor", compute="lookups.one_hot_few")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a new last dim, 1 at the class that `tensor` names and 0 elsewhere.
 

@@ -216,15 +216,24 @@ def composed(
 
 
 def shortcut(
-    op_function: Any, text: str, when: str = "True", *, beside: str = "", compute: str | None = None, **renamed: str
+    op_function: Any,
+    text: str,
+    when: str = "True",
+    *,
+    beside: str = "",
+    compute: str | None = None,
+    at_once: str = "",
+    **renamed: str,
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
-    With None for the op, where nothing is recorded; `beside` then names the tensors.
+    With None for the op, where nothing is recorded; `beside` then names the tensors, and `out` may be a list of arrays.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
-    are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. Where the text raises or
+    are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. `at_once` is for an op of a
+    list: a call that makes the result of the tensors in it themselves, at the addresses `fields`, or None, as where one requires grad.
+    Where the text raises or
     leaves `out` None, or `out` of a view op is no view, or an input is no plain tensor on the CPU, the function itself is called.
     """
 
@@ -232,7 +241,7 @@ def shortcut(
         op = None if op_function is None else op_function.op
         names = (general.__name__,) if op is None else (general.__name__, op.name)
         return standing(
-            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, renamed), names=names
+            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, at_once, renamed), names=names
         )
 
     return shorten

@@ -32,11 +32,11 @@ def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
     """
     (dim,) = order
     place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, (place,))
+    out = compute(input, place)
     statics = ((place,),)
     """,
     when="len(order) == 1 and type(order[0]) is int and -input.ndim <= order[0] < input.ndim and dims is None",
-    compute="rearrangements.flip",
+    compute="rearrangements.flip_few",
 )
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """A copy with the order of the elements along `dims` reversed.
@@ -86,11 +86,11 @@ def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Any:
     rolled,
     """
     place = dims if dims >= 0 else dims + input.ndim
-    out = compute(input, (shifts,), (place,))
+    out = compute(input, shifts, place)
     statics = (shifts,), (place,)
     """,
     when="type(shifts) is int and type(dims) is int and -input.ndim <= dims < input.ndim",
-    compute="rearrangements.roll",
+    compute="rearrangements.roll_few",
 )
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other. Without `dims`, over all elements.

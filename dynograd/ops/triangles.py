@@ -8,7 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import GradientError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.strides import diagonal, fill_diagonal_of
 from dynograd.ops.views import ravel
 from dynograd.shapes import check_sizes, check_whole, normalize_dim
@@ -16,8 +16,28 @@ from dynograd.shapes import check_sizes, check_whole, normalize_dim
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
 
 
-@op(method=True, inplace=True, linear=True)
-def tril(input: Array, diagonal: int = 0) -> Array:
+@op(name="tril", inplace=True, linear=True)
+def lower_part(input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of the last two dims, zeros elsewhere."""
+    _check_matrix("tril", input)
+    return kernel("triangles", "tril", input)(input, diagonal)
+
+
+@lower_part.backward
+def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (lower_part(g, diagonal),)
+
+
+@composed(covers="tril", method=True)
+@shortcut(
+    lower_part,
+    """
+    out = compute(input, diagonal)
+    statics = (diagonal,)
+    """,
+    compute="triangles.tril_few",
+)
+def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -29,17 +49,31 @@ def tril(input: Array, diagonal: int = 0) -> Array:
     tensor([[1., 0., 0.],
             [1., 1., 0.]])
     """
-    _check_matrix("tril", input)
-    return kernel("triangles", "tril", input)(input, diagonal)
+    return lower_part(input, diagonal)
 
 
-@tril.backward
-def tril_backward(g: Any, saved: Any, diagonal: Any) -> Any:
-    return (tril(g, diagonal),)
+@op(name="triu", inplace=True, linear=True)
+def upper_part(input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of the last two dims, zeros elsewhere."""
+    _check_matrix("triu", input)
+    return kernel("triangles", "triu", input)(input, diagonal)
 
 
-@op(method=True, inplace=True, linear=True)
-def triu(input: Array, diagonal: int = 0) -> Array:
+@upper_part.backward
+def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (upper_part(g, diagonal),)
+
+
+@composed(covers="triu", method=True)
+@shortcut(
+    upper_part,
+    """
+    out = compute(input, diagonal)
+    statics = (diagonal,)
+    """,
+    compute="triangles.triu_few",
+)
+def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -51,13 +85,7 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     tensor([[0., 1., 1.],
             [0., 0., 1.]])
     """
-    _check_matrix("triu", input)
-    return kernel("triangles", "triu", input)(input, diagonal)
-
-
-@triu.backward
-def triu_backward(g: Any, saved: Any, diagonal: Any) -> Any:
-    return (triu(g, diagonal),)
+    return upper_part(input, diagonal)
 
 
 def _check_matrix(who: str, input: Any) -> None:

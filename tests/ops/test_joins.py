@@ -5,6 +5,7 @@ import itertools
 import numpy
 import pytest
 import scipy.linalg
+from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
@@ -172,13 +173,21 @@ class Named(dynograd.Tensor):
     """A subclass that takes functions over."""
 
 
-JOINS = [dynograd.cat, dynograd.stack, dynograd.hstack, dynograd.vstack]
+JOINS = [
+    *(dynograd.cat, dynograd.concat, dynograd.concatenate, dynograd.stack),
+    *(dynograd.hstack, dynograd.vstack, dynograd.dstack, dynograd.column_stack),
+]
 
 
 @pytest.mark.parametrize("join", JOINS)
 def test_joins_at_once_and_the_long_way_agree(join):
     """Mixed dtypes, memory orders, parameters and what is no tensor go another way than plain small tensors."""
-    reference = {"cat": numpy.concatenate}.get(join.__name__) or getattr(numpy, join.__name__)
+    reference = {"cat": numpy.concatenate, "concat": numpy.concatenate}.get(join.__name__) or getattr(
+        numpy, join.__name__
+    )
+    for shape in ((4,), (2, 3, 4), (2, 3, 4, 5)):
+        listed = [dynograd.randn(shape) for _ in range(3)]
+        assert join(listed).tolist() == reference([one.numpy() for one in listed]).tolist()
     one, two = numpy.arange(6.0, dtype=numpy.float32).reshape(2, 3), numpy.ones((2, 3), numpy.float32)
     plain = [dynograd.from_numpy(one), dynograd.from_numpy(two)]
     expected = reference([one, two])
