@@ -24,6 +24,7 @@ def write_shortcut(
     when: str,
     beside: str,
     compute: str | None,
+    raw_result: bool,
     renamed: dict[str, str],
 ) -> tuple[str, dict[str, Any]]:
     """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
@@ -52,7 +53,7 @@ def write_shortcut(
     if listed:
         plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
         of_cpu.append(f"len({raw[listed]}) == len({listed})")
-    if op is None:
+    if op is None and not raw_result:
         of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
     lines = [
         f"def {face.__name__}({parameters}):",
@@ -79,7 +80,9 @@ def write_shortcut(
         wanted = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
         record += [f"    if {wanted} and (mode := MODES.grad){kind}:"]
         record += ["        " + line for line in record_lines(op, given, [], "statics")]
-    if several:
+    if raw_result:
+        inner = ["    return out"]
+    elif several:
         of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
         inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:

@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from dynograd.arrays import buffers
 
-__all__ = ["angle", "from_parts", "modulus", "view_as_complex", "view_as_real"]
+__all__ = ["angle", "from_parts", "modulus", "polar", "view_as_complex", "view_as_real"]
 
 
 _NUMBERS = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
@@ -18,6 +18,11 @@ def from_parts(real, imag):
     made = buffers.empty(real.shape, _NUMBERS.get(real.dtype) or np.result_type(real.dtype, np.complex64))
     made.real, made.imag = real, imag
     return made
+
+
+def polar(size, turn):
+    """Of sizes and angles of one shape and dtype."""
+    return from_parts(size * np.cos(turn), size * np.sin(turn))
 
 
 def view_as_real(x):

@@ -29,19 +29,19 @@ _loops: list[Any] = []
 
 def matmul_forward(input: Any, other: Any) -> Any:
     """`input @ other` by NumPy's rules for dims."""
-    kind = input.dtype
-    if kind not in _FLOATS:
+    if input.dtype.char not in "fd":
         return _other_kinds(input, other)
-    if input.ndim == 2 and other.ndim == 2:
+    rank, other_rank = input.ndim, other.ndim
+    if rank == 2 == other_rank:
         rows, inner = input.shape
         columns = other.shape[1]
         work = rows * inner * columns
         if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)) and not batch_invariant():
             return numpy.dot(input, other)
         return _product(input, other, None)
-    if input.ndim == 1 or other.ndim == 1:
-        if max(input.size, other.size) <= _SMALL_WITH_VECTOR and not batch_invariant():
-            return (numpy.dot if input.ndim < 3 > other.ndim else numpy.matmul)(input, other)
+    if rank == 1 or other_rank == 1:
+        if input.size <= _SMALL_WITH_VECTOR >= other.size and not batch_invariant():
+            return (numpy.dot if rank < 3 > other_rank else numpy.matmul)(input, other)
         rows = input if input.ndim > 1 else input.reshape(1, -1)
         columns = other if other.ndim > 1 else other.reshape(-1, 1)
         out = _product(rows, columns, None)
@@ -51,6 +51,12 @@ def matmul_forward(input: Any, other: Any) -> Any:
         if other.ndim > 1:
             shape = (*shape, out.shape[-1])
         return out.reshape(shape)
+    if rank == 3 == other_rank and input.shape[0] == other.shape[0] and not batch_invariant():
+        rows, inner = input.shape[1:]
+        columns = other.shape[2]
+        work = input.size * columns
+        if work < _SMALL and (inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)):
+            return numpy.matmul(input, other)
     return _product(input, other, None)
 
 

@@ -10,7 +10,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.indexing import get_advanced
-from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.op import composed, op, read_values, shortcut
 from dynograd.ops.paddings import pad_constant
 from dynograd.ops.splits import unbind
 from dynograd.ops.views import reshaped
@@ -195,6 +195,13 @@ def distinct(
 
 
 @composed(covers="unique", method=True)
+@shortcut(
+    None,
+    "out = compute(input)",
+    when="return_inverse is False and return_counts is False and dim is None",
+    beside="input",
+    compute="few.distinct",
+)
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -250,7 +257,18 @@ def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, righ
     )
 
 
+_INT64 = dtypes.int64.numpy
+_PLAIN = "out_int32 is False and type(right) is bool"
+
+
 @composed(covers="searchsorted")
+@shortcut(
+    None,
+    "out = compute(sorted_sequence, input, 'right' if right else 'left', None, _INT64)",
+    when=f"{_PLAIN} and side is None and sorter is None and sorted_sequence.ndim == 1",
+    beside="sorted_sequence input",
+    compute="lookups.searchsorted",
+)
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -299,6 +317,13 @@ def searchsorted(
 
 
 @composed()
+@shortcut(
+    None,
+    "out = compute(boundaries, input, 'right' if right else 'left', None, _INT64)",
+    when=f"{_PLAIN} and boundaries.ndim == 1",
+    beside="input boundaries",
+    compute="lookups.searchsorted",
+)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 

@@ -216,11 +216,18 @@ def composed(
 
 
 def shortcut(
-    op_function: Any, text: str, when: str = "True", *, beside: str = "", compute: str | None = None, **renamed: str
+    op_function: Any,
+    text: str,
+    when: str = "True",
+    *,
+    beside: str = "",
+    compute: str | None = None,
+    raw: bool = False,
+    **renamed: str,
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
-    With None for the op, where nothing is recorded; `beside` then names the tensors.
+    With None for the op, where nothing is recorded; `beside` then names the tensors. `raw`: what comes back is no tensor but `out` itself.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
@@ -232,7 +239,7 @@ def shortcut(
         op = None if op_function is None else op_function.op
         names = (general.__name__,) if op is None else (general.__name__, op.name)
         return standing(
-            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, renamed), names=names
+            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, raw, renamed), names=names
         )
 
     return shorten
