@@ -12,6 +12,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
+from dynograd.ops.op import keep
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole
 from dynograd.tensor import Tensor, wrap
@@ -302,6 +303,30 @@ def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: 
     return None if array is None else wrap(array)
 
 
+_patterns: dict[Any, Any] = {}  # small results that depend on numbers alone, as arrays to copy
+
+
+def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: bool, out: Any) -> tuple[Any, Any]:
+    """(the array that is copied for these arguments, None) if there is one, else (None, the key to keep it under, or None)."""
+    if out is not None or device is not None or requires_grad or devices.get_default_device() is not devices.cpu:
+        return None, None
+    for one in numbers:
+        if not (type(one) is int or one is None or (type(one) is float and one)):  # 0.0 and -0.0 are one key
+            return None, None
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    elif type(dtype) is not dtypes.dtype:
+        return None, None
+    key = who, numbers, dtype
+    return _patterns.get(key), key
+
+
+def _remember(key: Any, made: Tensor) -> Tensor:
+    if key is not None and made.array.size <= 1024:
+        keep(_patterns, key, made.array.copy(), 256)
+    return made
+
+
 def zeros(
     *size: Any,
     dtype: Any = None,
@@ -581,6 +606,9 @@ def linspace(
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    found, key = _pattern("linspace", (start, end, steps), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
     place = _where("linspace", device, out)
     kind = _kind(dtype, out)
     start, end = _bounds("linspace", start, end, kind)
@@ -590,7 +618,8 @@ def linspace(
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))
-    return _finish(kernel("creation", "linspace", place)(start, end, steps, kind.numpy), requires_grad, out, "linspace")
+    made = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
+    return _remember(key, _finish(made, requires_grad, out, "linspace"))
 
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
@@ -650,11 +679,13 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    found, key = _pattern("eye", (n, m), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
     place = _where("eye", device, out)
     check_sizes("eye", (n, n if m is None else m))
-    return _finish(
-        kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy), requires_grad, out, "eye"
-    )
+    made = kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy)
+    return _remember(key, _finish(made, requires_grad, out, "eye"))
 
 
 def _new(kind: str) -> Any:

@@ -256,6 +256,8 @@ def sign(input: Any) -> Any:
     """0 for NaN, as in PyTorch."""
     if input.dtype.kind != "f":
         return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
+    if input.size >= COMPOSED and (function := FLAT["sign"][input.dtype.char]) is not None:
+        return function(input)
     if input.size <= _FEW_SIGNS and input.ndim:
         made = numpy.sign(input)
         flat = made.reshape(-1)

@@ -43,6 +43,7 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "digamma": ("input", "digamma(input)"),
     "polygamma": ("n input", "polygamma(input, n)"),
     "relu": ("input", "input <= 0 ? 0 : input"),
+    "sign": ("input", "input > 0 ? 1 : (input < 0 ? -1 : 0)"),
     "clamp": (
         "input min max",
         "max <= (input <= min ? min : input) ? max : (input <= min ? min : input)",
@@ -55,7 +56,7 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     ),
 }
 # The operands that are 0-d arrays; the others are of one shape.
-_NUMBERS = {"relu": "", "clamp": "min max", "addcmul": "value", "addcdiv": "value", "lerp": "weight"}
+_NUMBERS = {"relu": "", "sign": "", "clamp": "min max", "addcmul": "value", "addcdiv": "value", "lerp": "weight"}
 # Those whose one loop is vector code: as good as a function of NumPy's on medium arrays.
 VECTORISED = frozenset("sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf".split())
 _found: dict[tuple[str, str], Any] = {}
