@@ -317,7 +317,7 @@ def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: b
         dtype = dtypes.get_default_dtype()
     elif type(dtype) is not dtypes.dtype:
         return None, None
-    key = who, numbers, dtype
+    key = who, numbers, tuple(map(type, numbers)), dtype
     return _patterns.get(key), key
 
 
