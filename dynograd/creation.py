@@ -7,7 +7,10 @@ from typing import Any
 
 from dynograd import arrays, devices, dtypes
 from dynograd.arrays import buffers, dlpack
+from dynograd.arrays.buffers import of_sizes
 from dynograd.cuda import streams
+from dynograd.devices import cpu, get_default_device
+from dynograd.dtypes import get_default_dtype
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -278,17 +281,17 @@ def _filled(who: str, size: tuple) -> tuple[int, ...]:
 def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
     """The usual case without a further question: a small tensor on the CPU; None where there is more to ask."""
     if device is None:
-        if devices.get_default_device() is not devices.cpu:
+        if get_default_device() is not cpu:
             return None
     elif type(device) is not devices.device or device.type != "cpu":
         return None
     if dtype is None:
-        dtype = dtypes.get_default_dtype()
+        dtype = get_default_dtype()
     elif type(dtype) is not dtypes.dtype:
         return None
     if requires_grad or dtype.num > 255:
         return None
-    array = buffers.of_sizes(make, size, dtype.numpy, value)
+    array = of_sizes(make, size, dtype.numpy, value)
     return None if array is None else wrap(array)
 
 
@@ -299,7 +302,7 @@ def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: 
     like = input.array
     if type(like) is not arrays.ndarray or like.dtype.num > 255 or not like.flags.c_contiguous:
         return None
-    array = buffers.of_sizes(make, like.shape, like.dtype, value)
+    array = of_sizes(make, like.shape, like.dtype, value)
     return None if array is None else wrap(array)
 
 

@@ -22,7 +22,10 @@ def from_parts(real, imag):
 
 def polar(size, turn):
     """Of sizes and angles of one shape and dtype."""
-    return from_parts(size * np.cos(turn), size * np.sin(turn))
+    made = np.empty(size.shape, _NUMBERS[size.dtype])
+    np.multiply(size, np.cos(turn), out=made.real)
+    np.multiply(size, np.sin(turn), out=made.imag)
+    return made
 
 
 def view_as_real(x):

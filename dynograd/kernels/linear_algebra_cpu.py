@@ -301,8 +301,12 @@ def qr(x, complete):
         factors = _reflections(turned)
         q = None if factors is None else _first_columns(turned, factors)
         if q is not None:
-            r = turned[..., : q.shape[-1], :].astype(x.dtype, order="C")
-            np.copyto(r, 0, where=_below_diagonal(*r.shape[-2:]))
+            r = (turned if q.shape[-1] == rows else turned[..., : q.shape[-1], :]).astype(x.dtype, order="C")
+            below = _below_diagonal(*r.shape[-2:])
+            if r.ndim == 2:
+                np.putmask(r, below, 0)
+            else:
+                np.copyto(r, 0, where=below)
             return q.astype(x.dtype, order="C"), r
     q, r = np.linalg.qr(x, "complete" if complete else "reduced")
     return np.ascontiguousarray(q), np.ascontiguousarray(r)

@@ -16,7 +16,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import blas, threads
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["linear_forward", "matmul_forward"]
+__all__ = ["few_product", "linear_forward", "matmul_forward"]
 
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
@@ -58,6 +58,24 @@ def matmul_forward(input: Any, other: Any) -> Any:
         if work < _SMALL and (inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)):
             return numpy.matmul(input, other)
     return _product(input, other, None)
+
+
+def few_product(input: Any, other: Any) -> Any:
+    """What NumPy multiplies at once: small float matrices and vectors; None leaves others to `matmul_forward`."""
+    if input.dtype is not other.dtype or input.dtype.char not in "fd" or batch_invariant():
+        return None
+    rank, size = input.ndim, input.size
+    if other.ndim == 1:
+        if not 0 < rank < 3 or size > _SMALL_WITH_VECTOR or other.size > _SMALL_WITH_VECTOR:
+            return None
+        return numpy.dot(input, other) if rank == 2 else numpy.dot(input, other, numpy.empty((), input.dtype))
+    if rank != 2 or other.ndim != 2:
+        return None
+    columns = other.shape[1]
+    work = size * columns
+    if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (len(input) > 1 and columns > 1)):
+        return numpy.dot(input, other)
+    return None
 
 
 def linear_forward(input: Any, weight: Any, bias: Any) -> Any:

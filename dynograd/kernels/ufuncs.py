@@ -123,11 +123,12 @@ def _of_tree(name: str, tree: Any, operands: tuple[str, ...], char: str, numbers
 
 def number(value: Any, char: str) -> Any:
     """A 0-d array; repeated numbers are remembered."""
-    found = _numbers.get((value, char))
+    key = (value, char) if value or type(value) is int else (str(value), char)  # 0.0 is not -0.0
+    found = _numbers.get(key)
     if found is None:
         found = numpy.asarray(value).astype(char)
-        if value and len(_numbers) < 256:  # 0.0 and -0.0 are one key
-            _numbers[value, char] = found
+        if len(_numbers) < 256:
+            _numbers[key] = found
     return found
 
 

@@ -29,6 +29,8 @@ __all__ = [
     "unravel_index",
 ]
 
+_INT64 = dtypes.int64.numpy
+
 
 @op(name="nonzero", differentiable=False)
 def positions(input: Array) -> Array:
@@ -119,6 +121,13 @@ def counted_backward(g: Any, saved: Any, minlength: Any) -> Any:
 
 
 @composed(covers="bincount", method=True)
+@shortcut(
+    None,
+    "out = compute(input, None, minlength)",
+    when="weights is None and type(minlength) is int and minlength >= 0 and input.ndim == 1 and input.dtype is _INT64 and input.size < 4096",
+    beside="input",
+    compute="lookups.bincount",
+)
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
@@ -257,7 +266,6 @@ def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, righ
     )
 
 
-_INT64 = dtypes.int64.numpy
 _PLAIN = "out_int32 is False and type(right) is bool"
 
 

@@ -41,7 +41,7 @@ def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("inpu
         )
 
 
-@op(method=True, saves="input other")
+@op(method=True, saves="input other", few="matmuls.few_product")
 def matmul(input: Array, other: Array) -> Array:
     """The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.
 

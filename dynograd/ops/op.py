@@ -37,6 +37,7 @@ class Op:
         "differentiable",
         "extras",
         "fast_backward_rule",
+        "few",
         "formula",
         "forward",
         "function",
@@ -75,7 +76,7 @@ class Op:
     def __init__(self, name: str, kind: str, forward: Function, **fields: Any) -> None:
         self.name, self.kind, self.forward = name, kind, forward
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
-        self.formula = self.derivative = self.promote = self.outputs = None
+        self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
         self.written: Any = None  # writes the public function's code, until it is written
         self.method = self.inplace = self.linear = self.view = False
@@ -141,8 +142,13 @@ def op(
     differentiable: bool = True,
     linear: bool = False,
     view: bool | str = False,
+    few: str | None = None,
 ) -> Callable[[Function], Any]:
-    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares."""
+    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares.
+
+    `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
+    function itself is to compute.
+    """
 
     def register(forward: Function) -> Any:
         made = Op(
@@ -157,6 +163,7 @@ def op(
             differentiable=differentiable,
             linear=linear,
             view=view,
+            few=few,
         )
         return _publish(made)
 

@@ -76,6 +76,13 @@ PLAIN = {  # of which nothing is differentiable
     "searchsorted": lambda x: dynograd.searchsorted(x[0].sort()[0], x),
     "searchsorted in rows": lambda x: dynograd.searchsorted(x.sort(1)[0], x),
     "searchsorted on a side": lambda x: dynograd.searchsorted(x[0].sort()[0], x, side="right"),
+    "bincount": lambda x: (x[0].abs() * 3).long().bincount(),
+    "bincount of a length": lambda x: (x[0].abs() * 3).long().bincount(minlength=20),
+    "weighted bincount": lambda x: (x[0].abs() * 3).long().bincount(x[1].contiguous()),
+    "remainder": lambda x: (x * 9).long() % 4,
+    "clamp": lambda x: x.clamp(0, 1),
+    "clamp from 0.0": lambda x: (x * 0 - 1).clamp(0.0, 1),
+    "clamp from -0.0": lambda x: (x * 0 - 1).clamp(-0.0, 1),
     "equal": lambda x: dynograd.tensor([x.equal(x + 0), x.equal(x[:5]), x.equal(x + 1), x.equal(x.double())]),
 }
 
@@ -218,6 +225,27 @@ def test_other_dtypes_go_the_general_way():
     half = dynograd.ones(2, 2, dtype=dynograd.bfloat16)
     assert half.norm().dtype is dynograd.bfloat16 and half.median().dtype is dynograd.bfloat16
     assert half.equal(half) and not half.equal(half.float() + 1)
+
+
+def test_what_numpy_refuses_is_told_in_our_words():
+    x = dynograd.tensor([1, -1])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="non-negative integral inputs, got -1"):
+            x.bincount()
+        for call in (
+            lambda: x % 0,
+            lambda: x // 0,
+            lambda: x % dynograd.tensor(0),
+            lambda: x % dynograd.tensor([1, 0]),
+        ):
+            with pytest.raises(RuntimeError, match="integer division by 0"):
+                call()
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            dynograd.zeros(2, 3) @ dynograd.zeros(2, 3)
+        with pytest.raises(RuntimeError, match="same dtype"):
+            dynograd.zeros(2, 3) @ dynograd.zeros(3).double()
+        with pytest.raises(RuntimeError, match="at least 1D"):
+            dynograd.zeros(2, 3) @ dynograd.tensor(2.0)
 
 
 def test_autocast_reaches_products_and_distances():
