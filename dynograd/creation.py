@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
-from dynograd.arrays import buffers, dlpack
+from dynograd.arrays import buffers, dlpack, ndarray
 from dynograd.arrays.buffers import of_sizes
 from dynograd.cuda import streams
 from dynograd.devices import cpu, get_default_device
@@ -300,9 +300,14 @@ def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: 
     if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
         return None
     like = input.array
-    if type(like) is not arrays.ndarray or like.dtype.num > 255 or not like.flags.c_contiguous:
+    if type(like) is not ndarray or like.dtype.num > 255 or like.size > buffers.FEW or not like.flags.c_contiguous:
         return None
-    array = of_sizes(make, like.shape, like.dtype, value)
+    try:
+        array = make(like.shape, like.dtype)
+        if value is not None:
+            array.fill(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
     return None if array is None else wrap(array)
 
 
