@@ -80,7 +80,9 @@ def equal(input: Any, other: Any) -> bool | None:
         return None
     if not (input.flags.c_contiguous and other.flags.c_contiguous) or (kernels := often_called()) is None:
         return None
-    return kernels["few.equal"](input.reshape(-1), other.reshape(-1))
+    if not 0 < input.ndim < 3:
+        input, other = input.reshape(-1), other.reshape(-1)
+    return kernels["few.equal"](input, other)
 
 
 def distinct(input: Any) -> Any:

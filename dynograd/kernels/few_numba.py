@@ -107,11 +107,12 @@ def any_of(x, value):
 
 @compiled(exact=True)
 def equal(x, y):
-    """Whether all elements of two vectors of one size are equal."""
+    """Whether all elements of two vectors or matrices of one shape are equal."""
+    one, other = x.reshape(-1), y.reshape(-1)
     for first in range(0, x.size, _BLOCK):
         unequal = 0
         for i in range(np.uint64(first), np.uint64(min(first + _BLOCK, x.size))):
-            unequal += x[i] != y[i]
+            unequal += one[i] != other[i]
         if unequal:
             return False
     return True

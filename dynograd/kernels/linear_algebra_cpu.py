@@ -101,7 +101,8 @@ def _at_once(name):
 inverse_at_once, solve_at_once, factor_at_once = _at_once("inv"), _at_once("solve"), _at_once("cholesky_lo")
 _svd_at_once = {True: _at_once("svd_f"), False: _at_once("svd_s")}
 _eigh_at_once = {True: _at_once("eigh_up"), False: _at_once("eigh_lo")}
-_determinant_at_once = _at_once("det")
+_determinant_at_once, _logarithm_at_once = _at_once("det"), _at_once("slogdet")
+_values_at_once = _at_once("svd")
 _reflections, _first_columns = _at_once("qr_r_raw"), _at_once("qr_reduced")
 
 
@@ -352,6 +353,9 @@ def svd(x, full):
 
 def singular_values(x):
     """The singular values in descending order, or the place of a matrix for which that does not converge."""
+    made = _values_at_once(x)
+    if made is not None and isfinite(made.sum()):
+        return made
     made = _tried(lambda one: np.linalg.svd(one, compute_uv=False), x)
     if made is None or not np.isfinite(made).all():
         return _failing(np.linalg.svd, x) if made is None else _not_finite(made)
@@ -397,7 +401,7 @@ def determinant(x):
 
 def sign_and_logarithm(x):
     """(sign, log |det|)."""
-    sign, logarithm = np.linalg.slogdet(x)
+    sign, logarithm = _logarithm_at_once(x) or np.linalg.slogdet(x)
     return np.asarray(sign, x.dtype), np.asarray(logarithm, x.real.dtype)
 
 

@@ -16,7 +16,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import blas, threads
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["few_product", "linear_forward", "matmul_forward"]
+__all__ = ["few_product", "few_products", "linear_forward", "matmul_forward"]
 
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
@@ -51,12 +51,6 @@ def matmul_forward(input: Any, other: Any) -> Any:
         if other.ndim > 1:
             shape = (*shape, out.shape[-1])
         return out.reshape(shape)
-    if rank == 3 == other_rank and input.shape[0] == other.shape[0] and not batch_invariant():
-        rows, inner = input.shape[1:]
-        columns = other.shape[2]
-        work = input.size * columns
-        if work < _SMALL and (inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)):
-            return numpy.matmul(input, other)
     return _product(input, other, None)
 
 
@@ -69,12 +63,28 @@ def few_product(input: Any, other: Any) -> Any:
         if not 0 < rank < 3 or size > _SMALL_WITH_VECTOR or other.size > _SMALL_WITH_VECTOR:
             return None
         return numpy.dot(input, other) if rank == 2 else numpy.dot(input, other, numpy.empty((), input.dtype))
+    if rank == 3 == other.ndim:
+        return few_products(input, other)
     if rank != 2 or other.ndim != 2:
         return None
     columns = other.shape[1]
     work = size * columns
     if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (len(input) > 1 and columns > 1)):
         return numpy.dot(input, other)
+    return None
+
+
+def few_products(input: Any, other: Any) -> Any:
+    """The same of batches of matrices, (B, N, M) with (B, M, P)."""
+    if input.dtype is not other.dtype or input.dtype.char not in "fd" or batch_invariant():
+        return None
+    batch, rows, inner = input.shape
+    columns = other.shape[2]
+    work = input.size * columns
+    if other.shape != (batch, inner, columns) or work >= _SMALL:
+        return None
+    if inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1):
+        return numpy.matmul(input, other)
     return None
 
 

@@ -305,21 +305,19 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}.')
     kind, counts = tensors[0].dtype, []
     for one in tensors:
-        shape = one.shape
+        shape = tuple(one.shape)
         if len(shape) > 1:
-            raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {tuple(shape)}.")
+            raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {shape}.")
         if one.dtype is not kind and one.dtype != kind:
             raise DtypeError(
                 f"meshgrid expects all tensors to have the same dtype, got {kind} and {one.dtype}. Convert one."
             )
         counts.append(shape[0] if shape else 1)
-    order = list(range(len(counts)))
-    if indexing == "xy" and len(counts) > 1:
-        order[:2] = [1, 0]
-    shape = tuple([counts[dim] for dim in order])
+    swapped = indexing == "xy" and len(counts) > 1
+    shape = (counts[1], counts[0], *counts[2:]) if swapped else tuple(counts)
     grids = []
     for number, one in enumerate(tensors):
-        behind = len(counts) - 1 - order.index(number)
+        behind = len(counts) - 1 - (1 - number if swapped and number < 2 else number)
         grids.append(stretch(reshaped(one, (counts[number], *[1] * behind)) if behind else one, shape))
     return tuple(grids)
 
