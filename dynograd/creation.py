@@ -6,12 +6,16 @@ import math
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
-from dynograd.arrays import buffers, dlpack
+from dynograd.arrays import buffers, dlpack, ndarray
+from dynograd.arrays.buffers import of_sizes
 from dynograd.cuda import streams
+from dynograd.devices import cpu, get_default_device
+from dynograd.dtypes import get_default_dtype
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
+from dynograd.ops.op import keep
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole
 from dynograd.tensor import Tensor, wrap
@@ -277,17 +281,17 @@ def _filled(who: str, size: tuple) -> tuple[int, ...]:
 def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
     """The usual case without a further question: a small tensor on the CPU; None where there is more to ask."""
     if device is None:
-        if devices.get_default_device() is not devices.cpu:
+        if get_default_device() is not cpu:
             return None
     elif type(device) is not devices.device or device.type != "cpu":
         return None
     if dtype is None:
-        dtype = dtypes.get_default_dtype()
+        dtype = get_default_dtype()
     elif type(dtype) is not dtypes.dtype:
         return None
     if requires_grad or dtype.num > 255:
         return None
-    array = buffers.of_sizes(make, size, dtype.numpy, value)
+    array = of_sizes(make, size, dtype.numpy, value)
     return None if array is None else wrap(array)
 
 
@@ -296,10 +300,39 @@ def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: 
     if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
         return None
     like = input.array
-    if type(like) is not arrays.ndarray or like.dtype.num > 255 or not like.flags.c_contiguous:
+    if type(like) is not ndarray or like.dtype.num > 255 or like.size > buffers.FEW or not like.flags.c_contiguous:
         return None
-    array = buffers.of_sizes(make, like.shape, like.dtype, value)
+    try:
+        array = make(like.shape, like.dtype)
+        if value is not None:
+            array.fill(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
     return None if array is None else wrap(array)
+
+
+_patterns: dict[Any, Any] = {}  # small results that depend on numbers alone, as arrays to copy
+
+
+def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: bool, out: Any) -> tuple[Any, Any]:
+    """(the array that is copied for these arguments, None) if there is one, else (None, the key to keep it under, or None)."""
+    if out is not None or device is not None or requires_grad or devices.get_default_device() is not devices.cpu:
+        return None, None
+    for one in numbers:
+        if not (type(one) is int or one is None or (type(one) is float and one)):  # 0.0 and -0.0 are one key
+            return None, None
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    elif type(dtype) is not dtypes.dtype:
+        return None, None
+    key = who, numbers, tuple(map(type, numbers)), dtype
+    return _patterns.get(key), key
+
+
+def _remember(key: Any, made: Tensor) -> Tensor:
+    if key is not None and made.array.size <= 1024:
+        keep(_patterns, key, made.array.copy(), 256)
+    return made
 
 
 def zeros(
@@ -581,6 +614,9 @@ def linspace(
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    found, key = _pattern("linspace", (start, end, steps), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
     place = _where("linspace", device, out)
     kind = _kind(dtype, out)
     start, end = _bounds("linspace", start, end, kind)
@@ -590,7 +626,8 @@ def linspace(
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))
-    return _finish(kernel("creation", "linspace", place)(start, end, steps, kind.numpy), requires_grad, out, "linspace")
+    made = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
+    return _remember(key, _finish(made, requires_grad, out, "linspace"))
 
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
@@ -650,11 +687,13 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    found, key = _pattern("eye", (n, m), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
     place = _where("eye", device, out)
     check_sizes("eye", (n, n if m is None else m))
-    return _finish(
-        kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy), requires_grad, out, "eye"
-    )
+    made = kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy)
+    return _remember(key, _finish(made, requires_grad, out, "eye"))
 
 
 def _new(kind: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -74,8 +75,19 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
 
 def _few(name: str, generator: Generator | None, *numbers: float) -> Any:
     """What makes few numbers: `make(size, dtype)`."""
-    key = default_generator.key if generator is None else generator.key
-    return lambda size, dtype: kernel("random", "few", 0)(name, key, size, dtype, numbers)
+    if generator is None:
+        found = _makers.get((name, numbers))
+        if found is None:
+            found = _makers[name, numbers] = _maker(name, default_generator.key, numbers)
+        return found
+    return _maker(name, generator.key, numbers)
+
+
+_makers: dict[Any, Any] = {}
+
+
+def _maker(name: str, key: Any, numbers: tuple[float, ...]) -> Any:
+    return partial(kernel("random", "few", 0), name, key, numbers)
 
 
 @drawn

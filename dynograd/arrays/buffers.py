@@ -24,6 +24,7 @@ import numpy
 from dynograd.errors import OutOfMemoryError
 
 __all__ = [
+    "FEW",
     "Lease",
     "Lent",
     "empty",
@@ -113,7 +114,7 @@ def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None)
         if not isinstance(size, (tuple, list)):
             return None
     try:
-        if math.prod(size) > _FEW:
+        if math.prod(size) > FEW:
             return None
         made = make(size, dtype)
         if value is not None:
@@ -123,7 +124,7 @@ def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None)
     return made
 
 
-_FEW = SMALLEST // 16  # elements
+FEW = SMALLEST // 16  # elements
 
 
 def empty_like(array: Any) -> Any:

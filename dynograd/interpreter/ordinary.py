@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import as_result, ndarray
+from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.interpreter.dispatch import names_for_all
@@ -25,6 +26,7 @@ from dynograd.interpreter.shared import (
     tensor_class,
     wrap_lines,
 )
+from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 from dynograd.tensor_parts import enlist, is_silent, view_of, watching
 
@@ -67,10 +69,21 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         text = re.sub(rf"\b{required[0]}\b", f"{required[0]}_array", op.view)
         lines.append(f"    out = {text}")
     else:
-        lines += quietly_lines(f"out = forward({', '.join(inner_call)})", "    ")
+        indent = "    "
+        if op.few is not None:
+            lines += [
+                "    out = None",
+                f"    if {' and '.join([f'type({inner[name]}) is ndarray' for name in required])}:",
+            ]
+            lines += ["        try:", f"            out = few({', '.join(inner_call)})", "        except WRONG:"]
+            lines += ["            pass", "    if out is None:"]
+            family, _, function = op.few.partition(".")
+            names["few"] = kernel(family, function, ndarray(0))
+            indent = "        "
+        lines += quietly_lines(f"out = forward({', '.join(inner_call)})", indent)
         lines += [
-            "    except HostReadError as error:",
-            f"        raise device_failure(op, {arguments_text(op)}, error) from None",
+            f"{indent}except HostReadError as error:",
+            f"{indent}    raise device_failure(op, {arguments_text(op)}, error) from None",
         ]
     if op.extras:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
@@ -113,6 +126,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         plain=plain_of(op),
         any=any,
         HostReadError=HostReadError,
+        WRONG=(TypeError, ValueError, LookupError, *FLOATING_WARNINGS),
         device_failure=_device_failure,
         **names_for_all(),
     )
@@ -281,7 +295,7 @@ def _all_tensors(values: Any) -> bool:
 def outputs_of(op: Op) -> Any:
     if op.outputs is None:
         return None
-    pack = tuple if op.outputs == "list" else named_outputs(op).__call__
+    pack = tuple if op.outputs == "list" else partial(tuple.__new__, named_outputs(op))
 
     new = object.__new__
 
@@ -332,6 +346,6 @@ def outputs_of(op: Op) -> Any:
                     part.hooks = None
                     one.node = part
                     one._requires_grad = True
-        return pack(made) if op.outputs == "list" else pack(*made)
+        return pack(made)
 
     return outputs

@@ -13,38 +13,50 @@ from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_line
 from dynograd.interpreter.shared import tensor_class, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
-from dynograd.ops.op import Op
+from dynograd.ops.op import Shortcut
 
 __all__ = ["parameters_of", "write_shortcut"]
 
 
-def write_shortcut(
-    face: Callable[..., Any],
-    op: Op | None,
-    text: str,
-    when: str,
-    beside: str,
-    compute: str | None,
-    at_once: str,
-    renamed: dict[str, str],
-) -> tuple[str, dict[str, Any]]:
-    """Source of `face` with the statements `text`: they make `out`, and `statics`, the other arguments of `op` that describe it.
+def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> tuple[str, dict[str, Any]]:
+    """Source of `face` with the statements of its shortcuts, of which the first that does what it is for gives the result.
 
-    Without an op, only where nothing is recorded. It counts where nothing was raised and, if `op` makes views, `out` shares the memory
-    of the input; else `face` itself is called.
+    Their statements make `out`, and `statics`, the other arguments of their op that describe it. Without an op, only where nothing is
+    recorded. One counts where nothing was raised and, if the op makes views, `out` shares the memory of the input. Where none does,
+    `face` itself is called.
     """
     parameters, call = parameters_of(face)
     taken = inspect.signature(face).parameters
     with_axis = "axis" not in taken and "dim" in taken and taken["dim"].default is not inspect.Parameter.empty
     if with_axis:  # NumPy's name, as methods of PyTorch take it
         parameters += ", axis=None" if "*" in parameters else ", *, axis=None"
+    lines = [
+        f"def {face.__name__}({parameters}):",
+        *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
+    ]
+    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
+    space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    for number, cut in enumerate(cuts):
+        own, names = _piece(cut, taken)
+        if number:  # the names that each has of its own
+            own = [re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", line) for line in own]
+            names = {f"{name}_{number}": value for name, value in names.items()}
+        lines += own
+        space |= names
+    lines.append(f"    return general({call})")
+    return "\n".join(lines) + "\n", space
+
+
+def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
+    """The lines of one shortcut of a function with the parameters `taken`, and what they call `op`, `compute` and so on."""
+    op, when, renamed = cut.op, cut.when, cut.renamed
     names = () if op is None else op.array_names
     singles = [name for name in names if op is not None and name != op.list_name]
     given = [name for name in singles if renamed.get(name, name) in taken]
-    tensors = [*given, *beside.split()]
+    tensors = [*given, *cut.beside.split()]
     listed = None if op is None or op.list_of_indices else op.list_name
     raw = {name: f"{name}_array" for name in (*names, *tensors)}
-    statements = _with_arrays(text, raw).strip().split("\n")
+    statements = _with_arrays(cut.text, raw).strip().split("\n")
     indent = " " * 20
     several = op is not None and op.outputs is not None  # views by construction if they are views
     viewed = op is not None and op.view and not several
@@ -54,13 +66,11 @@ def write_shortcut(
     if listed:
         plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
         of_cpu.append(f"len({raw[listed]}) == len({listed})")
-    if op is None:
+    if op is None and not cut.raw:
         of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
     lines = [
-        f"def {face.__name__}({parameters}):",
-        *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
         *[f"    {one} = {other}" for one, other in renamed.items()],
-        *(_at_once_lines(at_once, listed, when) if at_once and listed else []),
+        *(_at_once_lines(cut.at_once, listed, when) if cut.at_once and listed else []),
         f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
         *(_gather_lines(listed, raw[listed]) if listed else []),
@@ -82,7 +92,9 @@ def write_shortcut(
         wanted = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
         record += [f"    if {wanted} and (mode := MODES.grad){kind}:"]
         record += ["        " + line for line in record_lines(op, given, [], "statics")]
-    if several:
+    if cut.raw:
+        inner = ["    return out"]
+    elif several:
         of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
         inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
@@ -93,19 +105,19 @@ def write_shortcut(
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
         inner += ["    return result"]
     lines += ["            " + line for line in inner]
-    lines.append(f"    return general({call})")
-    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
-    if compute is not None:
-        family, _, function = compute.partition(".")
-        space["compute"] = kernel(family, function, ndarray(0))
-    if at_once:
-        call_of, _, _ = at_once.partition("(")
-        family, _, function = call_of.partition(".")
-        space |= dict(at_once=kernel(family, function, ndarray(0)), fields=tensor_fields())
-    space |= dict(op=op, several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    used: dict[str, Any] = dict(op=op)
+    if cut.compute is not None:
+        used["compute"] = _kernel_named(cut.compute)
+    if cut.at_once:
+        used |= dict(at_once=_kernel_named(cut.at_once.partition("(")[0]), fields=tensor_fields())
     if op is not None:
-        space |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
-    return "\n".join(lines) + "\n", space
+        used |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
+    return lines, used
+
+
+def _kernel_named(text: str) -> Any:
+    family, _, function = text.partition(".")
+    return kernel(family, function, ndarray(0))
 
 
 _CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)

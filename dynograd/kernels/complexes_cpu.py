@@ -7,16 +7,24 @@ from numpy.lib.stride_tricks import as_strided
 
 from dynograd.arrays import buffers
 
-__all__ = ["angle", "from_parts", "modulus", "view_as_complex", "view_as_real"]
+__all__ = ["angle", "from_parts", "modulus", "polar", "view_as_complex", "view_as_real"]
 
 
-_NUMBERS = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_NUMBERS = {"f": np.dtype(np.complex64), "d": np.dtype(np.complex128)}
 
 
 def from_parts(real, imag):
     """real + i * imag, two real arrays of one shape and dtype."""
-    made = buffers.empty(real.shape, _NUMBERS.get(real.dtype) or np.result_type(real.dtype, np.complex64))
+    made = buffers.empty(real.shape, _NUMBERS.get(real.dtype.char) or np.result_type(real.dtype, np.complex64))
     made.real, made.imag = real, imag
+    return made
+
+
+def polar(size, turn):
+    """Of sizes and angles of one shape and dtype."""
+    made = np.empty(size.shape, _NUMBERS[size.dtype.char])
+    np.multiply(size, np.cos(turn), out=made.real)
+    np.multiply(size, np.sin(turn), out=made.imag)
     return made
 
 

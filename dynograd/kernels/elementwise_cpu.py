@@ -157,7 +157,7 @@ def fmod(input: Any, other: Any) -> Any:
 
 def _divisor(who: str, input: Any, other: Any) -> Any:
     """`other`, when no integer is divided by 0. NumPy would give 0 there; only the values can tell."""
-    if input.dtype.kind in "iu" and not other.all():
+    if input.dtype.kind in "iu" and not (other.all() if getattr(other, "ndim", 0) else other):
         raise RuntimeError(
             f"{who}: ZeroDivisionError: integer division by 0. Use floating-point tensors, which give inf or nan."
         )
@@ -256,6 +256,8 @@ def sign(input: Any) -> Any:
     """0 for NaN, as in PyTorch."""
     if input.dtype.kind != "f":
         return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
+    if input.size >= COMPOSED and (function := FLAT["sign"][input.dtype.char]) is not None:
+        return function(input)
     if input.size <= _FEW_SIGNS and input.ndim:
         made = numpy.sign(input)
         flat = made.reshape(-1)

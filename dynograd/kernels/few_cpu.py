@@ -12,12 +12,25 @@ import numpy
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.compiled_kernels import often_called
 
-__all__ = ["any_of", "cumsum", "equal", "extremes", "prod", "sum", "top"]
+__all__ = [
+    "any_of",
+    "cumsum",
+    "differences",
+    "distinct",
+    "equal",
+    "extremes",
+    "lower_median",
+    "outer",
+    "prod",
+    "sum",
+    "top",
+]
 
 _MOST = 1 << 13  # elements
+_MOST_SORTED, _MOST_CHOSEN = 64, 1024
 _INT64 = numpy.dtype(numpy.int64)
 _NONE = numpy.empty(0, numpy.int64)
-_empty = numpy.empty
+_empty, _multiply = numpy.empty, numpy.multiply
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
@@ -60,12 +73,60 @@ def any_of(input: Any, value: bool) -> Any:
 
 
 def equal(input: Any, other: Any) -> bool | None:
-    """Whether all elements of two arrays of one shape are equal."""
+    """Whether shapes and all elements of two arrays are equal."""
+    if input.shape != other.shape:
+        return False
     if input.dtype is not other.dtype or input.dtype.char not in "fdl" or input.size > _MOST:
         return None
     if not (input.flags.c_contiguous and other.flags.c_contiguous) or (kernels := often_called()) is None:
         return None
-    return kernels["few.equal"](input.reshape(-1), other.reshape(-1))
+    if not 0 < input.ndim < 3:
+        input, other = input.reshape(-1), other.reshape(-1)
+    return kernels["few.equal"](input, other)
+
+
+def distinct(input: Any) -> Any:
+    """The distinct elements in ascending order."""
+    if input.dtype.char not in "fdl" or not 0 < input.size <= _MOST_SORTED or not input.flags.c_contiguous:
+        return None
+    if (kernels := often_called()) is None:
+        return None
+    out = _empty(input.size, input.dtype)
+    count = kernels["few.distinct"](input if input.ndim == 1 else input.reshape(-1), out)
+    return out[:count].copy() if count >= 0 else None
+
+
+def lower_median(input: Any) -> Any:
+    """Of all elements; NaN where there is one."""
+    if input.dtype.char not in "fdl" or not 0 < input.size <= _MOST_CHOSEN or not input.flags.c_contiguous:
+        return None
+    if (kernels := often_called()) is None:
+        return None
+    out = _empty((), input.dtype)
+    kernels["few.lower_median"](input if input.ndim == 1 else input.reshape(-1), out)
+    return out
+
+
+def differences(x1: Any, x2: Any) -> Any:
+    """Of each row of one matrix and each of another."""
+    if x1.dtype.char not in "fd" or not (x1.flags.c_contiguous and x2.flags.c_contiguous):
+        return None
+    if (kernels := often_called()) is None:
+        return None
+    out = _empty((len(x1), *x2.shape), x1.dtype)
+    kernels["few.differences"](x1, x2, out)
+    return out
+
+
+def outer(one: Any, two: Any) -> Any:
+    """The products of each element of a vector with each of another."""
+    if one.dtype.char not in "fdl" or not (one.flags.c_contiguous and two.flags.c_contiguous):
+        return _multiply(one.reshape(-1, 1), two)
+    if (kernels := often_called()) is None:
+        return _multiply(one.reshape(-1, 1), two)
+    out = _empty((one.size, two.size), one.dtype)
+    kernels["few.outer"](one, two, out)
+    return out
 
 
 def cumsum(input: Any, dim: int) -> Any:

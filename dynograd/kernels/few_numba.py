@@ -4,7 +4,20 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import compiled
 
-__all__ = ["any_of", "equal", "extremes", "product", "running_sum", "top", "total", "totals"]
+__all__ = [
+    "any_of",
+    "differences",
+    "distinct",
+    "equal",
+    "extremes",
+    "lower_median",
+    "outer",
+    "product",
+    "running_sum",
+    "top",
+    "total",
+    "totals",
+]
 
 _inline = compiled(inline=True, exact=True)
 _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(n) for n in range(1, 9))
@@ -94,11 +107,93 @@ def any_of(x, value):
 
 @compiled(exact=True)
 def equal(x, y):
-    """Whether all elements of two vectors of one size are equal."""
-    for i in range(x.size):  # noqa: SIM110
-        if not x[i] == y[i]:  # noqa: SIM201
+    """Whether all elements of two vectors or matrices of one shape are equal."""
+    one, other = x.reshape(-1), y.reshape(-1)
+    for first in range(0, x.size, _BLOCK):
+        unequal = 0
+        for i in range(np.uint64(first), np.uint64(min(first + _BLOCK, x.size))):
+            unequal += one[i] != other[i]
+        if unequal:
             return False
     return True
+
+
+@compiled(exact=True, noalias=True)
+def outer(x, y, out):
+    """out[i, j] = x[i] * y[j]."""
+    for i in range(np.uint64(x.size)):
+        one, row = x[i], out[i]
+        for j in range(np.uint64(y.size)):
+            row[j] = one * y[j]
+
+
+@compiled(exact=True, noalias=True)
+def differences(x, y, out):
+    """out[i, j] = x[i] - y[j], of rows."""
+    for i in range(np.uint64(x.shape[0])):
+        one = x[i]
+        for j in range(np.uint64(y.shape[0])):
+            other, row = y[j], out[i, j]
+            for k in range(np.uint64(x.shape[1])):
+                row[k] = one[k] - other[k]
+
+
+@compiled(exact=True)
+def distinct(x, out):
+    """How many distinct elements the vector has, which stand at the beginning of `out` in ascending order, NaN last.
+
+    -1 where two of them are equal and differ all the same: 0 and -0.
+    """
+    count = 0
+    for i in range(x.size):
+        one = x[i]
+        place = count
+        while place > 0 and _before(one, out[place - 1], False):
+            place -= 1
+        if place > 0:
+            other = out[place - 1]
+            if other == one:
+                if one == 0 and np.copysign(1.0, one) != np.copysign(1.0, other):
+                    return -1
+                continue
+            if one != one and other != other:
+                continue
+        for j in range(count, place, -1):
+            out[j] = out[j - 1]
+        out[place] = one
+        count += 1
+    return count
+
+
+@compiled(exact=True)
+def lower_median(x, out):
+    """out[()] = the lower median of the vector (not empty), of equals the first; NaN where there is one."""
+    n = x.size
+    kept = np.empty(n, x.dtype)
+    for i in range(n):
+        if x[i] != x[i]:
+            out[()] = x[i]
+            return
+        kept[i] = x[i]
+    wanted, low, high = (n - 1) // 2, 0, n - 1
+    while low < high:  # Hoare's find
+        pivot, i, j = kept[wanted], low, high
+        while i <= j:
+            while kept[i] < pivot:
+                i += 1
+            while pivot < kept[j]:
+                j -= 1
+            if i <= j:
+                kept[i], kept[j] = kept[j], kept[i]
+                i, j = i + 1, j - 1
+        if j < wanted:
+            low = i
+        if wanted < i:
+            high = j
+    for i in range(n):
+        if x[i] == kept[wanted]:
+            out[()] = x[i]
+            return
 
 
 @compiled(exact=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["along", "half_of_rows", "rows_of_halves", "whole_of_rows"]
+__all__ = ["LEAST", "along", "half_of_rows", "rows_of_halves", "whole_of_rows"]
 
 _LARGEST_PRIME = 13
 _LONGEST = 1 << 14  # of a line in a group: the buffers stay in the caches
-_LEAST = 1 << 14  # numbers in all, below which NumPy is done before a kernel is loaded
+LEAST = 1 << 14  # numbers in all, below which NumPy is done before a kernel is loaded
 _FEWEST = 6  # lines of a group that pay for its empty places
 
 
@@ -78,7 +78,7 @@ def _scale(n: int, norm: str, inverse: bool) -> float:
 def along(x: Any, dim: int, norm: str, inverse: bool) -> Any:
     """The transform of complex `x` along one dim as a new array; None where NumPy should do it."""
     n = x.shape[dim]
-    if x.dtype.char not in "FD" or x.size < _LEAST or n < 2 or _factors(n) is None:
+    if x.dtype.char not in "FD" or x.size < LEAST or n < 2 or _factors(n) is None:
         return None
     inner = int(np.prod(x.shape[dim + 1 :], dtype=np.int64))
     lines = x.size // n
@@ -142,7 +142,7 @@ def half_of_rows(x: Any, norm: str) -> Any:
     from dynograd.kernels import ffts_numba
 
     n, kind = x.shape[-1], x.dtype
-    if kind.char not in "fd" or x.size < _LEAST or n < 2 or _factors(n) is None:
+    if kind.char not in "fd" or x.size < LEAST or n < 2 or _factors(n) is None:
         return None
     rows, scale = x.size // n, kind.type(_scale(n, norm, False))
     out = buffers.empty((*x.shape[:-1], n // 2 + 1), np.result_type(kind, np.complex64))
@@ -166,7 +166,7 @@ def whole_of_rows(x: Any, norm: str) -> Any:
     """The transform of real `x` along its last dim, all n numbers; None where another way is quicker."""
     n, kind = x.shape[-1], x.dtype
     rows = x.size // n
-    if kind.char not in "fd" or x.size < _LEAST or not 2 <= n <= _LONGEST or rows < 2 * _FEWEST or _factors(n) is None:
+    if kind.char not in "fd" or x.size < LEAST or not 2 <= n <= _LONGEST or rows < 2 * _FEWEST or _factors(n) is None:
         return None
     out = buffers.empty(x.shape, np.result_type(kind, np.complex64))
     _rows(x, out, rows, kind.type(_scale(n, norm, False)))
@@ -193,7 +193,7 @@ def rows_of_halves(x: Any, n: int, norm: str) -> Any:
     if x.dtype.char not in "FD" or n < 2 or n > _LONGEST or _factors(n) is None or x.shape[-1] != count:
         return None
     rows = x.size // count
-    if x.size < _LEAST or rows < 2 * _FEWEST:
+    if x.size < LEAST or rows < 2 * _FEWEST:
         return None
     kind = x.real.dtype
     out = buffers.empty((*x.shape[:-1], n), kind)

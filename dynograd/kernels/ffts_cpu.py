@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
 from dynograd.arrays import buffers
@@ -20,8 +23,35 @@ __all__ = [
 ]
 
 
+try:
+    from numpy.fft import _pocketfft_umath as _at_once
+except ImportError:
+    _at_once: Any = None  # type: ignore[no-redef]
+_COMPLEX = {"f": np.dtype("F"), "d": np.dtype("D"), "F": np.dtype("F"), "D": np.dtype("D")}
+_REAL = {"f": np.dtype("f"), "d": np.dtype("d"), "F": np.dtype("f"), "D": np.dtype("d")}
+
+
+@lru_cache(256)
+def _factor(n, norm, inverse, char):
+    """What NumPy multiplies with."""
+    kind = _REAL[char]
+    if norm == "ortho":
+        return np.asarray(np.reciprocal(np.sqrt(n, dtype=kind), dtype=kind))
+    return np.asarray(np.reciprocal(n, dtype=kind) if (norm == "forward") != inverse else 1, kind)
+
+
+def _few(x, dims):
+    """Whether one line after the other of few numbers is to be transformed by NumPy; its Python code takes longer than that."""
+    return len(dims) == 1 and (dims[0] + 1) % x.ndim == 0 and 0 < x.size < fft_plans.LEAST and _at_once is not None
+
+
 def complex_transform(x, dims, norm, inverse):
     """Complex or real to complex along `dims`; `norm` names the scale of a forward transform, of an inverse one the one that divides by n."""
+    kind = x.dtype.char
+    if dims and _few(x, dims) and kind in _REAL:
+        out = np.empty(x.shape, _COMPLEX[kind])
+        factor = _factor(x.shape[-1], norm, inverse, kind)
+        return (_at_once.ifft if inverse else _at_once.fft)(x if kind in "FD" else x.astype(out.dtype), factor, out=out)
     if x.dtype.kind != "c":
         if dims[-1] % x.ndim == x.ndim - 1 and not inverse and x.size:
             found = fft_plans.whole_of_rows(x, norm)
@@ -43,6 +73,11 @@ def half_transform(x, dims, norm):
         shape = (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :])
         return np.zeros(shape, np.result_type(x.dtype, np.complex64))
     last = dims[-1] % x.ndim
+    if _few(x, dims) and x.dtype.char in "fd":
+        n = x.shape[-1]
+        out = np.empty((*x.shape[:-1], n // 2 + 1), _COMPLEX[x.dtype.char])
+        transform = _at_once.rfft_n_odd if n % 2 else _at_once.rfft_n_even
+        return transform(x, _factor(n, norm, False, x.dtype.char), out=out)
     found = fft_plans.half_of_rows(x, norm) if last == x.ndim - 1 else None
     found = np.fft.rfft(x, axis=last, norm=norm) if found is None else found
     return complex_transform(found, dims[:-1], norm, False)
@@ -53,6 +88,9 @@ def from_half(x, n, dims, norm):
     if 0 in x.shape:
         last = dims[-1]
         return np.zeros((*x.shape[:last], n, *x.shape[last + 1 :]), x.real.dtype)
+    if _few(x, dims) and x.dtype.char in "FD":
+        kind = x.dtype.char
+        return _at_once.irfft(x, _factor(n, norm, True, kind), out=np.empty((*x.shape[:-1], n), _REAL[kind]))
     x = complex_transform(x, dims[:-1], norm, True)
     found = fft_plans.rows_of_halves(x, n, norm) if dims[-1] % x.ndim == x.ndim - 1 else None
     return contiguous(np.fft.irfft(x, n, dims[-1], norm) if found is None else found)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from dynograd.arrays import FLOATING_WARNINGS
 from dynograd.kernels import blas
 
 __all__ = [
@@ -19,8 +21,10 @@ __all__ = [
     "eig",
     "eigh",
     "exponential",
+    "factor_at_once",
     "first_failure",
     "inverse",
+    "inverse_at_once",
     "least_squares",
     "lu",
     "permutation",
@@ -31,10 +35,12 @@ __all__ = [
     "sign_and_logarithm",
     "singular_values",
     "solve",
+    "solve_at_once",
     "solve_triangular",
     "svd",
 ]
 
+_SMALL = 4096  # numbers of a matrix whose triangle is kept
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -51,12 +57,64 @@ def _infos(x):
     return np.zeros(x.shape[:-2], np.int32)
 
 
+# --- NumPy's calls of LAPACK, without what `numpy.linalg` does around them: that takes longer than a small matrix -------------
+
+
+try:
+    from numpy.linalg import _umath_linalg
+except ImportError:
+    _umath_linalg: Any = None  # type: ignore[no-redef]
+
+
+_WIDE = {"f": "d", "d": "d", "F": "D", "D": "D"}
+_NARROW = {"d": "f", "D": "F"}
+
+
+def _at_once(name):
+    """A call of LAPACK in double precision; it gives None where that fails, where results hold NaN, in a NumPy without this name."""
+    found = getattr(_umath_linalg, name, None)
+
+    def called(*operands):
+        one = operands[0]
+        kind = one.dtype.char
+        if found is None or not one.size:
+            return None
+        if kind in "fF":
+            operands = [each.astype(_WIDE[kind]) for each in operands]
+        try:
+            made = found(*operands)
+        except FLOATING_WARNINGS:
+            return None
+        first = made[0] if type(made) is tuple else made  # NaN throughout for a matrix that LAPACK cannot take
+        probe = first.item(0) if one.ndim == 2 and first.size else first.sum()
+        if probe != probe:
+            return None
+        if kind not in "fF":
+            return made
+        if type(made) is tuple:
+            return tuple([each.astype(_NARROW[each.dtype.char]) for each in made])
+        return made.astype(_NARROW[made.dtype.char])
+
+    return called
+
+
+inverse_at_once, solve_at_once, factor_at_once = _at_once("inv"), _at_once("solve"), _at_once("cholesky_lo")
+_svd_at_once = {True: _at_once("svd_f"), False: _at_once("svd_s")}
+_eigh_at_once = {True: _at_once("eigh_up"), False: _at_once("eigh_lo")}
+_determinant_at_once, _logarithm_at_once = _at_once("det"), _at_once("slogdet")
+_values_at_once = _at_once("svd")
+_reflections, _first_columns = _at_once("qr_r_raw"), _at_once("qr_reduced")
+
+
 # --- solving -------------------------------------------------------------------------------------------------------------
 
 
 def inverse(x):
     """(inverses, info): info is the place (from 1) of a zero on the diagonal of U."""
     info = _infos(x)
+    made = inverse_at_once(x)
+    if made is not None:
+        return made, info
     try:
         return np.linalg.inv(x), info
     except np.linalg.LinAlgError:
@@ -73,6 +131,9 @@ def inverse(x):
 def solve(a, b):
     """(x with a @ x = b, info) for matrices b; info as for `inverse`."""
     info = _infos(a)
+    made = solve_at_once(a, b)
+    if made is not None:
+        return made, info
     try:
         return np.linalg.solve(a, b), info
     except np.linalg.LinAlgError:
@@ -210,6 +271,9 @@ def permutation(pivots, rows, dtype):
 def cholesky(x):
     """(lower triangles, info): info is the order of the first leading minor that is not positive definite."""
     info = _infos(x)
+    made = factor_at_once(x)
+    if made is not None:
+        return made, info
     try:
         return np.linalg.cholesky(x), info
     except np.linalg.LinAlgError:
@@ -231,9 +295,27 @@ def cholesky(x):
 
 
 def qr(x, complete):
-    """(Q, R)."""
+    """(Q, R), computed in double precision."""
+    rows, columns = x.shape[-2:]
+    if x.size and (not complete or rows <= columns) and rows * columns <= _SMALL:
+        turned = x.astype(_WIDE[x.dtype.char])
+        factors = _reflections(turned)
+        q = None if factors is None else _first_columns(turned, factors)
+        if q is not None:
+            r = (turned if q.shape[-1] == rows else turned[..., : q.shape[-1], :]).astype(x.dtype, order="C")
+            below = _below_diagonal(*r.shape[-2:])
+            if r.ndim == 2:
+                np.putmask(r, below, 0)
+            else:
+                np.copyto(r, 0, where=below)
+            return q.astype(x.dtype, order="C"), r
     q, r = np.linalg.qr(x, "complete" if complete else "reduced")
     return np.ascontiguousarray(q), np.ascontiguousarray(r)
+
+
+@lru_cache(64)
+def _below_diagonal(rows, columns):
+    return np.tri(rows, columns, -1, bool)
 
 
 def reflectors(x):
@@ -260,6 +342,9 @@ def _failing(function, x, *options):
 
 def svd(x, full):
     """(U, S, Vh), or the place of a matrix for which it does not converge."""
+    made = _svd_at_once[full](x)
+    if made is not None and isfinite(made[1].sum()):
+        return made
     made = _tried(np.linalg.svd, x, full)
     if made is None or not np.isfinite(made[1]).all():
         return _failing(np.linalg.svd, x) if made is None else _not_finite(made[1])
@@ -268,6 +353,9 @@ def svd(x, full):
 
 def singular_values(x):
     """The singular values in descending order, or the place of a matrix for which that does not converge."""
+    made = _values_at_once(x)
+    if made is not None and isfinite(made.sum()):
+        return made
     made = _tried(lambda one: np.linalg.svd(one, compute_uv=False), x)
     if made is None or not np.isfinite(made).all():
         return _failing(np.linalg.svd, x) if made is None else _not_finite(made)
@@ -280,6 +368,9 @@ def _not_finite(values):
 
 def eigh(x, upper):
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices of which one triangle is read; NaN for NaN."""
+    made = _eigh_at_once[upper](x)
+    if made is not None:
+        return made
     made = _tried(np.linalg.eigh, x, "U" if upper else "L")
     if made is not None:
         return made[0], made[1]
@@ -304,12 +395,13 @@ def eig(x):
 
 
 def determinant(x):
-    return np.asarray(np.linalg.det(x), x.dtype)
+    found = _determinant_at_once(x)
+    return np.asarray(np.linalg.det(x) if found is None else found, x.dtype)
 
 
 def sign_and_logarithm(x):
     """(sign, log |det|)."""
-    sign, logarithm = np.linalg.slogdet(x)
+    sign, logarithm = _logarithm_at_once(x) or np.linalg.slogdet(x)
     return np.asarray(sign, x.dtype), np.asarray(logarithm, x.real.dtype)
 
 

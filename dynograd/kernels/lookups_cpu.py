@@ -220,7 +220,7 @@ def searchsorted(boundaries, values, side, sorter, dtype):
             )
             return out
     if boundaries.ndim == 1:
-        return np.asarray(np.searchsorted(boundaries, values, side)).astype(dtype)
+        return np.asarray(boundaries.searchsorted(values, side)).astype(dtype, copy=False)
     result = np.empty(values.shape, dtype)
     for row in np.ndindex(boundaries.shape[:-1]):
         result[row] = np.searchsorted(boundaries[row], values[row], side)

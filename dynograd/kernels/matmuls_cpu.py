@@ -16,7 +16,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels import blas, threads
 from dynograd.kernels.batch_invariance import batch_invariant
 
-__all__ = ["linear_forward", "matmul_forward"]
+__all__ = ["few_product", "few_products", "linear_forward", "matmul_forward"]
 
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
@@ -29,19 +29,19 @@ _loops: list[Any] = []
 
 def matmul_forward(input: Any, other: Any) -> Any:
     """`input @ other` by NumPy's rules for dims."""
-    kind = input.dtype
-    if kind not in _FLOATS:
+    if input.dtype.char not in "fd":
         return _other_kinds(input, other)
-    if input.ndim == 2 and other.ndim == 2:
+    rank, other_rank = input.ndim, other.ndim
+    if rank == 2 == other_rank:
         rows, inner = input.shape
         columns = other.shape[1]
         work = rows * inner * columns
         if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)) and not batch_invariant():
             return numpy.dot(input, other)
         return _product(input, other, None)
-    if input.ndim == 1 or other.ndim == 1:
-        if max(input.size, other.size) <= _SMALL_WITH_VECTOR and not batch_invariant():
-            return (numpy.dot if input.ndim < 3 > other.ndim else numpy.matmul)(input, other)
+    if rank == 1 or other_rank == 1:
+        if input.size <= _SMALL_WITH_VECTOR >= other.size and not batch_invariant():
+            return (numpy.dot if rank < 3 > other_rank else numpy.matmul)(input, other)
         rows = input if input.ndim > 1 else input.reshape(1, -1)
         columns = other if other.ndim > 1 else other.reshape(-1, 1)
         out = _product(rows, columns, None)
@@ -52,6 +52,40 @@ def matmul_forward(input: Any, other: Any) -> Any:
             shape = (*shape, out.shape[-1])
         return out.reshape(shape)
     return _product(input, other, None)
+
+
+def few_product(input: Any, other: Any) -> Any:
+    """What NumPy multiplies at once: small float matrices and vectors; None leaves others to `matmul_forward`."""
+    if input.dtype is not other.dtype or input.dtype.char not in "fd" or batch_invariant():
+        return None
+    rank, size = input.ndim, input.size
+    if other.ndim == 1:
+        if not 0 < rank < 3 or size > _SMALL_WITH_VECTOR or other.size > _SMALL_WITH_VECTOR:
+            return None
+        return numpy.dot(input, other) if rank == 2 else numpy.dot(input, other, numpy.empty((), input.dtype))
+    if rank == 3 == other.ndim:
+        return few_products(input, other)
+    if rank != 2 or other.ndim != 2:
+        return None
+    columns = other.shape[1]
+    work = size * columns
+    if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (len(input) > 1 and columns > 1)):
+        return numpy.dot(input, other)
+    return None
+
+
+def few_products(input: Any, other: Any) -> Any:
+    """The same of batches of matrices, (B, N, M) with (B, M, P)."""
+    if input.dtype is not other.dtype or input.dtype.char not in "fd" or batch_invariant():
+        return None
+    batch, rows, inner = input.shape
+    columns = other.shape[2]
+    work = input.size * columns
+    if other.shape != (batch, inner, columns) or work >= _SMALL:
+        return None
+    if inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1):
+        return numpy.matmul(input, other)
+    return None
 
 
 def linear_forward(input: Any, weight: Any, bias: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy
 
 from dynograd.kernels.blocks_cpu import reduced, suits
 from dynograd.kernels.copies_cpu import contiguous
+from dynograd.kernels.few_cpu import differences
 from dynograd.kernels.reductions_cpu import widened
 
 _TERMS: dict[float, str] = {0: "nonzero", 1: "size", 2: "square"}
@@ -37,6 +38,12 @@ def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
             powers = numpy.power(numpy.abs(wide), p)
             found = numpy.power(numpy.add.reduce(powers, dim, None, None, keepdim), wide.real.dtype.type(1 / p))
     return contiguous(found.astype(_REAL.get(input.dtype.char, input.dtype), copy=False))
+
+
+def distances(x1: Any, x2: Any) -> Any:
+    """Between each row of one matrix and each of another."""
+    apart = differences(x1, x2)
+    return vector_norm_forward(numpy.subtract(x1[:, None], x2[None]) if apart is None else apart, 2, 2, False)
 
 
 def _euclidean(wide: Any, dim: Any, keepdim: bool) -> Any:

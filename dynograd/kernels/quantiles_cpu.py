@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.few_cpu import lower_median
 from dynograd.kernels.reductions_cpu import widened
 from dynograd.kernels.sorting_cpu import found_at, kth, ordered_rows, take_along
 
 COMPILED_SIZE = 2048
+
+
+def median_of_all(input: Any, ignore_nan: bool) -> Any:
+    """`median` of all elements."""
+    found = None if ignore_nan else lower_median(input)
+    return median(input.reshape(-1), 0, False, ignore_nan)[0] if found is None else found
 
 
 def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:

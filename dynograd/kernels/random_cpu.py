@@ -75,12 +75,18 @@ def blocks_needed(kind: str, count: int, dtype: Any = None) -> int:
     return -(-count * words // 4)
 
 
-def few(name: str, key: Any, size: Any, dtype: numpy.dtype, numbers: tuple[float, ...]) -> Any:
+def few(name: str, key: Any, numbers: tuple[float, ...], size: Any, dtype: numpy.dtype) -> Any:
     """`fill_few` into a new array; None where it leaves that to others."""
     if _loops is None or dtype.char not in "fd":
         return None
     out = numpy.empty(size, dtype)
-    fill_few(name, key, out, numbers)
+    fill, per_block, parameters = _small_fill(name, dtype.char, numbers)
+    blocks, left = divmod(out.size, per_block)
+    if left:
+        fill_few(name, key, out, numbers)
+    else:
+        seed, offset = key(blocks)
+        fill(seed, offset, *parameters, out.reshape(-1))
     return out
 
 
@@ -91,31 +97,29 @@ def fill_few(name: str, key: Any, out: numpy.ndarray, numbers: tuple[float, ...]
     """
     if _loops is None or out.dtype.char not in "fd":
         return False
-    loop, per_block, parameters = _small_loop(name, out.dtype.char, numbers)
-    blocks = -(-out.size // per_block)
+    fill, per_block, parameters = _small_fill(name, out.dtype.char, numbers)
+    size = out.size
+    blocks = -(-size // per_block)
     flat = out.reshape(-1)
-    target = flat if blocks * per_block == flat.size else numpy.empty(blocks * per_block, out.dtype)
-    seed, offset = key(blocks)
-    loop(_word(seed), _uint64(offset), *parameters, target, 0, blocks)
-    if target is not flat:
-        flat[:] = target[: flat.size]
+    if blocks * per_block == size:
+        fill(*key(blocks), *parameters, flat)
+    else:
+        target = numpy.empty(blocks * per_block, out.dtype)
+        fill(*key(blocks), *parameters, target)
+        flat[:] = target[:size]
     return True
 
 
 @functools.lru_cache(64)
-def _small_loop(name: str, char: str, numbers: tuple[float, ...]) -> tuple[Any, int, tuple]:
-    """The compiled loop, the elements of a block, and the loop's parameters."""
+def _small_fill(name: str, char: str, numbers: tuple[float, ...]) -> tuple[Any, int, tuple]:
+    """The compiled function, the elements of a block, and the function's parameters."""
     wide = char == "d"
     first, last = [(numpy.float64 if wide else numpy.float32)(number + 0.0) for number in numbers]
     parameters: tuple = (first, last)
     if name == "uniform":
         parameters = (last - first, first, numpy.nextafter(last, first) if last > first else last)
-    return getattr(_loops, f"fill_{name}{64 if wide else 32}").serial, 2 if wide else 4, parameters
-
-
-@functools.lru_cache(4)
-def _word(number: int) -> Any:
-    return _uint64(number)
+    fill = getattr(_loops, f"few_{name}{64 if wide else 32}")
+    return fill, 2 if wide else 4, tuple([float(number) for number in parameters])
 
 
 def random_bits(seed: int, offset: int, count: int) -> numpy.ndarray:

@@ -86,5 +86,16 @@ def _kept(x, mask):
 
 def triangle_indices(rows, columns, offset, lower):
     """(2, N): row and column numbers of the elements on and below (or above) a diagonal, row by row."""
+    return (
+        _few_indices(rows, columns, offset, lower).copy()
+        if rows * columns <= 1024
+        else _indices(rows, columns, offset, lower)
+    )
+
+
+def _indices(rows, columns, offset, lower):
     row, column = np.arange(offset, rows + offset)[:, None], np.arange(columns)
     return np.array((column <= row if lower else column >= row).nonzero(), np.int64)
+
+
+_few_indices = lru_cache(256)(_indices)

@@ -43,6 +43,7 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     "digamma": ("input", "digamma(input)"),
     "polygamma": ("n input", "polygamma(input, n)"),
     "relu": ("input", "input <= 0 ? 0 : input"),
+    "sign": ("input", "input > 0 ? 1 : (input < 0 ? -1 : 0)"),
     "clamp": (
         "input min max",
         "max <= (input <= min ? min : input) ? max : (input <= min ? min : input)",
@@ -55,7 +56,7 @@ _FORMULAS: dict[str, tuple[str, str]] = {
     ),
 }
 # The operands that are 0-d arrays; the others are of one shape.
-_NUMBERS = {"relu": "", "clamp": "min max", "addcmul": "value", "addcdiv": "value", "lerp": "weight"}
+_NUMBERS = {"relu": "", "sign": "", "clamp": "min max", "addcmul": "value", "addcdiv": "value", "lerp": "weight"}
 # Those whose one loop is vector code: as good as a function of NumPy's on medium arrays.
 VECTORISED = frozenset("sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf".split())
 _found: dict[tuple[str, str], Any] = {}
@@ -122,11 +123,12 @@ def _of_tree(name: str, tree: Any, operands: tuple[str, ...], char: str, numbers
 
 def number(value: Any, char: str) -> Any:
     """A 0-d array; repeated numbers are remembered."""
-    found = _numbers.get((value, char))
+    key = (value, char) if value or type(value) is int else (str(value), char)  # 0.0 is not -0.0
+    found = _numbers.get(key)
     if found is None:
         found = numpy.asarray(value).astype(char)
-        if value and len(_numbers) < 256:  # 0.0 and -0.0 are one key
-            _numbers[value, char] = found
+        if len(_numbers) < 256:
+            _numbers[key] = found
     return found
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import dtypes
-from dynograd.arrays import Array, item, ndarray
+from dynograd.arrays import Array, item
 from dynograd.errors import DtypeError
-from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import abs, mul, sub
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.op import composed, elementwise
+from dynograd.ops.op import composed, elementwise, shortcut
 from dynograd.ops.reductions import all
 
 __all__ = [
@@ -234,17 +233,13 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 
 
 @composed(method=True)
+@shortcut(None, "out = compute(input, other)", beside="input other", compute="few.equal", raw=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether shapes and all elements are equal.
 
     >>> dynograd.equal(tensor([1, 2]), tensor([1, 2]))
     True
     """
-    one, two = getattr(input, "array", input), getattr(other, "array", other)
-    if type(one) is ndarray and type(two) is ndarray and one.shape == two.shape:
-        found = kernel("few", "equal", one)(one, two)
-        if found is not None:
-            return found
     return tuple(input.shape) == tuple(other.shape) and _truth(all(eq(input, other)))
 
 

@@ -91,6 +91,13 @@ def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
 
 
 @composed()
+@shortcut(
+    None,
+    "out = compute(abs, angle)",
+    when="abs.shape == angle.shape and abs.dtype is angle.dtype and abs.dtype.char in 'fd' and abs.size <= 4096",
+    beside="abs angle",
+    compute="complexes.polar",
+)
 def polar(abs: Any, angle: Any) -> Any:
     """The complex numbers with these sizes and angles.
 

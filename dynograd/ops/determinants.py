@@ -17,7 +17,7 @@ from dynograd.ops.linear_systems import (
     inverses,
 )
 from dynograd.ops.matmuls import _adjoint as adjoint_of
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import reshaped
 
 __all__ = ["linalg_det"]
@@ -63,6 +63,15 @@ def _without(A: Any, place: int, dim: int) -> Any:
 
 
 @composed(covers="linalg_det")
+@shortcut(
+    determinants,
+    """
+    out = compute(A)
+    statics = ()
+    """,
+    when="A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in 'fdFD'",
+    compute="linear_algebra.determinant",
+)
 def linalg_det(A: Any) -> Any:
     """The determinant of each matrix; singular ones have their gradient, too.
 

@@ -19,7 +19,7 @@ from dynograd.ops.joins import cat
 from dynograd.ops.linear_systems import adjoint_of, check_matrices, solutions, triangular_solutions
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.matrix_products import identity_like
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.strides import diagonal
 from dynograd.ops.triangles import tril
 from dynograd.ops.views import reshaped
@@ -87,7 +87,20 @@ def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
     return adjoint_of(triangular_solutions(r, adjoint_of(inner), True, False))
 
 
+_MATRICES = "input.ndim > 1 and input.dtype.char in 'fdFD'"
+
+
 @composed(covers="linalg_qr")
+@shortcut(
+    orthogonal_factors,
+    """
+    statics = (mode == 'complete',)
+    out = compute(input, *statics)
+    """,
+    when=f"(mode == 'reduced' or mode == 'complete') and {_MATRICES}",
+    compute="linear_algebra.qr",
+    input="A",
+)
 def linalg_qr(A: Any, mode: str = "reduced") -> Any:
     """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
 
@@ -186,6 +199,17 @@ def singular_triples_backward(g: Any, saved: Any, full: Any) -> Any:
 
 
 @composed(covers="linalg_svd")
+@shortcut(
+    singular_triples,
+    """
+    statics = (full_matrices,)
+    out = compute(input, full_matrices)
+    out = out if type(out) is tuple else None
+    """,
+    when=f"type(full_matrices) is bool and {_MATRICES}",
+    compute="linear_algebra.svd",
+    input="A",
+)
 def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
     """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
 
@@ -268,6 +292,16 @@ def _upper(UPLO: str) -> bool:
 
 
 @composed(covers="linalg_eigh")
+@shortcut(
+    hermitian_pairs,
+    """
+    statics = (UPLO == 'U',)
+    out = compute(input, *statics)
+    """,
+    when=f"(UPLO == 'L' or UPLO == 'U') and {_MATRICES} and input.shape[-1] == input.shape[-2]",
+    compute="linear_algebra.eigh",
+    input="A",
+)
 def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
 

@@ -15,7 +15,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.complexes import is_complex_array, real
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.paddings import pad_constant
 from dynograd.ops.rearrangements import rolled
 from dynograd.ops.views import reshaped
@@ -184,6 +184,15 @@ def _at_least_one(who: str, dims: tuple[int, ...]) -> None:
 
 
 @composed()
+@shortcut(
+    complex_transform,
+    """
+    statics = ((input.ndim - 1,), 'backward', False)
+    out = compute(input, *statics)
+    """,
+    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'fdFD'",
+    compute="ffts.complex_transform",
+)
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The Fourier transform along `dim`: `output[k] = sum_j input[j] exp(-2 pi i j k / n)`.
 
@@ -202,6 +211,15 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
 
 
 @composed()
+@shortcut(
+    complex_transform,
+    """
+    statics = ((input.ndim - 1,), 'backward', True)
+    out = compute(input, *statics)
+    """,
+    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'FD'",
+    compute="ffts.complex_transform",
+)
 def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft`; its norm "backward" divides by n.
 
@@ -213,6 +231,15 @@ def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
 
 
 @composed()
+@shortcut(
+    half_transform,
+    """
+    statics = ((input.ndim - 1,), 'backward')
+    out = compute(input, *statics)
+    """,
+    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'fd'",
+    compute="ffts.half_transform",
+)
 def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The first n // 2 + 1 numbers of the `fft` of a real tensor; the others are their conjugates.
 
@@ -228,6 +255,15 @@ def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
 
 
 @composed()
+@shortcut(
+    from_half,
+    """
+    statics = (2 * (input.shape[-1] - 1), (input.ndim - 1,), 'backward')
+    out = compute(input, *statics)
+    """,
+    when="n is None and norm is None and dim == -1 and input.ndim and input.shape[-1] > 1 and input.dtype.char in 'FD'",
+    compute="ffts.from_half",
+)
 def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `rfft`: `n` real numbers, by default 2 * (size - 1) (give `n` for odd ones).
 

@@ -355,25 +355,22 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
         raise ShapeError("meshgrid: expects a non-empty TensorList, got none.")
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}.')
+    kind, counts = tensors[0].dtype, []
     for one in tensors:
-        if one.ndim > 1:
-            raise ShapeError(
-                f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {tuple(one.shape)}."
-            )
-        if one.dtype != tensors[0].dtype:
+        shape = tuple(one.shape)
+        if len(shape) > 1:
+            raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {shape}.")
+        if one.dtype is not kind and one.dtype != kind:
             raise DtypeError(
-                f"meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype} and {one.dtype}. Convert one."
+                f"meshgrid expects all tensors to have the same dtype, got {kind} and {one.dtype}. Convert one."
             )
-    counts = [1 if one.ndim == 0 else one.shape[0] for one in tensors]
-    order = list(range(len(counts)))
-    if indexing == "xy" and len(counts) > 1:
-        order[:2] = [1, 0]
-    shape = tuple([counts[dim] for dim in order])
+        counts.append(shape[0] if shape else 1)
+    swapped = indexing == "xy" and len(counts) > 1
+    shape = (counts[1], counts[0], *counts[2:]) if swapped else tuple(counts)
     grids = []
     for number, one in enumerate(tensors):
-        along = [1] * len(counts)
-        along[order.index(number)] = counts[number]
-        grids.append(stretch(reshaped(one, tuple(along)), shape))
+        behind = len(counts) - 1 - (1 - number if swapped and number < 2 else number)
+        grids.append(stretch(reshaped(one, (counts[number], *[1] * behind)) if behind else one, shape))
     return tuple(grids)
 
 

@@ -16,7 +16,7 @@ from dynograd.ops.broadcasting import stretch
 from dynograd.ops.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.matrix_products import identity_like
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.triangles import tril, triu
 from dynograd.ops.views import permuted, reshaped
 from dynograd.shapes import broadcast_shapes
@@ -102,7 +102,11 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return inverses(A, bool(check_errors))
 
 
+_SQUARE = "A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in 'fdFD'"
+
+
 @composed()
+@shortcut(None, "out = compute(A)", _SQUARE, beside="A", compute="linear_algebra.inverse_at_once")
 def linalg_inv(A: Any) -> Any:
     """The inverse of each matrix.
 
@@ -170,6 +174,13 @@ def _batched(input: Any, batch: tuple[int, ...]) -> Any:
 
 
 @composed()
+@shortcut(
+    None,
+    "out = compute(A, B)",
+    f"left is True and A.ndim == B.ndim and A.shape[:-1] == B.shape[:-1] and A.dtype is B.dtype and {_SQUARE}",
+    beside="A B",
+    compute="linear_algebra.solve_at_once",
+)
 def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.
 
@@ -287,6 +298,9 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
 
 
 @composed()
+@shortcut(
+    None, "out = compute(A)", f"upper is False and {_SQUARE}", beside="A", compute="linear_algebra.factor_at_once"
+)
 def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
     """The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.
 

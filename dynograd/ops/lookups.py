@@ -30,6 +30,8 @@ __all__ = [
     "unravel_index",
 ]
 
+_INT64 = dtypes.int64.numpy
+
 
 @op(name="nonzero", differentiable=False)
 def positions(input: Array) -> Array:
@@ -126,6 +128,13 @@ def counted_backward(g: Any, saved: Any, minlength: Any) -> Any:
 
 
 @composed(covers="bincount", method=True)
+@shortcut(
+    None,
+    "out = compute(input, None, minlength)",
+    when="weights is None and type(minlength) is int and minlength >= 0 and input.ndim == 1 and input.dtype is _INT64 and input.size < 4096",
+    beside="input",
+    compute="lookups.bincount",
+)
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
@@ -202,6 +211,13 @@ def distinct(
 
 
 @composed(covers="unique", method=True)
+@shortcut(
+    None,
+    "out = compute(input)",
+    when="return_inverse is False and return_counts is False and dim is None",
+    beside="input",
+    compute="few.distinct",
+)
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -257,7 +273,17 @@ def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, righ
     )
 
 
+_PLAIN = "out_int32 is False and type(right) is bool"
+
+
 @composed(covers="searchsorted")
+@shortcut(
+    None,
+    "out = compute(sorted_sequence, input, 'right' if right else 'left', None, _INT64)",
+    when=f"{_PLAIN} and side is None and sorter is None and sorted_sequence.ndim == 1",
+    beside="sorted_sequence input",
+    compute="lookups.searchsorted",
+)
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -306,6 +332,13 @@ def searchsorted(
 
 
 @composed()
+@shortcut(
+    None,
+    "out = compute(boundaries, input, 'right' if right else 'left', None, _INT64)",
+    when=f"{_PLAIN} and boundaries.ndim == 1",
+    beside="input boundaries",
+    compute="lookups.searchsorted",
+)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 

@@ -41,7 +41,7 @@ def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("inpu
         )
 
 
-@op(method=True, saves="input other")
+@op(method=True, saves="input other", few="matmuls.few_product")
 def matmul(input: Array, other: Array) -> Array:
     """The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.
 
@@ -133,9 +133,8 @@ def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     out = compute(input, other)
     statics = ()
     """,
-    when="out_dtype is None and input.ndim == 3 == other.ndim and input.dtype is other.dtype and input.dtype.kind == 'f' "
-    "and input.shape[0] == other.shape[0] and input.shape[2] == other.shape[1]",
-    compute="matmuls.matmul_forward",
+    when="out_dtype is None",
+    compute="matmuls.few_products",
     other="mat2",
 )
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:

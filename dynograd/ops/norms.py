@@ -13,7 +13,7 @@ from dynograd.ops.arithmetic import abs, conj, maximum, minimum
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.extremes import tie_shares
 from dynograd.ops.matmuls import matmul
-from dynograd.ops.op import composed, op, registry
+from dynograd.ops.op import composed, op, registry, shortcut
 from dynograd.ops.reductions import kept, reduced_dims, sum_dims
 from dynograd.ops.triangles import triu_indices
 from dynograd.ops.views import permuted, reshaped
@@ -93,6 +93,15 @@ def vector_norm(
 
 
 @composed(method=True)
+@shortcut(
+    norm_dims,
+    """
+    out = compute(input, 2, None, False)
+    statics = (2, None, False)
+    """,
+    when="type(p) is str and p == 'fro' and dim is None and keepdim is False and dtype is None and input.dtype.char in 'fd'",
+    compute="norms.vector_norm_forward",
+)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
 
@@ -162,10 +171,19 @@ def _other_dims(who: str, dim: int, rank: int) -> tuple[int, ...]:
 
 
 _DIRECT, _PRODUCT = "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist"
+_IF_NECESSARY = "use_mm_for_euclid_dist_if_necessary"
 
 
 @composed()
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Any:
+@shortcut(
+    None,
+    "out = compute(x1, x2)",
+    when="type(p) in (int, float) and p == 2 and type(compute_mode) is str and compute_mode == _IF_NECESSARY and x1.ndim == 2 == x2.ndim "
+    "and x1.dtype is x2.dtype and x1.dtype.char in 'fd' and len(x1) <= 25 >= len(x2) and 0 < x1.shape[1] == x2.shape[1] <= 256",
+    beside="x1 x2",
+    compute="norms.distances",
+)
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECESSARY) -> Any:
     """The p-norm distance between each row of `x1` and each row of `x2`.
 
     Args:
@@ -193,7 +211,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = "use_mm_f
         )
     if p < 0:
         raise RuntimeError(f"cdist: only supports non-negative p values, got {p}.")
-    if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", _DIRECT, _PRODUCT):
+    if compute_mode not in (None, _IF_NECESSARY, _DIRECT, _PRODUCT):
         raise ValueError(
             f"cdist: {compute_mode} is not a valid value for compute_mode. Use {_PRODUCT!r} or {_DIRECT!r}."
         )

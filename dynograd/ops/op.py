@@ -16,6 +16,7 @@ import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
@@ -37,6 +38,7 @@ class Op:
         "differentiable",
         "extras",
         "fast_backward_rule",
+        "few",
         "formula",
         "forward",
         "function",
@@ -75,7 +77,7 @@ class Op:
     def __init__(self, name: str, kind: str, forward: Function, **fields: Any) -> None:
         self.name, self.kind, self.forward = name, kind, forward
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
-        self.formula = self.derivative = self.promote = self.outputs = None
+        self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
         self.written: Any = None  # writes the public function's code, until it is written
         self.method = self.inplace = self.linear = self.view = False
@@ -141,8 +143,13 @@ def op(
     differentiable: bool = True,
     linear: bool = False,
     view: bool | str = False,
+    few: str | None = None,
 ) -> Callable[[Function], Any]:
-    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares."""
+    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares.
+
+    `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
+    function itself is to compute.
+    """
 
     def register(forward: Function) -> Any:
         made = Op(
@@ -157,6 +164,7 @@ def op(
             differentiable=differentiable,
             linear=linear,
             view=view,
+            few=few,
         )
         return _publish(made)
 
@@ -215,6 +223,20 @@ def composed(
     return register
 
 
+@dataclass(frozen=True)
+class Shortcut:
+    """How a function computes its result itself: the arguments of `shortcut`."""
+
+    op: Op | None
+    text: str
+    when: str
+    beside: str
+    compute: str | None
+    at_once: str
+    raw: bool
+    renamed: dict[str, str]
+
+
 def shortcut(
     op_function: Any,
     text: str,
@@ -223,26 +245,33 @@ def shortcut(
     beside: str = "",
     compute: str | None = None,
     at_once: str = "",
+    raw: bool = False,
     **renamed: str,
 ) -> Callable[[Function], Any]:
     """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
 
-    With None for the op, where nothing is recorded; `beside` then names the tensors, and `out` may be a list of arrays.
+    With None for the op, where nothing is recorded; `beside` then names the tensors, and `out` may be a list of arrays. `raw`: what comes
+    back is no tensor but `out` itself.
 
     `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
     its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
     are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. `at_once` is for an op of a
     list: a call that makes the result of the tensors in it themselves, at the addresses `fields`, or None, as where one requires grad.
-    Where the text raises or
-    leaves `out` None, or `out` of a view op is no view, or an input is no plain tensor on the CPU, the function itself is called.
+    Where the text raises or leaves `out` None, or `out` of a view op is no view, or an input is no plain tensor on the CPU, the next
+    shortcut is tried, if the function has several, and then the function itself is called.
     """
+    op = None if op_function is None else op_function.op
+    cut = Shortcut(op, text, when, beside, compute, at_once, raw, renamed)
 
-    def shorten(general: Function) -> Any:
-        op = None if op_function is None else op_function.op
-        names = (general.__name__,) if op is None else (general.__name__, op.name)
-        return standing(
-            general, lambda: _write_shortcut[0](general, op, text, when, beside, compute, at_once, renamed), names=names
-        )
+    def shorten(function: Any) -> Any:
+        owner, general, others = getattr(function, "shortcuts", (None, function, ()))
+        if owner is not function:  # copied from what it wraps
+            general, others = function, ()
+        cuts = (cut, *others)
+        names = (general.__name__, *[one.op.name for one in cuts if one.op is not None])
+        made = standing(general, lambda: _write_shortcut[0](general, cuts), names=names)
+        made.shortcuts = made, general, cuts
+        return made
 
     return shorten
 

@@ -6,13 +6,20 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.ops.arithmetic import mul
-from dynograd.ops.op import composed
+from dynograd.ops.op import composed, shortcut
 from dynograd.ops.views import reshaped
 
 __all__ = ["kron", "outer"]
 
 
 @composed(method=True)
+@shortcut(
+    None,
+    "out = compute(input, vec2)",
+    when="input.ndim == 1 == vec2.ndim and input.dtype is vec2.dtype and input.dtype.char in 'fdl' and input.size * vec2.size <= 65536",
+    beside="input vec2",
+    compute="few.outer",
+)
 def outer(input: Any, vec2: Any) -> Any:
     """The matrix of `input[i] * vec2[j]`.
 

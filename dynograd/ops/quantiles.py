@@ -57,11 +57,11 @@ def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Any:
 @shortcut(
     median_of_all,
     """
-    (out, _) = compute(input.reshape(-1), 0, False, False)
+    out = compute(input, False)
     statics = (False,)
     """,
     when="dim is None and input.size and input.dtype.kind in 'fiu' and type(keepdim) is bool",
-    compute="quantiles.median",
+    compute="quantiles.median_of_all",
 )
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.

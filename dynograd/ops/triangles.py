@@ -204,7 +204,10 @@ def _check_no_gradient(who: str, requires_grad: bool) -> None:
 
 def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
     place = arrays.check_device(who, device)
-    check_sizes(who, (row, col))
-    check_whole(who, offset=offset)
+    if not (type(row) is type(col) is type(offset) is int and 0 <= row <= 1024 and 0 <= col <= 1024):
+        check_sizes(who, (row, col))
+        check_whole(who, offset=offset)
     found = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
+    if dtype is None and type(found) is arrays.ndarray:
+        return found
     return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

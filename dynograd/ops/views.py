@@ -82,11 +82,10 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
 @shortcut(
     view_as_dtype,
     """
-    kind = sizes[0] if dtype is None else dtype
     out = input.view(kind.numpy)
     statics = (kind,)
     """,
-    when="size is None and len(sizes) == (dtype is None) and input.itemsize == (sizes[0] if sizes else dtype).itemsize",
+    when="size is None and input.itemsize == (kind := dtype or sizes[0]).itemsize and not (sizes and dtype)",
 )
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.

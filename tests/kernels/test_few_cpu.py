@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import dynograd as dg
-from dynograd.kernels import compiled_kernels, few_cpu, few_numba, sorting_cpu
+from dynograd.kernels import compiled_kernels, few_cpu, few_numba, quantiles_cpu, sorting_cpu
 
 KINDS = [numpy.float32, numpy.float64, numpy.int64]
 SHAPES = [(1, 1), (1, 7), (9, 1), (5, 8), (3, 129), (2, 1000), (40, 31), (8, 64), (1, 8191), (0, 3), (3, 0)]
@@ -130,3 +130,67 @@ def test_loops_are_compiled_once_for_a_dtype():
     before = len(few_numba.total.signatures)
     few_cpu.sum(numpy.ones((2, 2, 2), numpy.float32), None, False)
     assert len(few_numba.total.signatures) == before
+
+
+def _odd(kind):
+    """Numbers among which some are equal, 0 has both signs and NaN stands where the dtype has them."""
+    x = numpy.random.default_rng(3).integers(-4, 5, 61).astype(kind)
+    if kind is not numpy.int64:
+        x[7], x[20], x[21] = -0.0, 0.0, -0.0
+    return x
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 61])
+def test_lower_median_has_the_bits_of_the_general_way(kind, size):
+    x = _odd(kind)[:size]
+    cases = [x, x[::-1].copy(), numpy.sort(x), numbers((size,), kind), numpy.full(size, 3, kind)]
+    if kind is not numpy.int64:
+        cases += [
+            numbers((size,), kind, gaps=True),
+            numpy.array([numpy.inf, -numpy.inf, 1.0], kind),
+            -numpy.zeros(size, kind),
+        ]
+    for case in cases:
+        same_bits(few_cpu.lower_median(case), quantiles_cpu.median(case, 0, False, False)[0])
+    assert few_cpu.lower_median(numbers((40, 40), kind)) is None and few_cpu.lower_median(x[:0]) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 2, 3, 61])
+def test_distinct_numbers_in_order(kind, size):
+    for case in (numbers((size,), kind), numbers((size,), kind, gaps=True), numpy.full((1, size), 2, kind)):
+        same_bits(few_cpu.distinct(case), numpy.unique(case))
+    if kind is not numpy.int64:
+        assert few_cpu.distinct(numpy.array([0.0, 1.0, -0.0], kind)) is None  # which one is kept is for others to say
+        many = numpy.array([numpy.nan, 1.0, numpy.nan, -numpy.inf], kind)
+        same_bits(few_cpu.distinct(many), numpy.array([-numpy.inf, 1.0, numpy.nan], kind))
+    assert few_cpu.distinct(numpy.zeros(0, kind)) is None and few_cpu.distinct(numpy.zeros((8, 8), kind).T[::2]) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_and_differences_of_pairs(monkeypatch, kind):
+    x, y = _odd(kind), numbers((5,), kind, gaps=True)
+    for _ in range(2):
+        same_bits(few_cpu.outer(x, y), numpy.multiply.outer(x, y))
+        same_bits(few_cpu.outer(x[::2], y[:0]), numpy.multiply.outer(x[::2], y[:0]))
+        monkeypatch.setattr(compiled_kernels, "_few_calls", 0)
+    assert few_cpu.differences(x.reshape(1, -1), y.reshape(1, -1)) is None
+    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    if kind is not numpy.int64:
+        one, two = x[:60].reshape(4, 15), numbers((3, 15), kind, gaps=True)
+        same_bits(few_cpu.differences(one, two), one[:, None] - two[None])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_finds_one_other_number_anywhere(kind):
+    x = numbers((3, 129), kind)
+    assert few_cpu.equal(x, x.copy()) is True and few_cpu.equal(x[:0], x[:0]) is True
+    assert few_cpu.equal(x, x.reshape(129, 3)) is False
+    for place in (0, 127, 128, 200, 386):
+        other = x.copy()
+        other.flat[place] += 1
+        assert few_cpu.equal(x, other) is False
+    if kind is not numpy.int64:
+        assert few_cpu.equal(numpy.zeros(3, kind), -numpy.zeros(3, kind)) is True
+        assert few_cpu.equal(numpy.full(3, numpy.nan, kind), numpy.full(3, numpy.nan, kind)) is False
