@@ -37,13 +37,13 @@ def zeros(shape: Any, dtype: Any) -> Any:
 
 def fill(array: Any, value: Any) -> None:
     """Every element of a row-major array becomes `value`."""
-    if array.nbytes < 4 * SMALLEST or array.itemsize > 8:
+    if array.nbytes < 4 * SMALLEST or array.itemsize > 8 or threads.parts(array.size) == 1:
         array.fill(value)
         return
     from dynograd.kernels.copies_numba import fill as fill_flat
 
     flat = bits(array.reshape(-1))
-    fill_flat(flat, bits(numpy.full(1, value, array.dtype))[0], count=flat.size, work=flat.size)
+    fill_flat(flat, bits(numpy.full(1, value, array.dtype)), count=flat.size, work=flat.size)
 
 
 def copied(array: Any) -> Any:

@@ -17,10 +17,13 @@ TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the 
 
 @chunked
 def fill(out, value, start, stop):
-    """out[i] = value."""
-    part = out[start:stop]
-    for i in range(part.size):
-        part[i] = value
+    """out[i] = value[0]."""
+    whole = start + (stop - start) // (2 * LINE) * (2 * LINE)
+    for i in range(start, whole, 2 * LINE):
+        fill_line(out, i, value, 0)
+        fill_line(out, i + LINE, value, 0)
+    for i in range(whole, stop):
+        out[np.uint64(i)] = value[0]
 
 
 @chunked(noalias=True)

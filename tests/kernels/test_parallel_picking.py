@@ -376,6 +376,25 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
         np.testing.assert_allclose((up.astype(float) * g).sum(), (x.astype(float) * down).sum(), rtol=1e-3)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("low, high", [(5, 5), (-3, 900), (-(2**31), 2**31 - 1), (-(2**62), 2**63 - 1)])
+@pytest.mark.parametrize("kind", "lid")
+def test_long_rows_go_digit_by_digit(kind, low, high, descending, monkeypatch):
+    monkeypatch.setattr(sorting_cpu, "_LONGER", 1 << 10)
+    rng = np.random.default_rng(3)
+    x = rng.integers(low, high, (3, 5003), endpoint=True).astype(np.int64)
+    x = (x >> 32).astype(kind) if kind == "i" and high > 2**31 else x.astype(kind)
+    if kind == "d":
+        x[:, ::7], x[:, 1::9], x[:, 2::9] = np.nan, 0.0, -0.0
+    order = np.argsort(x, -1, kind="stable")
+    if descending:
+        order = 5002 - np.argsort(x[:, ::-1], -1, kind="stable")[:, ::-1]
+    values, index = on_threads(monkeypatch, lambda: sorting_cpu.sort(x, 1, descending))
+    np.testing.assert_array_equal(index, order)
+    assert values.tobytes() == np.take_along_axis(x, order, 1).tobytes()
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: sorting_cpu.argsort(x, 1, descending)), order)
+
+
 @pytest.mark.parametrize("size", [4096, 5000])
 @pytest.mark.parametrize("kind", "fdil")
 def test_sorted_numbers_and_what_is_distinct_of_them(kind, size):
