@@ -126,6 +126,27 @@ def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
         np.testing.assert_allclose(on_threads(monkeypatch, added), wanted, atol=1e-4)
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rare", [None, 20000, -3])
+def test_added_rows_that_are_mostly_in_front(columns, rare, monkeypatch):
+    """Blocks are as large as a few of the places say; one beyond them is found."""
+    index, src = random.integers(0, 500, 40000), random.integers(0, 9, (40000, columns)).astype(np.float32)
+    if rare is not None:
+        index[30001] = rare
+    wanted = np.ones((30000, columns), np.float32)
+    np.add.at(wanted, index, src)
+
+    def added():
+        out = np.ones((30000, columns), np.float32)
+        scatters_cpu.add_slices(out, 0, index, src)
+        return out
+
+    np.testing.assert_array_equal(on_threads(monkeypatch, added), wanted)
+    index[39999] = 30000
+    with pytest.raises(IndexError):
+        added()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("low", [0, -50000])
 def test_many_elements_of_a_vector(low, dtype, monkeypatch):
