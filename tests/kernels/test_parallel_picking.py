@@ -252,6 +252,15 @@ def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
     np.testing.assert_allclose(whole, np.logaddexp.accumulate(x.astype(np.float64), dim), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_go_on_behind_infinities(reverse, monkeypatch):
+    x = random.integers(-99, 99, (3, 9000)).astype(np.float32)
+    x[0, 5000], x[1, 4321], x[1, 700], x[2, 8990] = np.inf, -np.inf, np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        wanted = np.cumsum(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumsum(x, 1)
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, 1, reverse)), wanted)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, *slow(np.int32, np.uint8, np.float16)])
 @pytest.mark.parametrize("shape", [(50, 7), (40, 100), (20, 501), (9, 3000), (70000,)])
