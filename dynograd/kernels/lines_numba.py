@@ -8,7 +8,18 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["AHEAD", "LINE", "add_line", "copy_line", "copy_run", "fill_line", "prefetch", "sum_line", "turn_line"]
+__all__ = [
+    "AHEAD",
+    "LINE",
+    "add_line",
+    "convert_half_line",
+    "copy_line",
+    "copy_run",
+    "fill_line",
+    "prefetch",
+    "sum_line",
+    "turn_line",
+]
 
 LINE = 16
 AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
@@ -85,6 +96,24 @@ def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-de
         floating = isinstance(held.type.element, (ir.FloatType, ir.DoubleType))
         total = builder.fadd(held, value) if floating else builder.add(held, value)
         builder.store(total, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def convert_half_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] = source[of : of + 16], one of them float32, the other the bits of float16 (uint16)."""
+
+    def generate(context, builder, signature, args):
+        value = _load(context, builder, signature.args[2], args[2], args[3])[0]
+        halves = ir.VectorType(ir.HalfType(), LINE)
+        if isinstance(value.type.element, ir.FloatType):
+            value = builder.bitcast(builder.fptrunc(value, halves), ir.VectorType(ir.IntType(16), LINE))
+        else:
+            value = builder.fpext(builder.bitcast(value, halves), ir.VectorType(ir.FloatType(), LINE))
+        _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
+        builder.store(value, place).align = size
         return context.get_dummy_value()
 
     return types.void(target, into, source, of), generate
