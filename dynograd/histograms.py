@@ -40,7 +40,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}.")
     low, high = float(min), float(max)
-    if low == high and values.numel():
+    all_inside = low == high and values.numel()
+    if all_inside:
         low, high = values.min().item(), values.max().item()
     if low == high:
         low, high = low - 1, high + 1
@@ -50,8 +51,9 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
         raise RuntimeError(f"histc: max must be larger than min, got min={min} and max={max}.")
     wide = values if input.dtype is dtypes.float64 else values.to(dtypes.float32)
     places = ((wide - low) * bins / (high - low)).clamp(max=bins - 1)
-    inside = (wide >= low) & (wide <= high)
-    counts = bincount(places.where(inside, bins).long(), minlength=bins + 1)[:bins].to(input.dtype)
+    if not all_inside:
+        places = places.where((wide >= low) & (wide <= high), bins)
+    counts = bincount(places.long(), minlength=bins + 1)[:bins].to(input.dtype)
     return counts if out is None else write_out("histc", out, counts)
 
 

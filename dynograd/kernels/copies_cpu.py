@@ -37,13 +37,13 @@ def zeros(shape: Any, dtype: Any) -> Any:
 
 def fill(array: Any, value: Any) -> None:
     """Every element of a row-major array becomes `value`."""
-    if array.nbytes < 4 * SMALLEST or array.itemsize > 8:
+    if array.nbytes < 4 * SMALLEST or array.itemsize > 8 or threads.parts(array.size) == 1:
         array.fill(value)
         return
     from dynograd.kernels.copies_numba import fill as fill_flat
 
     flat = bits(array.reshape(-1))
-    fill_flat(flat, bits(numpy.full(1, value, array.dtype))[0], count=flat.size, work=flat.size)
+    fill_flat(flat, bits(numpy.full(1, value, array.dtype)), count=flat.size, work=flat.size)
 
 
 def copied(array: Any) -> Any:
@@ -84,17 +84,16 @@ def _copy(target: Any, source: Any) -> None:
                 _copyto(target, source)  # in the C library
                 return
     dims = _merged(target.shape, target.strides, source.strides)
-    if len(dims) > 4 or dims[-1][1] != item or any(step % item for _, *steps in dims for step in steps):
+    if len(dims) > 4 or dims[-1][1] != item or any([t % item or s % item for _, t, s in dims]):
         _copyto(target, source)
         return
     dims = [(size, t // item, s // item) for size, t, s in dims]
-    turned = next((place for place, (size, _, s) in enumerate(dims) if s == 1 and size >= 8), None)
-    last = dims[-1]
-    if turned is not None and abs(last[2]) > 1 and last[0] >= 8:
+    last, turned = dims[-1], None
+    if abs(last[2]) > 1 and last[0] >= 8:
+        turned = next((place for place, (size, _, s) in enumerate(dims) if s == 1 and size >= 8), None)
+    if turned is not None:
         moved = dims.pop(turned)
         dims.insert(len(dims) - 1, moved)
-    else:
-        turned = None
     from dynograd.kernels import copies_numba
 
     memory = _memory(target), _memory(source)
@@ -157,17 +156,27 @@ def _merged(shape: Any, targets: Any, sources: Any) -> list[tuple[int, int, int]
     return dims or [(1, targets[-1] if targets else 0, 0)]
 
 
+class _Memory:
+    """What NumPy reads to make an array over memory that others own; `as_strided` does the same in three times the time."""
+
+    __slots__ = ("__array_interface__",)
+
+
 def _memory(array: Any) -> tuple[Any, int]:
     """(all memory between the first and the last element, as a vector of bits; where element 0 stands in it)."""
-    item = array.itemsize
     if array.flags.c_contiguous:
         return bits(array.reshape(-1)), 0
-    ahead = array[tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array.strides])]
-    if ahead.flags.c_contiguous:
-        last = [(size - 1) * -stride for size, stride in zip(array.shape, array.strides, strict=True) if stride < 0]
-        return bits(ahead.reshape(-1)), sum(last) // item
-    back = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride < 0])
-    beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if stride > 0])
-    corner = array[tuple([slice(-1, None) if stride < 0 else slice(0, 1) for stride in array.strides])]
-    flat = numpy.lib.stride_tricks.as_strided(corner, ((beyond - back) // item + 1,), (item,))
-    return bits(flat), -back // item
+    item, back, beyond = array.itemsize, 0, 0
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            back -= (size - 1) * stride
+        else:
+            beyond += (size - 1) * stride
+    whole = _Memory()
+    whole.__array_interface__ = {
+        "version": 3,
+        "data": (array.__array_interface__["data"][0] - back, False),
+        "shape": ((beyond + back) // item + 1,),
+        "typestr": _UNSIGNED[item].str,
+    }
+    return numpy.asarray(whole), back // item

@@ -5,74 +5,117 @@ Positions go through np.uint64 because Numba counts negative ones from the end: 
 
 import numpy as np
 
-from dynograd.kernels.compiling_numba import chunked
-from dynograd.kernels.lines_numba import LINE, copy_line, copy_run, fill_line, turn_line
+from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.lines_numba import LINE, copy_line, copy_run, fill_line, prefetch, turn_line
 from dynograd.kernels.tiles_numba import BYTES, transpose_lines
 
 __all__ = ["copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
 
 PAGE = 4096
+_LONG_RUN = 4096  # elements
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
 
 
 @chunked
 def fill(out, value, start, stop):
-    """out[i] = value."""
-    part = out[start:stop]
-    for i in range(part.size):
-        part[i] = value
+    """out[i] = value[0]."""
+    whole = start + (stop - start) // (2 * LINE) * (2 * LINE)
+    for i in range(start, whole, 2 * LINE):
+        fill_line(out, i, value, 0)
+        fill_line(out, i + LINE, value, 0)
+    for i in range(whole, stop):
+        out[np.uint64(i)] = value[0]
 
 
 @chunked(noalias=True)
 def copy_rows(target, t_at, t0, t1, t2, source, s_at, s0, s1, s2, s3, n1, n2, n3, start, stop):
     """target[t_at + a * t0 + b * t1 + c * t2 + d] = source[s_at + a * s0 + b * s1 + c * s2 + d * s3]; items are (a, b, c)."""
-    c, b = start % n2, start // n2 % n1
-    into = t_at + start // n2 // n1 * t0 + b * t1 + c * t2
-    of = s_at + start // n2 // n1 * s0 + b * s1 + c * s2
+    item = start
+    while item < stop:
+        c, b, a = item % n2, item // n2 % n1, item // n2 // n1
+        many = min(n2 - c, stop - item)
+        into, of = t_at + a * t0 + b * t1 + c * t2, s_at + a * s0 + b * s1 + c * s2
+        if s3 == 1:
+            _copy_rows_ahead(target, into, t2, source, of, s2, many, n3)
+        elif s3 == 0:
+            _fill_rows(target, into, t2, source, of, s2, many, n3)
+        elif s3 == -1:
+            _turn_rows(target, into, t2, source, of, s2, many, n3)
+        else:
+            for _ in range(many):
+                for d in range(n3):
+                    target[np.uint64(into + d)] = source[np.uint64(of + d * s3)]
+                into, of = into + t2, of + s2
+        item += many
+
+
+@compiled(noalias=True, inline=True)
+def _copy_rows_ahead(target, into, t2, source, of, s2, many, n):
+    """Rows of n neighbours. Of middling ones, the lines of the next row are asked for: no processor foresees a jump."""
     size = target.itemsize
     ahead = np.int64(target.ctypes.data) - np.int64(source.ctypes.data)
-    for _ in range(start, stop):
-        if s3 == 1:
-            whole = 0
-            # Where the target lies less than a cache line behind the source in its page, some processors' "rep movsb" takes 12 times as long.
-            beside = (ahead + (into - of) * size - 1) % PAGE < 63
-            if n3 >= 32 * LINE and not beside:
-                copy_run(target, into, source, of, n3)
-                whole = n3
-            elif beside:
-                while whole + 4 * LINE <= n3:  # of one line a turn, LLVM makes a call of memcpy
-                    to, come = into + whole, of + whole
-                    copy_line(target, to, source, come)
-                    copy_line(target, to + LINE, source, come + LINE)
-                    copy_line(target, to + 2 * LINE, source, come + 2 * LINE)
-                    copy_line(target, to + 3 * LINE, source, come + 3 * LINE)
-                    whole += 4 * LINE
-            elif n3 < 8 * LINE:
-                while whole + LINE <= n3:
-                    copy_line(target, into + whole, source, of + whole)
-                    whole += LINE
-            for d in range(whole, n3):
-                target[np.uint64(into + d)] = source[np.uint64(of + d)]
-        elif s3 == 0:
-            whole = n3 // LINE * LINE
-            for d in range(0, whole, LINE):
-                fill_line(target, into + d, source, of)
-            for d in range(whole, n3):
-                target[np.uint64(into + d)] = source[np.uint64(of)]
-        elif s3 == -1:
-            whole = n3 // LINE * LINE
-            for d in range(0, whole, LINE):
-                turn_line(target, into + d, source, of - d)
-            for d in range(whole, n3):
-                target[np.uint64(into + d)] = source[np.uint64(of - d)]
+    for _ in range(many):
+        whole = 0
+        # Where the target lies less than a cache line behind the source in its page, some processors' "rep movsb" takes 12 times as long.
+        if n >= _LONG_RUN and (ahead + (into - of) * size - 1) % PAGE >= 63:
+            copy_run(target, into, source, of, n)
+            whole = n
+        elif n >= 8 * LINE:
+            while whole + 4 * LINE <= n:  # of one line a turn, LLVM makes a call of memcpy
+                to, come = into + whole, of + whole
+                if n < _LONG_RUN:
+                    prefetch(source, come + s2)
+                    prefetch(source, come + s2 + LINE)
+                    prefetch(source, come + s2 + 2 * LINE)
+                    prefetch(source, come + s2 + 3 * LINE)
+                copy_line(target, to, source, come)
+                copy_line(target, to + LINE, source, come + LINE)
+                copy_line(target, to + 2 * LINE, source, come + 2 * LINE)
+                copy_line(target, to + 3 * LINE, source, come + 3 * LINE)
+                whole += 4 * LINE
         else:
-            for d in range(n3):
-                target[np.uint64(into + d)] = source[np.uint64(of + d * s3)]
-        c, into, of = c + 1, into + t2, of + s2
-        if c == n2:
-            c, b, into, of = 0, b + 1, into + t1 - n2 * t2, of + s1 - n2 * s2
-            if b == n1:
-                b, into, of = 0, into + t0 - n1 * t1, of + s0 - n1 * s1
+            while whole + LINE <= n:
+                copy_line(target, into + whole, source, of + whole)
+                whole += LINE
+        for d in range(whole, n):
+            target[np.uint64(into + d)] = source[np.uint64(of + d)]
+        into, of = into + t2, of + s2
+
+
+@compiled(noalias=True, inline=True)
+def _turn_rows(target, into, t2, source, of, s2, many, n):
+    """Rows of n neighbours, the last first."""
+    for _ in range(many):
+        whole = 0
+        while whole + 4 * LINE <= n:
+            to, come = into + whole, of - whole
+            prefetch(source, come + s2)
+            prefetch(source, come + s2 - LINE)
+            prefetch(source, come + s2 - 2 * LINE)
+            prefetch(source, come + s2 - 3 * LINE)
+            turn_line(target, to, source, come)
+            turn_line(target, to + LINE, source, come - LINE)
+            turn_line(target, to + 2 * LINE, source, come - 2 * LINE)
+            turn_line(target, to + 3 * LINE, source, come - 3 * LINE)
+            whole += 4 * LINE
+        while whole + LINE <= n:
+            turn_line(target, into + whole, source, of - whole)
+            whole += LINE
+        for d in range(whole, n):
+            target[np.uint64(into + d)] = source[np.uint64(of - d)]
+        into, of = into + t2, of + s2
+
+
+@compiled(noalias=True, inline=True)
+def _fill_rows(target, into, t2, source, of, s2, many, n):
+    """Rows of n times one element."""
+    whole = n // LINE * LINE
+    for _ in range(many):
+        for d in range(0, whole, LINE):
+            fill_line(target, into + d, source, of)
+        for d in range(whole, n):
+            target[np.uint64(into + d)] = source[np.uint64(of)]
+        into, of = into + t2, of + s2
 
 
 @chunked(noalias=True)

@@ -8,7 +8,18 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["AHEAD", "LINE", "add_line", "copy_line", "copy_run", "fill_line", "prefetch", "turn_line"]
+__all__ = [
+    "AHEAD",
+    "LINE",
+    "add_line",
+    "convert_half_line",
+    "copy_line",
+    "copy_run",
+    "fill_line",
+    "prefetch",
+    "sum_line",
+    "turn_line",
+]
 
 LINE = 16
 AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
@@ -88,6 +99,60 @@ def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-de
         return context.get_dummy_value()
 
     return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def convert_half_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-def]
+    """target[into : into + 16] = source[of : of + 16], one of them float32, the other the bits of float16 (uint16)."""
+
+    def generate(context, builder, signature, args):
+        value = _load(context, builder, signature.args[2], args[2], args[3])[0]
+        halves = ir.VectorType(ir.HalfType(), LINE)
+        if isinstance(value.type.element, ir.FloatType):
+            value = builder.bitcast(builder.fptrunc(value, halves), ir.VectorType(ir.IntType(16), LINE))
+        else:
+            value = builder.fpext(builder.bitcast(value, halves), ir.VectorType(ir.FloatType(), LINE))
+        _, place, size = _load(context, builder, signature.args[0], args[0], args[1], only_place=True)
+        builder.store(value, place).align = size
+        return context.get_dummy_value()
+
+    return types.void(target, into, source, of), generate
+
+
+@intrinsic
+def sum_line(typingctx, target, into, source, of, back, total):  # type: ignore[no-untyped-def]
+    """The running sum of 16 floats, going on from the double `total`, which comes back; `back`: `into` and `of` are the last, not the first.
+
+    Eight sums are made at once, of two, of four and of eight neighbours: only one addition in eight elements waits for the last.
+    """
+
+    def generate(context, builder, signature, args):
+        flag, half = ir.IntType(32), LINE // 2
+        far = builder.select(args[4], args[1].type(LINE - 1), args[1].type(0))
+        value = _load(context, builder, signature.args[2], args[2], builder.sub(args[3], far))[0]
+        order = ir.Constant(ir.VectorType(flag, LINE), list(range(LINE))[::-1])
+        value = builder.select(args[4], builder.shuffle_vector(value, value, order), value)
+        total, made = args[5], []
+        for first in (0, half):
+            picked = ir.Constant(ir.VectorType(flag, half), list(range(first, first + half)))
+            sums = builder.fpext(builder.shuffle_vector(value, value, picked), ir.VectorType(total.type, half))
+            none = ir.Constant(sums.type, [0.0] * half)
+            for step in (1, 2, 4):
+                behind = [k - step if k >= step else half for k in range(half)]
+                behind = ir.Constant(ir.VectorType(flag, half), behind)
+                sums = builder.fadd(sums, builder.shuffle_vector(sums, none, behind))
+            start = builder.insert_element(ir.Constant(sums.type, ir.Undefined), total, flag(0))
+            start = builder.shuffle_vector(start, start, ir.Constant(ir.VectorType(flag, half), [0] * half))
+            made.append(builder.fptrunc(builder.fadd(sums, start), ir.VectorType(ir.FloatType(), half)))
+            total = builder.fadd(total, builder.extract_element(sums, flag(half - 1)))
+        value = builder.shuffle_vector(*made, ir.Constant(ir.VectorType(flag, LINE), list(range(LINE))))
+        value = builder.select(args[4], builder.shuffle_vector(value, value, order), value)
+        into = builder.sub(args[1], far)
+        _, place, size = _load(context, builder, signature.args[0], args[0], into, only_place=True)
+        builder.store(value, place).align = size
+        return total
+
+    return types.float64(target, into, source, of, back, total), generate
 
 
 @intrinsic

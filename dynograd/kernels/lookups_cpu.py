@@ -88,8 +88,9 @@ def bincount(x, weights, minlength):
             if high <= _FEW:
                 from dynograd.kernels import searches_numba
 
-                counts = np.zeros((4, max(high, minlength)), np.int64)
-                searches_numba.count_in_blocks(np.ascontiguousarray(x), counts, count=4, work=2 * x.size)
+                items = 4 if high <= _FEW // 16 else 2
+                counts = np.zeros((4 * items, max(high, minlength)), np.int64)
+                searches_numba.count_in_blocks(np.ascontiguousarray(x), counts, count=items, work=2 * x.size)
                 return counts.sum(0)
         return np.bincount(x, None, minlength)
     kind = weights.dtype if weights.dtype.kind in "fV" else np.dtype(np.float64)

@@ -11,9 +11,11 @@ from dynograd.arrays import buffers
 from dynograd.kernels import few_cpu
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.blocks_cpu import LARGE, reduced, suits
+from dynograd.kernels.casts_cpu import to_float
 from dynograd.kernels.copies_cpu import contiguous
 
 _HALF = numpy.dtype(numpy.float16).num
+_FLOAT32 = numpy.dtype(numpy.float32)
 _INT64 = numpy.dtype(numpy.int64)
 _WORTH_EXP = 512  # elements whose exp costs more than the call of a compiled kernel
 _add_reduce = numpy.add.reduce
@@ -27,7 +29,10 @@ def is_half(kind: Any) -> bool:
 
 def widened(input: Any) -> Any:
     """Half types as float32; anything else as it is."""
-    return input.astype(numpy.float32) if is_half(input.dtype) else input
+    if not is_half(input.dtype):
+        return input
+    made = to_float(input, _FLOAT32)
+    return input.astype(_FLOAT32) if made is None else made
 
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:

@@ -84,7 +84,8 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
         table[:, 1:] = numpy.add.accumulate(table[:, :-1], 1)
         table[:, 0] = 0
     length = n if stretches == 1 else _STRETCH
-    scans_numba.rows(join, abreast)(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
+    run = scans_numba.sums_of_floats if join == "sum" and x.dtype.char == "f" else scans_numba.rows(join, abreast)
+    run(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
     return made
 
 

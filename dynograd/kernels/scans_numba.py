@@ -10,9 +10,10 @@ from functools import cache
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compile_source
+from dynograd.kernels.lines_numba import LINE, sum_line
 from dynograd.kernels.math_numba import exp
 
-__all__ = ["columns", "extreme_columns", "extreme_rows", "logcumsumexp", "rows"]
+__all__ = ["columns", "extreme_columns", "extreme_rows", "logcumsumexp", "rows", "sums_of_floats"]
 
 _JOIN = {"sum": "+", "prod": "*"}
 
@@ -58,6 +59,26 @@ def running_{join}_of_rows(x, n, length, stretches, reverse, carry, out, start, 
     return compile_source(
         source, f"running_{join}_of_rows", {"np": np}, chunk=True, noalias=True, key=f"in order {abreast}"
     )
+
+
+@chunked(noalias=True)
+def sums_of_floats(x, n, length, stretches, reverse, carry, out, start, stop):
+    """`rows` for sums of float32."""
+    step = -1 if reverse else 1
+    for item in range(start, stop):
+        row, b = item // stretches, item % stretches
+        count = min(length, n - b * length)
+        at = row * n + (n - 1 - b * length if reverse else b * length)
+        total, whole = carry[item], count // LINE * LINE
+        if reverse:
+            for k in range(0, whole, LINE):
+                total = sum_line(out, at - k, x, at - k, True, total)
+        else:
+            for k in range(0, whole, LINE):
+                total = sum_line(out, at + k, x, at + k, False, total)
+        for k in range(whole, count):
+            total = total + x[np.uint64(at + k * step)]
+            out[np.uint64(at + k * step)] = total
 
 
 @cache

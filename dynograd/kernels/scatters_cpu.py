@@ -1,7 +1,7 @@
 """Picking, writing and adding along one dim, on NumPy arrays: with an index of the result's shape, or one index for whole slices.
 
-Sums are taken in order, or in blocks whose number depends on the sizes alone, so results repeat bit for bit. Half types add up in
-float32.
+Sums are taken in order, or in blocks whose number depends on the sizes and the index alone, so results repeat bit for bit. Half
+types add up in float32.
 """
 
 from __future__ import annotations
@@ -124,21 +124,29 @@ def add_slices(out, dim, index, src, low=None):
         return
     flat, source = out.reshape(size, inner), source.reshape(count, inner)
     alone = elements < 4 * threads.GRAIN or threads.parts(elements) == 1
-    if inner < 16 and elements >= _LARGE_INDEX and count >= 8 * size:
-        sums = zeros((4, size, inner), out.dtype)
-        scatters_numba.add_in_blocks(sums, index, source, low, outside, count=4, work=2 * elements)
-        for part in sums:
-            flat += part
-    elif inner > 1 and not alone:
+    some = index[:: 1 + count // 256]
+    if inner < 16 and elements >= _LARGE_INDEX:
+        reach = min(size, 2 * int(some.max()) + 1) if some.min() >= 0 else size  # a guess that no index is beyond
+        if count >= 8 * reach:
+            sums = zeros((4, reach, inner), out.dtype)
+            least = low if reach == size else 0
+            scatters_numba.add_in_blocks(sums, index, source, least, outside, count=4, work=2 * elements)
+            if reach == size or not outside[0]:
+                for part in sums:
+                    flat[:reach] += part
+                _check_none(outside)
+                return
+            outside[0] = 0
+    if inner > 1 and not alone:
         scatters_numba.add_rows(flat, index, source, low, outside, count=size, work=elements)
     else:
-        if not alone:  # what is in the cache is added to sooner than shared out
-            smallest, largest = _check(index, low, size)
-            alone = (largest - smallest) * out.itemsize < _NEAR
+        if not alone:  # what is in the cache is added to sooner than shared out; a few of the places tell
+            alone = int(some.max() - some.min()) * out.itemsize < _NEAR
         if alone:
             scatters_numba.add_slices.serial(flat[None], index, source[None], low, outside, 0, 1)
         else:
-            index = wrapped(index, size) if smallest < 0 else index
+            if _check(index, low, size)[0] < 0:
+                index = wrapped(index, size)
             scatters_numba.add_own(out.reshape(-1), index, source.reshape(-1), count=size, work=elements)
     _check_none(outside)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
-from dynograd.kernels import few_cpu
+from dynograd.kernels import few_cpu, threads
 from dynograd.kernels.copies_cpu import contiguous
 from dynograd.kernels.reductions_cpu import widened
 
@@ -16,7 +16,10 @@ _MOST_PLACES = 1 << 31  # rows with more need int64 places
 _NONE = numpy.empty(0, numpy.int64)
 _PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
 _compiled: Any = None
-_LONG = 4096  # elements of a vector that are sorted by digits rather than by NumPy
+_LONG = 1 << 15  # elements of a single row that is sorted in parts; where there are many rows, threads take rows
+_LONGER = 1 << 17
+_LONGEST_DIGIT = 10  # bits: more of them are more places to write to than the caches follow
+_WORK = 16  # simple operations that sorting an element is like
 _TINY = 128  # elements that NumPy has sorted before a compiled kernel is called
 
 # What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
@@ -107,14 +110,8 @@ def ordered_rows(input: Any, dim: int) -> Any:
 
 def sorted_numbers(x: Any) -> Any:
     """A vector sorted, where nobody asks for the order; NaN comes last, and -0.0 is 0.0."""
-    if x.dtype.char not in _IMAGES or x.size < _LONG:
-        return numpy.sort(x)
-    signed, keys, highest, infinity = _IMAGES[x.dtype.char]
-    out = buffers.empty(x.shape, x.dtype)
-    own, spare = buffers.empty(x.shape, keys.dtype), buffers.empty(x.shape, keys.dtype)
-    flat = numpy.ascontiguousarray(x).view(signed)
-    (_compiled or _load()).sort_numbers(flat, own, spare, highest, infinity, out.view(keys.dtype))
-    return out
+    out = numpy.sort(x)
+    return numpy.add(out, 0, out) if out.dtype.char in "fd" else out
 
 
 def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
@@ -226,6 +223,12 @@ def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
         size = rows.shape[-1]
         signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
+        if size >= (_LONG if count == 1 else _LONGER):
+            bits, numbers = flat.view(signed), out.view(keys.dtype)
+            for begin in range(0, rows.size, size):
+                row = slice(begin, begin + size)
+                _sort_long(bits[row], rows.dtype.char, descending, numbers[row], places[row])
+            return values, index
         (_compiled or _load()).order_of_rows(
             flat,
             flat.view(signed),
@@ -243,3 +246,49 @@ def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
             work=8 * rows.size,
         )
     return values, index
+
+
+def _sort_long(bits: Any, char: str, turned: bool, values: Any, places: Any) -> None:
+    """Sorts a long row of numbers of the kind `char` into `values`, as unsigned `bits`, and their `places`; `values` may be empty."""
+    from dynograd.kernels import sorting_radix_numba as radix
+
+    _, keys, highest, infinity = _IMAGES[char]
+    how, word = (keys, highest, infinity, turned), numpy.uint64
+    size = bits.size
+    parts = threads.parts(_WORK * size)
+    pieces = {"count": parts, "work": _WORK * size, "parts": parts}
+    all_words = {**pieces, "count": size}
+    found = numpy.empty((parts, 3), numpy.uint64)
+    radix.spans(bits, *how, found, **pieces)
+    lowest, largest = int(found[:, 0].min()), int(found[:, 1].max())
+    differing = int(numpy.bitwise_or.reduce(found[:, 2]))
+    even = (differing & -differing).bit_length() - 1 if differing else 0
+    left = ((largest - lowest) >> even).bit_length()
+    place_bits = (size - 1).bit_length()
+    room, done = 64 - place_bits, even
+    words, moved = buffers.empty((size,), numpy.uint64), buffers.empty((size,), numpy.uint64)
+    first, whole = word(lowest), left <= room
+    while True:
+        taken = left - room * ((left - 1) // room) if left else 0
+        mask = word((1 << taken) - 1)
+        radix.make_words(bits, *how, first, word(done), mask, word(place_bits), done > even, words, **all_words)
+        digits = -(-taken // _LONGEST_DIGIT)
+        width = -(-taken // digits) if digits else 0
+        for digit in range(digits):
+            by, mask = word(place_bits + digit * width), word((1 << width) - 1)
+            counts = numpy.empty((parts, 1 << width), numpy.int64)
+            radix.count_digits(words, by, mask, counts, **pieces)
+            radix.move_words(words, by, mask, _firsts(counts), moved, **pieces)
+            words, moved = moved, words
+        left, done = left - taken, done + taken
+        if not left:
+            break
+    radix.take_apart(
+        words, bits, infinity, turned, first, word(even), word(place_bits), whole, values, places, **all_words
+    )
+
+
+def _firsts(counts: Any) -> Any:
+    """Where the words of each part and digit begin: by digits, and within a digit by parts."""
+    by_digits = counts.T.reshape(-1)
+    return numpy.ascontiguousarray((by_digits.cumsum() - by_digits).reshape(counts.T.shape).T)

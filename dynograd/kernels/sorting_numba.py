@@ -7,13 +7,12 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["kth_of_rows", "order_of_rows", "sort_numbers", "top_of_rows"]
+__all__ = ["kth_of_rows", "order_of_rows", "top_of_rows"]
 
 _SHORT = 24  # rows up to this long are sorted by insertion
 _RUN = 16  # sorted by counting, for each, how many are smaller: no branches
 _MERGED = 512  # and up to this long by merging sorted runs; longer ones digit by digit
-_MANY = 1 << 18  # elements that leave the caches, so that fewer and longer digits are quicker
-_DIGITS = 1 << 11
+_LONGEST_DIGIT = 8
 
 
 @compiled(inline=True)
@@ -24,10 +23,8 @@ def _key(bits, highest, infinity, turned):
         size = bits & ~highest
         if size > infinity:
             return (highest ^ highest) if turned else ~(highest ^ highest)
-        value = (bits ^ bits) if size == 0 else bits
-        value = ~value if value < 0 else value ^ highest
-    else:
-        value = value ^ highest
+        value = highest - bits if bits < 0 else bits
+    value = value ^ highest
     return ~value if turned else value
 
 
@@ -43,7 +40,7 @@ def order_of_rows(
     """
     own, spare = np.empty(longest, keys.dtype), np.empty(longest, keys.dtype)
     index, other = np.empty(longest, own_places.dtype), np.empty(longest, own_places.dtype)
-    counts = np.empty(_DIGITS, np.int64)
+    counts = np.empty(1 << _LONGEST_DIGIT, np.int64)
     most = min(longest, _MERGED) if keys.itemsize == 4 and longest > _SHORT else 0
     words, others = np.empty(most, np.uint64), np.empty(most, np.uint64)
     for row in range(items[start] if items.size else start, items[stop] if items.size else stop):
@@ -93,7 +90,7 @@ def _first_places(keys, by, mask, counts, n):
 
 @compiled
 def _from_lowest(keys, n):
-    """Makes keys distances from the lowest one; (the lowest, which bits vary, how many bits a digit is to have)."""
+    """Makes keys distances from the lowest one; (which bits vary, how many bits a digit is to have)."""
     lowest = largest = keys[0]
     for i in range(n):
         lowest, largest = min(lowest, keys[np.uint64(i)]), max(largest, keys[np.uint64(i)])
@@ -102,42 +99,11 @@ def _from_lowest(keys, n):
         key = keys[np.uint64(i)] - lowest
         keys[np.uint64(i)] = key
         varying |= key
-    size, most = 0, (11 if n >= _MANY else 8)
+    size = 0
     while size < keys.itemsize * 8 and (largest - lowest) >> keys.dtype.type(size):
         size += 1
-    digits = max((size + most - 1) // most, 1)
-    return lowest, varying, max((size + digits - 1) // digits, 1)
-
-
-@compiled
-def sort_numbers(bits, keys, spare, highest, infinity, out):
-    """out = a vector sorted, without the order: the images of its numbers digit by digit, and back. `keys` and `spare` are for use."""
-    n = bits.size
-    kind = keys.dtype.type
-    counts = np.empty(_DIGITS, np.int64)
-    for i in range(n):
-        keys[np.uint64(i)] = kind(_key(bits[np.uint64(i)], highest, infinity, False))
-    lowest, varying, width = _from_lowest(keys, n)
-    mask = kind((1 << width) - 1)
-    for shift in range(0, keys.itemsize * 8, width):
-        by = kind(shift)
-        if not (varying >> by) & mask:
-            continue
-        _first_places(keys, by, mask, counts, n)
-        for i in range(n):
-            key = keys[np.uint64(i)]
-            digit = np.uint64((key >> by) & mask)
-            place = counts[digit]
-            counts[digit] = place + 1
-            spare[np.uint64(place)] = key
-        keys, spare = spare, keys
-    negative = kind(1) << kind(keys.itemsize * 8 - 1)
-    for i in range(n):
-        key = keys[np.uint64(i)] + lowest
-        if infinity != 0 and key < negative:
-            out[np.uint64(i)] = ~key
-        else:
-            out[np.uint64(i)] = key ^ negative
+    digits = max((size + _LONGEST_DIGIT - 1) // _LONGEST_DIGIT, 1)
+    return varying, max((size + digits - 1) // digits, 1)
 
 
 @compiled
@@ -219,7 +185,7 @@ def _by_digits(keys, index, spare, other, counts, n):
     """Sorts by one digit of the keys after another, from the lowest; whether the result is in `spare` and `other`. Changes the keys."""
     swapped = False
     kind = keys.dtype.type
-    _, varying, width = _from_lowest(keys, n)
+    varying, width = _from_lowest(keys, n)
     mask = kind((1 << width) - 1)
     for shift in range(0, keys.itemsize * 8, width):
         by = kind(shift)

@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 __all__ = [
     "BYTES",
     "DOT_TILES",
+    "FEATURES",
     "PRODUCT_TILES",
     "copy_halves",
     "copy_lines",
@@ -54,7 +55,8 @@ def _processor() -> tuple[str, dict[str, bool]]:
     return name or "generic", {feature[1:]: feature[0] == "+" for feature in features.split(",") if feature}
 
 
-BYTES, _REGISTERS = vector_bytes(*_processor())
+_NAME, FEATURES = _processor()
+BYTES, _REGISTERS = vector_bytes(_NAME, FEATURES)
 
 # Rows of a tile -> its vectors: as many sums as fit beside the vectors that are multiplied. Each step of a product tile reads
 # one vector per column and one scalar per row, of a dot tile one vector for both.

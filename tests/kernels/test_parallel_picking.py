@@ -126,6 +126,27 @@ def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
         np.testing.assert_allclose(on_threads(monkeypatch, added), wanted, atol=1e-4)
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rare", [None, 20000, -3])
+def test_added_rows_that_are_mostly_in_front(columns, rare, monkeypatch):
+    """Blocks are as large as a few of the places say; one beyond them is found."""
+    index, src = random.integers(0, 500, 40000), random.integers(0, 9, (40000, columns)).astype(np.float32)
+    if rare is not None:
+        index[30001] = rare
+    wanted = np.ones((30000, columns), np.float32)
+    np.add.at(wanted, index, src)
+
+    def added():
+        out = np.ones((30000, columns), np.float32)
+        scatters_cpu.add_slices(out, 0, index, src)
+        return out
+
+    np.testing.assert_array_equal(on_threads(monkeypatch, added), wanted)
+    index[39999] = 30000
+    with pytest.raises(IndexError):
+        added()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("low", [0, -50000])
 def test_many_elements_of_a_vector(low, dtype, monkeypatch):
@@ -229,6 +250,15 @@ def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
     np.testing.assert_array_equal(np.take_along_axis(x, places, dim), values)
     whole = on_threads(monkeypatch, lambda: scans_cpu.logcumsumexp_forward(x, dim))
     np.testing.assert_allclose(whole, np.logaddexp.accumulate(x.astype(np.float64), dim), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_go_on_behind_infinities(reverse, monkeypatch):
+    x = random.integers(-99, 99, (3, 9000)).astype(np.float32)
+    x[0, 5000], x[1, 4321], x[1, 700], x[2, 8990] = np.inf, -np.inf, np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        wanted = np.cumsum(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumsum(x, 1)
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, 1, reverse)), wanted)
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -374,6 +404,25 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
             lambda d=dim, g=g: interpolations_cpu.resample_backward(g, d, x.shape[d], "linear", False, None),
         )
         np.testing.assert_allclose((up.astype(float) * g).sum(), (x.astype(float) * down).sum(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("low, high", [(5, 5), (-3, 900), (-(2**31), 2**31 - 1), (-(2**62), 2**63 - 1)])
+@pytest.mark.parametrize("kind", "lid")
+def test_long_rows_go_digit_by_digit(kind, low, high, descending, monkeypatch):
+    monkeypatch.setattr(sorting_cpu, "_LONGER", 1 << 10)
+    rng = np.random.default_rng(3)
+    x = rng.integers(low, high, (3, 5003), endpoint=True).astype(np.int64)
+    x = (x >> 32).astype(kind) if kind == "i" and high > 2**31 else x.astype(kind)
+    if kind == "d":
+        x[:, ::7], x[:, 1::9], x[:, 2::9] = np.nan, 0.0, -0.0
+    order = np.argsort(x, -1, kind="stable")
+    if descending:
+        order = 5002 - np.argsort(x[:, ::-1], -1, kind="stable")[:, ::-1]
+    values, index = on_threads(monkeypatch, lambda: sorting_cpu.sort(x, 1, descending))
+    np.testing.assert_array_equal(index, order)
+    assert values.tobytes() == np.take_along_axis(x, order, 1).tobytes()
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: sorting_cpu.argsort(x, 1, descending)), order)
 
 
 @pytest.mark.parametrize("size", [4096, 5000])
