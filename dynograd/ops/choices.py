@@ -207,6 +207,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
     Raises:
         RuntimeError: both are None.
+        TypeError: one is a number and the other a tensor.
 
     >>> dynograd.clamp(tensor([-2.0, 0.5, 3.0]), min=0, max=1)
     tensor([0.0000, 0.5000, 1.0000])
@@ -216,7 +217,14 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if hasattr(min, "shape") or hasattr(max, "shape"):
         if max is None:
             return clamp_min(input, min)
-        return clamp_max(input, max) if min is None else clamp_between(input, min, max)
+        if min is None:
+            return clamp_max(input, max)
+        if hasattr(min, "shape") and hasattr(max, "shape"):
+            return clamp_between(input, min, max)
+        raise TypeError(
+            f"clamp: expected min and max to be two numbers or two Tensors, got {type(min).__name__} and {type(max).__name__}. "
+            f"Make the number a tensor."
+        )
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
         floating = isinstance(min, float) or isinstance(max, float)

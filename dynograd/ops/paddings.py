@@ -108,6 +108,10 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
             f"pad: Unrecognised padding mode {mode!r}: expected 'constant', 'reflect', 'replicate' or 'circular'."
         )
     pairs = list(zip(widths[0::2], widths[1::2], strict=True))
+    if mode in ("reflect", "replicate") and 0 in shape[-len(pairs) - 1 :] and pairs:
+        raise ShapeError(
+            f"pad: mode {mode!r} over {len(pairs)} dims expected an input whose last {len(pairs) + 1} dims are not empty, got shape {shape}."
+        )
     sides = (*((0, 0),) * (len(shape) - len(pairs)), *reversed(pairs))
     left = [size + before + after for size, (before, after) in zip(shape, sides, strict=True)]
     kept = [size + min(before, 0) + min(after, 0) for size, (before, after) in zip(shape, sides, strict=True)]
@@ -153,8 +157,4 @@ def _check_borders(shape: tuple[int, ...], sides: tuple[tuple[int, int], ...], m
         if mode == "circular" and widest > size:
             raise ShapeError(
                 f"pad: Padding value causes wrapping around more than once: padding {pair} at dimension {dim} of input {shape}. Pad twice."
-            )
-        if widest and not size:
-            raise ShapeError(
-                f"pad: expected a dimension that is not empty for mode {mode!r}, got size 0 at dimension {dim} of {shape}."
             )
