@@ -422,15 +422,19 @@ def _beside(input: Tensor, device: Any) -> Any:
     return arrays.check_device("device", input.device if device is None else device)
 
 
+def order_like(like: Any, rank: int, memory_format: Any) -> tuple[int, ...] | None:
+    """The order in memory that a format stands for (None: row-major); that of the array `like` unless given."""
+    if memory_format is None and (like is None or arrays.is_contiguous(like)):
+        return None
+    format = wanted("memory_format", memory_format, rank)
+    if format is preserve_format:
+        return None if like is None else arrays.order_of(like)
+    return (0, *range(2, rank), 1) if format.rank else None
+
+
 def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
     """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
-    rank = len(shape)
-    if memory_format is None and (like is None or rank not in (4, 5) or arrays.is_contiguous(like)):
-        return make(shape)
-    format = wanted("memory_format", memory_format, rank)
-    if not (arrays.is_channels_last(like) if format is preserve_format and like is not None else format.rank):
-        return make(shape)
-    return make((shape[0], *shape[2:], shape[1])).transpose((0, rank - 1, *range(1, rank - 1)))
+    return arrays.in_order(make, shape, order_like(like, len(shape), memory_format))
 
 
 def zeros_like(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
+from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into, kept
 from dynograd.kernels.joins_cpu import cat
 
 __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
@@ -14,7 +14,7 @@ __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equa
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""
     index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
-    return copied(x[index])
+    return kept(x[index])
 
 
 def roll(x, shifts, dims):

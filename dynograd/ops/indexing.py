@@ -15,6 +15,7 @@ from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
+from dynograd.ops.conversions import laid_out
 from dynograd.ops.indices import FULL, check_range, parse
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import reshaped
@@ -461,7 +462,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
             f"Reshape the value."
         )
     written = put_advanced(target, values, found, template, bool(accumulate))
-    return written if basic is None else put_basic(input, written, basic)
+    return laid_out(written, input) if basic is None else put_basic(input, written, basic)
 
 
 def _picked_rank(target: Any, indices: list) -> int:

@@ -11,7 +11,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import where
 from dynograd.ops.comparisons import ne
-from dynograd.ops.conversions import clone
+from dynograd.ops.conversions import clone, laid_out
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
 from dynograd.ops.op import composed, read_values, shortcut
@@ -204,7 +204,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         raw = getattr(input, "array", input)
         marks = index_fill(arrays.zeros_like(raw), dim, index, 1)
         return where(ne(marks, 0), convert(value, dtypes.BY_NUM[raw.dtype.num]), input)
-    return _put("index_fill", input, dim, index, value, False, negative=True)
+    return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
 
 
 @composed(method=True, inplace=True)
@@ -358,4 +358,4 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
             f"put: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}."
         )
     made = put_advanced(ravel(input), ravel(source), [ravel(index)], (0,), bool(accumulate))
-    return reshaped(made, tuple(input.shape))
+    return laid_out(reshaped(made, tuple(input.shape)), input)
