@@ -237,3 +237,65 @@ def test_gradients_through_copies_in_order():
     x = dg.randn(3, 2, dtype=dg.float64).t().requires_grad_()
     assert dg.autograd.gradcheck(lambda x: x.clone().sort(1)[0].flip(0).index_fill(0, FIRST, 2.0), (x,))
     assert dg.func.vmap(lambda x: x.clone() * 2)(PERMUTED.permute(2, 0, 1)).shape == (3, 4, 2)
+
+
+OWN_ORDER = {
+    "masked_fill of a vector": lambda x: x[0, 0].masked_fill(x[0].t().contiguous().t() > 3, 0.0),
+    "batch_norm": lambda x: nn.functional.batch_norm(x, None, None, training=True),
+    "batch_norm in evaluation": lambda x: nn.functional.batch_norm(x, dg.zeros(2), dg.ones(2)),
+    "batch_norm of doubles": lambda x: nn.functional.batch_norm(x.double(), None, None, training=True),
+    "mvlgamma": lambda x: (x + 5).mvlgamma(2),
+    "softmax's gradient": lambda x: dg._softmax_backward_data(x, x, 0, x.dtype),
+    "permute_copy": lambda x: dg.permute_copy(x, (0, 2, 1)),
+    "diag": lambda x: dg.diag(x[0, :, :2]),
+    "index_copy": lambda x: x.index_copy(0, FIRST, dg.ones(1, 2, 3)),
+    "scatter": lambda x: x.scatter(0, FIRST[None, None], 1.0),
+}
+
+
+@pytest.mark.parametrize("name", OWN_ORDER)
+@pytest.mark.parametrize("x", [PERMUTED, dg.arange(24.0).reshape(4, 3, 2).mT], ids=["permuted", "transposed"])
+def test_results_that_do_not_keep_the_order(name, x):
+    made = OWN_ORDER[name](x)
+    assert made.is_contiguous() and made.view(-1).tolist() == OWN_ORDER[name](x.contiguous()).flatten().tolist()
+
+
+def test_diag_of_a_matrix_is_no_view():
+    x = dg.zeros(2, 2)
+    dg.diag(x).fill_(1.0)
+    assert not x.any()
+
+
+IMAGES = {
+    "pad": lambda x: nn.functional.pad(x, (1, 2, 0, 1), value=3.0),
+    "pad of channels": lambda x: nn.functional.pad(x, (0, 0, 0, 0, 1, 0)),
+    "reflect": lambda x: nn.functional.pad(x, (1, 2, 0, 1), "reflect"),
+    "replicate": lambda x: nn.functional.pad(x, (-1, 2, 0, 1), "replicate"),
+    "nearest": lambda x: nn.functional.interpolate(x, scale_factor=2),
+    "bilinear": lambda x: nn.functional.interpolate(x, (7, 3), mode="bilinear"),
+    "antialias": lambda x: nn.functional.interpolate(x, (3, 3), mode="bilinear", antialias=True),
+    "area": lambda x: nn.functional.interpolate(x, (3, 2), mode="area"),
+    "avg_pool2d": lambda x: nn.functional.avg_pool2d(x, 2),
+    "max_pool2d": lambda x: nn.functional.max_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda x: nn.functional.adaptive_avg_pool2d(x, (2, 3)),
+    "adaptive_max_pool2d": lambda x: nn.functional.adaptive_max_pool2d(x, (2, 3)),
+    "max_unpool2d": lambda x: nn.functional.max_unpool2d(
+        *nn.functional.max_pool2d(x, 2, return_indices=True), 2, output_size=(4, 5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_stay_channels_last(name):
+    x = dg.randn(2, 3, 4, 5, dtype=dg.float64)
+    last = x.to(memory_format=dg.channels_last).requires_grad_()
+    made, wanted = IMAGES[name](last), IMAGES[name](x)
+    assert made.is_contiguous(memory_format=dg.channels_last) and wanted.is_contiguous() and not made.is_contiguous()
+    assert dg.allclose(made, wanted, 1e-14, 1e-14)
+    assert dg.autograd.gradcheck(IMAGES[name], (last,))
+
+
+def test_volumes_stay_channels_last():
+    x = dg.randn(2, 3, 4, 4, 4).to(memory_format=dg.channels_last_3d)
+    for made in (nn.functional.max_pool3d(x, 2), nn.functional.interpolate(x, scale_factor=2, mode="trilinear")):
+        assert made.is_contiguous(memory_format=dg.channels_last_3d) and not made.is_contiguous()

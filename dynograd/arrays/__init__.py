@@ -339,6 +339,13 @@ def is_channels_last(array: Any) -> bool:
     return array.ndim > 2 and is_contiguous(array.transpose((0, *range(2, array.ndim), 1)))
 
 
+def image_order(array: Any) -> tuple[int, ...] | None:
+    """The order of the dims of (N, C, sizes) whose channels lie side by side (channels_last); None for all others."""
+    if is_contiguous(array) or array.ndim not in (4, 5) or not is_channels_last(array):
+        return None
+    return (0, *range(2, array.ndim), 1)
+
+
 def owns_memory(array: Any) -> bool:
     """Whether nobody else's memory is behind the array and it is laid out row by row."""
     if type(array) is CudaArray:

@@ -129,7 +129,7 @@ def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dt
     """The gradient of softmax from its result."""
     _same_shapes("_softmax_backward_data", grad_output, output)
     weighted = grad_output * output
-    return (weighted - output * weighted.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype))
+    return (weighted - output * weighted.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype)).contiguous()
 
 
 @form

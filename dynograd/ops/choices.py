@@ -87,6 +87,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     raw = getattr(input, "array", input)
     if type(raw) is arrays.ndarray and not raw.flags.c_contiguous and raw.ndim > 1:
         input = copied(input)  # the result is row-major, as PyTorch's is
+    hidden = getattr(mask, "array", mask)
+    if type(hidden) is arrays.ndarray and hidden.ndim > 1 and not hidden.flags.c_contiguous:
+        mask = copied(mask)
     return _filled(input, mask, value)
 
 

@@ -70,6 +70,16 @@ def laid_out(result: Any, like: Any) -> Any:
     return result if order is None else copied(result, order)
 
 
+def image_like(made: Array, like: Array) -> Array:
+    """An array of (N, C, sizes) with its channels side by side where those of `like` are, as PyTorch's layers keep them."""
+    order = arrays.image_order(like)
+    return (
+        made
+        if order is None or not arrays.is_contiguous(made)
+        else arrays.turned(kernel("copies", "copied", made)(made.transpose(order)), order)
+    )
+
+
 def kept_order(array: Any) -> tuple[int, ...] | None:
     """The order of an array's dims in memory, where it has memory."""
     return arrays.order_of(array) if isinstance(array, (ndarray, arrays.CudaArray, arrays.MetaArray)) else None
@@ -164,7 +174,7 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _suggested(array: Any) -> memory_format:
     """The format that an array's memory has by PyTorch's account: channels_last, or contiguous_format for all others."""
-    if array.ndim in (4, 5) and not arrays.is_contiguous(array) and arrays.is_channels_last(array):
+    if arrays.image_order(array) is not None:
         return channels_last if array.ndim == 4 else channels_last_3d
     return contiguous_format
 
