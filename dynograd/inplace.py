@@ -12,7 +12,7 @@ from typing import Any
 from numpy import putmask
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import ndarray, storages
+from dynograd.arrays import buffers, literals, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, caller, next_seq
 from dynograd.autograd.packing import Packed, map_saved
@@ -352,7 +352,8 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         return False
     kind = type(value)
     if kind is float or kind is int:
-        pass
+        if not -65504.0 <= value <= 65504.0 and buffers.is_too_large(value, array.dtype.itemsize):
+            return False
     elif kind not in TENSORS or value._requires_grad:
         return False
     else:
@@ -403,7 +404,8 @@ def _as_tensor(value: Any, like: Tensor) -> Tensor:
         return value
     if type(value) is arrays.CudaArray:
         return wrap(value)
-    return wrap(arrays.to_device(arrays.from_python(value, like.dtype), arrays.place_of(like.array)))
+    kind = like.dtype
+    return wrap(arrays.to_device(arrays.from_python(literals.fitting(value, kind), kind), arrays.place_of(like.array)))
 
 
 # What fills with one value may write an element several times.

@@ -148,3 +148,9 @@ def test_repr_shows_values_and_history():
     assert repr(x) == "tensor([1., 2.], requires_grad=True)"
     assert repr(x * 2) == "tensor([2., 4.], grad_fn=<MulBackward0>)"
     assert repr(dg.ones(1, dtype=dg.float64)) == "tensor([1.], dtype=dynograd.float64)"
+
+
+def test_size_and_stride_take_axis():
+    x = dg.zeros(2, 3)
+    assert x.size(axis=1) == x.size(1) == 3 and x.stride(axis=0) == x.stride(0) == 3
+    assert x.size() == (2, 3) and x.stride() == (3, 1)

@@ -187,7 +187,7 @@ def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: device
     if dtype in dtypes.FLOAT8:
         return to_device(cast(numpy.full(shape, value), dtype), device)
     made = empty(shape, dtype, device)
-    made.fill(value)
+    made.fill(literals.fitting(value, dtype))
     return made
 
 
@@ -341,7 +341,7 @@ def is_channels_last(array: Any) -> bool:
 
 def image_order(array: Any) -> tuple[int, ...] | None:
     """The order of the dims of (N, C, sizes) whose channels lie side by side (channels_last); None for all others."""
-    if is_contiguous(array) or array.ndim not in (4, 5) or not is_channels_last(array):
+    if array.ndim not in (4, 5) or is_contiguous(array) or not is_channels_last(array):
         return None
     return (0, *range(2, array.ndim), 1)
 

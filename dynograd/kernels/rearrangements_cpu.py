@@ -14,7 +14,7 @@ __all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equa
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""
     index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
-    return kept(x[index])
+    return copied(x[index]) if x.flags.c_contiguous else kept(x[index])
 
 
 def roll(x, shifts, dims):

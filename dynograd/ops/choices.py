@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, literals
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.conversions import copied
@@ -134,7 +134,7 @@ def _fitting(value: Any, kind: dtypes.dtype) -> Any:
             f"masked_fill: value {value} cannot be converted to {kind} without overflow. Use a complex input."
         )
     if kind.category == dtypes.FLOATING:
-        return float(value)
+        return literals.fitting(value, kind)
     if kind is dtypes.bool:
         return bool(value)
     limits = dtypes.iinfo(kind)

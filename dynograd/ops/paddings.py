@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -17,16 +18,16 @@ __all__ = ["constant_pad_nd", "pad"]
 @op(name="constant_pad_nd")
 def pad_constant(input: Array, sides: tuple[tuple[int, int], ...], value: float) -> Array:
     """`input` with `value` around it: (before, after) for each dim; negative ones cut off."""
-    return _padded("pad_constant", input, sides, value)
+    return _padded(kernel("paddings", "pad_constant", input), input, sides, value)
 
 
-def _padded(name: str, input: Array, sides: tuple[tuple[int, int], ...], value: Any) -> Array:
-    """What the kernel makes; of channels that lie side by side, in that order."""
+def _padded(run: Callable[..., Array], input: Array, sides: tuple[tuple[int, int], ...], value: Any) -> Array:
+    """What a kernel makes; of channels that lie side by side, in that order."""
     order = arrays.image_order(input)
     if order is None:
-        return kernel("paddings", name, input)(input, sides, value)
+        return run(input, sides, value)
     turned = tuple([sides[dim] for dim in order])
-    return arrays.turned(kernel("paddings", name, input)(input.transpose(order), turned, value), order)
+    return arrays.turned(run(input.transpose(order), turned, value), order)
 
 
 @pad_constant.backward
@@ -52,7 +53,7 @@ def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
 @op(name="mirrored_pad", linear=True)
 def pad_mirrored(input: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`input` with borders that repeat it."""
-    return _padded("pad_mirrored", input, sides, border)
+    return _padded(kernel("paddings", "pad_mirrored", input), input, sides, border)
 
 
 @pad_mirrored.backward
@@ -63,7 +64,7 @@ def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
 @op(name="mirrored_pad_backward", linear=True)
 def fold_mirrored(g: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`g` without its borders, which are added where `pad_mirrored` read them."""
-    return _padded("pad_mirrored_backward", g, sides, border)
+    return _padded(kernel("paddings", "pad_mirrored_backward", g), g, sides, border)
 
 
 @fold_mirrored.backward

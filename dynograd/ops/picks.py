@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import literals
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
@@ -194,7 +195,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """
     if not hasattr(value, "ndim"):
         raw = getattr(input, "array", input)
-        value = arrays.cast(arrays.from_python(value, None), dtypes.BY_NUM[raw.dtype.num])
+        kind = dtypes.BY_NUM[raw.dtype.num]
+        value = arrays.cast(arrays.from_python(literals.fitting(value, kind), None), kind)
         value = arrays.to_device(value, arrays.place_of(raw))
     elif value.ndim:
         raise ShapeError(
