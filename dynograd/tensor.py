@@ -546,13 +546,9 @@ class Tensor:
     _printed_prefix = "tensor("
 
     def __format__(self, spec: str) -> str:
-        return (
-            format(self.item(), spec)
-            if self.array.ndim == 0 and spec
-            else str(self)
-            if not spec
-            else object.__format__(self, spec)
-        )
+        if self.array.ndim == 0 and (spec or type(self) is Tensor) and type(self.array) is not arrays.MetaArray:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else str(self)
 
     def __dir__(self) -> Any:
         return sorted(set(object.__dir__(self)))
