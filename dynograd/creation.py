@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
-from dynograd.arrays import buffers, dlpack
+from dynograd.arrays import buffers, dlpack, literals
 from dynograd.cuda import streams
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
@@ -406,7 +406,7 @@ def full(
         raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
-        arrays.full(_filled("full", (size,)), value, kind, _where("full", device, out)),
+        arrays.full(_filled("full", (size,)), literals.fitting(value, kind), kind, _where("full", device, out)),
         requires_grad,
         out,
         "full",
@@ -515,6 +515,7 @@ def full_like(
             return quick
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
+    value = literals.fitting(value, kind)
     made = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )

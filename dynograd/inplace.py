@@ -89,12 +89,11 @@ def check_writable(target: Tensor, who: str) -> None:
             f"{tuple(target.array.shape)}). Wrap the write in no_grad(), or write to x.detach() or a clone()."
         )
     base = base_of(target)
-    if base is not None:
-        if base._requires_grad and base.node is None:
-            raise InplaceError(
-                f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
-                f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
-            )
+    if base is not None and base.node is None and (base._requires_grad or target._requires_grad):
+        raise InplaceError(  # the leaf may itself be a view of what needs no gradient
+            f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
+            f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
+        )
 
 
 def refuse_repeats(who: str, array: Any) -> None:

@@ -187,7 +187,7 @@ def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: device
     if dtype in dtypes.FLOAT8:
         return to_device(cast(numpy.full(shape, value), dtype), device)
     made = empty(shape, dtype, device)
-    made.fill(literals.fitting(value, dtype))
+    made.fill(value)
     return made
 
 
