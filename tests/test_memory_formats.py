@@ -247,6 +247,7 @@ OWN_ORDER = {
     "mvlgamma": lambda x: (x + 5).mvlgamma(2),
     "softmax's gradient": lambda x: dg._softmax_backward_data(x, x, 0, x.dtype),
     "permute_copy": lambda x: dg.permute_copy(x, (0, 2, 1)),
+    "rot90 by nothing": lambda x: x.rot90(4),
     "diag": lambda x: dg.diag(x[0, :, :2]),
     "index_copy": lambda x: x.index_copy(0, FIRST, dg.ones(1, 2, 3)),
     "scatter": lambda x: x.scatter(0, FIRST[None, None], 1.0),

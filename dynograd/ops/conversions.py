@@ -80,9 +80,15 @@ def image_like(made: Array, like: Array) -> Array:
     )
 
 
+def image_copy(input: Any) -> Any:
+    """A copy, row-major or with its channels side by side as the input's are."""
+    array = getattr(input, "array", input)
+    return copied(input, arrays.image_order(array) if type(array) in arrays.array_types else None)
+
+
 def kept_order(array: Any) -> tuple[int, ...] | None:
     """The order of an array's dims in memory, where it has memory."""
-    return arrays.order_of(array) if isinstance(array, (ndarray, arrays.CudaArray, arrays.MetaArray)) else None
+    return arrays.order_of(array) if type(array) in arrays.array_types else None
 
 
 def _channels_last(format: memory_format) -> tuple[int, ...] | None:

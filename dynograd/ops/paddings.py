@@ -23,7 +23,7 @@ def pad_constant(input: Array, sides: tuple[tuple[int, int], ...], value: float)
 
 def _padded(run: Callable[..., Array], input: Array, sides: tuple[tuple[int, int], ...], value: Any) -> Array:
     """What a kernel makes; of channels that lie side by side, in that order."""
-    order = arrays.image_order(input)
+    order = None if value == "circular" else arrays.image_order(input)  # as in PyTorch
     if order is None:
         return run(input, sides, value)
     turned = tuple([sides[dim] for dim in order])
