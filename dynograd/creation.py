@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dynograd import arrays, devices, dtypes
-from dynograd.arrays import buffers, dlpack, ndarray
+from dynograd.arrays import buffers, dlpack, literals, ndarray
 from dynograd.arrays.buffers import of_sizes
 from dynograd.cuda import streams
 from dynograd.devices import cpu, get_default_device
@@ -439,7 +439,7 @@ def full(
         raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
     return _finish(
-        arrays.full(_filled("full", (size,)), value, kind, _where("full", device, out)),
+        arrays.full(_filled("full", (size,)), literals.fitting(value, kind), kind, _where("full", device, out)),
         requires_grad,
         out,
         "full",
@@ -455,15 +455,19 @@ def _beside(input: Tensor, device: Any) -> Any:
     return arrays.check_device("device", input.device if device is None else device)
 
 
+def order_like(like: Any, rank: int, memory_format: Any) -> tuple[int, ...] | None:
+    """The order in memory that a format stands for (None: row-major); that of the array `like` unless given."""
+    if memory_format is None and (like is None or arrays.is_contiguous(like)):
+        return None
+    format = wanted("memory_format", memory_format, rank)
+    if format is preserve_format:
+        return None if like is None else arrays.order_of(like)
+    return (0, *range(2, rank), 1) if format.rank else None
+
+
 def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
     """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
-    rank = len(shape)
-    if memory_format is None and (like is None or rank not in (4, 5) or arrays.is_contiguous(like)):
-        return make(shape)
-    format = wanted("memory_format", memory_format, rank)
-    if not (arrays.is_channels_last(like) if format is preserve_format and like is not None else format.rank):
-        return make(shape)
-    return make((shape[0], *shape[2:], shape[1])).transpose((0, rank - 1, *range(1, rank - 1)))
+    return arrays.in_order(make, shape, order_like(like, len(shape), memory_format))
 
 
 def zeros_like(
@@ -544,6 +548,7 @@ def full_like(
             return quick
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
+    value = literals.fitting(value, kind)
     made = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )

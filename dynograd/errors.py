@@ -20,6 +20,7 @@ __all__ = [
     "LinAlgError",
     "LoaderError",
     "NonFiniteError",
+    "NumberRangeError",
     "OutOfMemoryError",
     "RaggedSizeError",
     "ShapeError",
@@ -56,6 +57,10 @@ class KernelCompileError(DynogradError, RuntimeError):
 
 class LinAlgError(DynogradError, RuntimeError):
     """A matrix that is singular or not positive definite, or a factorization that does not converge."""
+
+
+class NumberRangeError(DynogradError, RuntimeError, OverflowError):
+    """A number that the dtype does not hold. (PyTorch raises either type.)"""
 
 
 class DimError(DynogradError, IndexError):

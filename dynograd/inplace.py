@@ -12,7 +12,7 @@ from typing import Any
 from numpy import putmask
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import ndarray, storages
+from dynograd.arrays import buffers, literals, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, caller, next_seq
 from dynograd.autograd.packing import Packed, map_saved
@@ -89,12 +89,11 @@ def check_writable(target: Tensor, who: str) -> None:
             f"{tuple(target.array.shape)}). Wrap the write in no_grad(), or write to x.detach() or a clone()."
         )
     base = base_of(target)
-    if base is not None:
-        if base._requires_grad and base.node is None:
-            raise InplaceError(
-                f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
-                f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
-            )
+    if base is not None and base.node is None and (base._requires_grad or target._requires_grad):
+        raise InplaceError(  # the leaf may itself be a view of what needs no gradient
+            f"{who}: a view of a leaf Variable that requires grad is being used in an in-place operation (leaf of shape "
+            f"{tuple(base.array.shape)}). Wrap the write in no_grad(), or write to a clone()."
+        )
 
 
 def refuse_repeats(who: str, array: Any) -> None:
@@ -352,7 +351,8 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         return False
     kind = type(value)
     if kind is float or kind is int:
-        pass
+        if not -65504.0 <= value <= 65504.0 and buffers.is_too_large(value, array.dtype.itemsize):
+            return False
     elif kind not in TENSORS or value._requires_grad:
         return False
     else:
@@ -403,7 +403,8 @@ def _as_tensor(value: Any, like: Tensor) -> Tensor:
         return value
     if type(value) is arrays.CudaArray:
         return wrap(value)
-    return wrap(arrays.to_device(arrays.from_python(value, like.dtype), arrays.place_of(like.array)))
+    kind = like.dtype
+    return wrap(arrays.to_device(arrays.from_python(literals.fitting(value, kind), kind), arrays.place_of(like.array)))
 
 
 # What fills with one value may write an element several times.

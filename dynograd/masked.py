@@ -291,6 +291,8 @@ def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = No
     >>> dynograd.masked.logaddexp(tensor([1.0]), tensor([2.0]), other_mask=tensor([False]))
     tensor([1.])
     """
+    if not hasattr(other, "dtype"):
+        raise TypeError(f"logaddexp: other must be a Tensor, not {type(other).__name__}. Write tensor({other!r}).")
     one, two = _kept("logaddexp", input, input_mask, _lowest), _kept("logaddexp", other, other_mask, _lowest)
     return exponentials.logaddexp(one, two).to(_kind(input, dtype))
 

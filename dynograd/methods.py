@@ -51,6 +51,8 @@ _REFLECTED = {
     "__rrshift__": "bitwise_right_shift",
 }
 
+_NUMBERS = frozenset({bool, int, float, complex})
+
 
 def public_functions() -> dict[str, Any]:
     """Every op's public function by name; a composed face (`add` with alpha) stands before the op it covers."""
@@ -69,7 +71,7 @@ def install_methods() -> None:
             setattr(Tensor, operator, registry[name].function)
     for operator, name in _REFLECTED.items():
         if name in registry:
-            setattr(Tensor, operator, _reflected(registry[name].function))
+            setattr(Tensor, operator, _reflected(operator, registry[name].function))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
     Tensor.__abs__ = registry["abs.public"].function  # type: ignore[attr-defined]
@@ -94,8 +96,12 @@ def _comparable(function: Any) -> Any:
     return compare
 
 
-def _reflected(function: Any) -> Any:
+def _reflected(operator: str, function: Any) -> Any:
     def reflected(self: Tensor, other: Any) -> Any:
+        if type(self) in _NUMBERS:
+            raise TypeError(
+                f"Tensor.{operator}: self must be a Tensor, not {type(self).__name__}, got {self!r}. Call it on a tensor."
+            )
         return function(other, self)
 
     return reflected

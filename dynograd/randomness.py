@@ -11,7 +11,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
-from dynograd.creation import at_once, at_once_like
+from dynograd.creation import at_once, at_once_like, order_like
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.inplace import copy_, guards, refuse_repeats
 from dynograd.inplace_forms import DRAWS, with_writer
@@ -179,6 +179,14 @@ def randn(
     )
 
 
+def _in_order_of(like: Any, drawn: Any, memory_format: Any) -> Any:
+    """What was drawn, in memory as the format says: each element is what it would be in row-major order."""
+    order = order_like(like, drawn.ndim, memory_format)
+    if order is None:
+        return drawn
+    return arrays.turned(kernel("copies", "copied", drawn)(drawn.transpose(order)), order)
+
+
 @drawn
 def rand_like(
     input: Tensor,
@@ -192,12 +200,19 @@ def rand_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
-    made = at_once_like(_few("uniform", generator, 0.0, 1.0), input, dtype, device, requires_grad)
+    made = (
+        None
+        if memory_format is not None
+        else at_once_like(_few("uniform", generator, 0.0, 1.0), input, dtype, device, requires_grad)
+    )
     if made is not None:
         return made
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     place = _place("rand_like", input.device if device is None else device)
-    return _made(_uniform(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
+    return _made(
+        _in_order_of(input.array, _uniform(input.array.shape, kind, 0.0, 1.0, generator, place), memory_format),
+        requires_grad,
+    )
 
 
 @drawn
@@ -213,12 +228,19 @@ def randn_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
-    made = at_once_like(_few("normal", generator, 1.0, 0.0), input, dtype, device, requires_grad)
+    made = (
+        None
+        if memory_format is not None
+        else at_once_like(_few("normal", generator, 1.0, 0.0), input, dtype, device, requires_grad)
+    )
     if made is not None:
         return made
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     place = _place("randn_like", input.device if device is None else device)
-    return _made(_normal(input.array.shape, kind, 0.0, 1.0, generator, place), requires_grad)
+    return _made(
+        _in_order_of(input.array, _normal(input.array.shape, kind, 0.0, 1.0, generator, place), memory_format),
+        requires_grad,
+    )
 
 
 def _integers(
@@ -295,7 +317,12 @@ def randint_like(
         low, high = 0, low
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = _place("randint_like", input.device if device is None else device)
-    return _made(_integers("randint_like", input.array.shape, low, high, kind, generator, place), requires_grad)
+    return _made(
+        _in_order_of(
+            input.array, _integers("randint_like", input.array.shape, low, high, kind, generator, place), memory_format
+        ),
+        requires_grad,
+    )
 
 
 @drawn

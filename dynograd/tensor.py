@@ -131,11 +131,13 @@ class Tensor:
     is_meta = property(lambda self: self.device.type == "meta")
     is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(lambda self: False)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.array.shape
         if dim is None:
-            return SIZES[shape]
+            if axis is None:
+                return SIZES[shape]
+            dim = axis
         if type(dim) is int:
             try:
                 return shape[dim]
@@ -171,11 +173,13 @@ class Tensor:
     def element_size(self) -> int:
         return self.array.dtype.itemsize
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """Elements to step over to the next index of each dim (or of `dim`)."""
         array = self.array
         if dim is None:
-            return arrays.strides_in_elements(array)
+            if axis is None:
+                return arrays.strides_in_elements(array)
+            dim = axis
         return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
 
     def storage_offset(self) -> int:
@@ -542,13 +546,9 @@ class Tensor:
     _printed_prefix = "tensor("
 
     def __format__(self, spec: str) -> str:
-        return (
-            format(self.item(), spec)
-            if self.array.ndim == 0 and spec
-            else str(self)
-            if not spec
-            else object.__format__(self, spec)
-        )
+        if self.array.ndim == 0 and (spec or type(self) is Tensor) and type(self.array) is not arrays.MetaArray:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else str(self)
 
     def __dir__(self) -> Any:
         return sorted(set(object.__dir__(self)))

@@ -160,13 +160,44 @@ def test_chunk_cat():
         (lambda x: dynograd._chunk_cat([x[:0]], 0, 1), "non-empty tensor"),
         (lambda x: dynograd._chunk_cat([x, x.double()], 0, 1), "same dtype"),
         (lambda x: dynograd._scaled_mm(x, x.T, x[0, 0], x[0, 0]), "Expected mat1 to be Float8 matrix got .*float32"),
-        (lambda x: dynograd._scaled_mm(x[0].to(dynograd.float8_e4m3fn), x.to(dynograd.float8_e4m3fn), 1, 1), r"must be a matrix, got shape \(3,\)"),
+        (lambda x: dynograd._scaled_mm(x[0].to(dynograd.float8_e4m3fn), x.to(dynograd.float8_e4m3fn), x, x), r"must be a matrix, got shape \(3,\)"),
         (lambda x: aten._flash_attention_forward(x, x, x, x, None, 1, 1, 0.0, False, False), "cum_seq_q is not supported"),
         (lambda x: aten._efficient_attention_forward(x, x, x, None, None, None, None, None, 0.0, 3), "custom_mask_type must be 0, 1 or 2, got 3"),
     ],
 )  # fmt: skip
 def test_refusals(call, words):
     with pytest.raises((RuntimeError, ValueError), match=words):
+        call(dynograd.ones(2, 3))
+
+
+F8 = dynograd.float8_e4m3fn
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: aten.native_dropout_backward(2.5, x, 1.0), r"native_dropout_backward\(\): argument 'grad_output' \(position 1\) must be Tensor, not float"),
+        (lambda x: aten.slice("x", 0), "slice.*argument 'self' .*must be Tensor, not str"),
+        (lambda x: aten.slice(x, 0, 0, 1, "x"), "slice.*argument 'step' .*must be int, not str"),
+        (lambda x: dynograd._chunk_cat([x], 1.5, 2), "_chunk_cat.*argument 'dim' .*must be int, not float"),
+        (lambda x: dynograd._batch_norm_with_update(x, x[0], 2.5, x[0], x[0], 0.1, 1e-5), "'bias' .*must be Tensor, not float"),
+        (lambda x: dynograd._native_batch_norm_legit(x, None, None, True, 0.5, "x"), "argument 'eps' .*must be float, not str"),
+        (lambda x: dynograd._native_batch_norm_legit(x, None, None, 2.5, x[0], True, 0.5, 0.1), "argument 'running_mean' .*must be Tensor, not float"),
+        (lambda x: dynograd._unsafe_masked_index(x, x > 0, [], "x"), "argument 'fill' .*must be Number, not str"),
+        (lambda x: dynograd._unsafe_masked_index_put_accumulate(x, (x > 0)[None], [x[0].long()], x), r"mask has shape \(1, 2, 3\).*\(2, 3\)"),
+        (lambda x: dynograd._softmax_backward_data(x, x[0], 0, x.dtype), r"same size as output, got \(2, 3\) and \(3,\)"),
+        (lambda x: dynograd._log_softmax_backward_data(x, x[0], 0, x.dtype), r"same size as output, got \(2, 3\) and \(3,\)"),
+        (lambda x: aten._upsample_bilinear2d_aa(x, [2, 2], False), r"_upsample_bilinear2d_aa: expected an input of 4 dims, got shape \(2, 3\)"),
+        (lambda x: aten._upsample_bilinear2d_aa(x[None, None], [-2, 2], False), r"must be 2 positive ints, got \(-2, 2\)"),
+        (lambda x: aten._upsample_bilinear2d_aa(x[None, None], [2, 2], False, "x", 1.0), "scales must be positive numbers, got"),
+        (lambda x: dynograd._scaled_mm(x.to(F8), x.T.to(F8), x[0, 0], 2.5), "argument 'scale_b' .*must be Tensor, not float"),
+        (lambda x: dynograd._scaled_mm(x.to(F8), x.T.to(F8), x[0, 0].double(), x[0, 0]), "scale_a must be of float32, got .*float64"),
+        (lambda x: dynograd._scaled_mm(x.to(F8), x.T.to(F8), x[0, 0], x[None]), r"scale_b must have at most 2 dims, got shape \(1, 2, 3\)"),
+        (lambda x: aten.sigmoid_backward(x, x, out=x[:1, :1].expand(2, 3)), "sigmoid_backward.*more than one element"),
+    ],
+)  # fmt: skip
+def test_arguments_of_other_kinds_are_refused(call, words):
+    with pytest.raises((RuntimeError, ValueError, TypeError), match=words):
         call(dynograd.ones(2, 3))
 
 

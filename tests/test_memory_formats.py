@@ -168,3 +168,135 @@ def test_results_of_turned_tensors_are_row_major(name):
     made = ROW_MAJOR[name](dg.rand(2, 3, 5, 4).permute(3, 2, 1, 0))
     assert made.is_contiguous()
     made.view(-1)
+
+
+PERMUTED = dg.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)  # strides (1, 12, 4)
+FIRST = dg.tensor([0])
+KEEPING = {
+    "clone": lambda x: x.clone(),
+    "to": lambda x: x.to(x.dtype, copy=True),
+    "zeros_like": dg.zeros_like,
+    "rand_like": dg.rand_like,
+    "randn_like": dg.randn_like,
+    "randint_like": lambda x: dg.randint_like(x, 5),
+    "flip": lambda x: x.flip(1),
+    "sort": lambda x: x.sort(1, descending=True)[0],
+    "argsort": lambda x: x.argsort(0),
+    "complex": lambda x: dg.complex(x, x),
+    "polar": lambda x: dg.polar(x, x),
+    "index_fill": lambda x: x.index_fill(0, FIRST, 1.0),
+    "index_fill of a tensor": lambda x: x.index_fill(0, FIRST, dg.tensor(1.0)),
+    "index_put": lambda x: x.index_put((FIRST,), dg.ones(1, 2, 3)),
+    "index_put of a mask": lambda x: x.index_put((x > 3,), dg.tensor(1.0)),
+    "put": lambda x: x.put(FIRST, dg.ones(1)),
+    "select_scatter": lambda x: x.select_scatter(dg.ones(2, 3), 0, 1),
+    "slice_scatter": lambda x: x.slice_scatter(dg.ones(1, 2, 3), 0, 1, 2),
+    "diagonal_scatter": lambda x: x.diagonal_scatter(dg.ones(3, 2)),
+    "as_strided_scatter": lambda x: x.as_strided_scatter(dg.ones(2), (2,), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_results_keep_the_order_of_the_dims(name):
+    assert KEEPING[name](PERMUTED).stride() == (1, 12, 4)
+    assert KEEPING[name](PERMUTED.contiguous()).stride() == (6, 3, 1)
+    if "rand" not in name and "as_strided" not in name:
+        assert (KEEPING[name](PERMUTED) == KEEPING[name](PERMUTED.contiguous())).all()
+
+
+@pytest.mark.parametrize("name", set(KEEPING) - {"as_strided_scatter"})
+def test_what_stands_at_several_indices_comes_out_row_major(name):
+    x = dg.arange(3.0).expand(4, 2, 3)
+    assert KEEPING[name](x).stride() == (6, 3, 1)
+
+
+def test_order_of_dims_with_gaps_between_them():
+    x = dg.zeros(6, 8, 10)[::2, ::2, ::2].transpose(0, 2)
+    assert x.clone().stride() == (1, 5, 20) and dg.ones_like(x).stride() == (1, 5, 20)
+    assert dg.zeros(0, 3).t().clone().stride() == (0, 1) or dg.zeros(0, 3).t().clone().is_contiguous()
+    assert dg.randn(2, 3, 4, 5).permute(1, 0, 3, 2).clone(memory_format=dg.contiguous_format).stride() == (40, 20, 4, 1)
+
+
+def test_draws_do_not_depend_on_the_order():
+    made = []
+    for x in (PERMUTED, PERMUTED.contiguous()):
+        dg.manual_seed(0)
+        made.append(dg.randn_like(x))
+    assert (made[0] == made[1]).all()
+    assert dg.randn_like(dg.zeros(2, 3, 4, 5), memory_format=dg.channels_last).stride() == (60, 1, 15, 3)
+
+
+def test_contiguous_format_leaves_what_is_no_image_as_it_is():
+    x = dg.zeros(2, 3).t()
+    assert x.float(memory_format=dg.contiguous_format) is x and x.contiguous() is not x
+    last = dg.zeros(2, 3, 4, 5).to(memory_format=dg.channels_last)
+    assert last.to(memory_format=dg.contiguous_format).is_contiguous()
+
+
+def test_gradients_through_copies_in_order():
+    x = dg.randn(3, 2, dtype=dg.float64).t().requires_grad_()
+    assert dg.autograd.gradcheck(lambda x: x.clone().sort(1)[0].flip(0).index_fill(0, FIRST, 2.0), (x,))
+    assert dg.func.vmap(lambda x: x.clone() * 2)(PERMUTED.permute(2, 0, 1)).shape == (3, 4, 2)
+
+
+OWN_ORDER = {
+    "masked_fill of a vector": lambda x: x[0, 0].masked_fill(x[0].t().contiguous().t() > 3, 0.0),
+    "batch_norm": lambda x: nn.functional.batch_norm(x, None, None, training=True),
+    "batch_norm in evaluation": lambda x: nn.functional.batch_norm(x, dg.zeros(2), dg.ones(2)),
+    "batch_norm of doubles": lambda x: nn.functional.batch_norm(x.double(), None, None, training=True),
+    "mvlgamma": lambda x: (x + 5).mvlgamma(2),
+    "softmax's gradient": lambda x: dg._softmax_backward_data(x, x, 0, x.dtype),
+    "permute_copy": lambda x: dg.permute_copy(x, (0, 2, 1)),
+    "rot90 by nothing": lambda x: x.rot90(4),
+    "diag": lambda x: dg.diag(x[0, :, :2]),
+    "index_copy": lambda x: x.index_copy(0, FIRST, dg.ones(1, 2, 3)),
+    "scatter": lambda x: x.scatter(0, FIRST[None, None], 1.0),
+}
+
+
+@pytest.mark.parametrize("name", OWN_ORDER)
+@pytest.mark.parametrize("x", [PERMUTED, dg.arange(24.0).reshape(4, 3, 2).mT], ids=["permuted", "transposed"])
+def test_results_that_do_not_keep_the_order(name, x):
+    made = OWN_ORDER[name](x)
+    assert made.is_contiguous() and made.view(-1).tolist() == OWN_ORDER[name](x.contiguous()).flatten().tolist()
+
+
+def test_diag_of_a_matrix_is_no_view():
+    x = dg.zeros(2, 2)
+    dg.diag(x).fill_(1.0)
+    assert not x.any()
+
+
+IMAGES = {
+    "pad": lambda x: nn.functional.pad(x, (1, 2, 0, 1), value=3.0),
+    "pad of channels": lambda x: nn.functional.pad(x, (0, 0, 0, 0, 1, 0)),
+    "reflect": lambda x: nn.functional.pad(x, (1, 2, 0, 1), "reflect"),
+    "replicate": lambda x: nn.functional.pad(x, (-1, 2, 0, 1), "replicate"),
+    "nearest": lambda x: nn.functional.interpolate(x, scale_factor=2),
+    "bilinear": lambda x: nn.functional.interpolate(x, (7, 3), mode="bilinear"),
+    "antialias": lambda x: nn.functional.interpolate(x, (3, 3), mode="bilinear", antialias=True),
+    "area": lambda x: nn.functional.interpolate(x, (3, 2), mode="area"),
+    "avg_pool2d": lambda x: nn.functional.avg_pool2d(x, 2),
+    "max_pool2d": lambda x: nn.functional.max_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda x: nn.functional.adaptive_avg_pool2d(x, (2, 3)),
+    "adaptive_max_pool2d": lambda x: nn.functional.adaptive_max_pool2d(x, (2, 3)),
+    "max_unpool2d": lambda x: nn.functional.max_unpool2d(
+        *nn.functional.max_pool2d(x, 2, return_indices=True), 2, output_size=(4, 5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_stay_channels_last(name):
+    x = dg.randn(2, 3, 4, 5, dtype=dg.float64)
+    last = x.to(memory_format=dg.channels_last).requires_grad_()
+    made, wanted = IMAGES[name](last), IMAGES[name](x)
+    assert made.is_contiguous(memory_format=dg.channels_last) and wanted.is_contiguous() and not made.is_contiguous()
+    assert dg.allclose(made, wanted, 1e-14, 1e-14)
+    assert dg.autograd.gradcheck(IMAGES[name], (last,))
+
+
+def test_volumes_stay_channels_last():
+    x = dg.randn(2, 3, 4, 4, 4).to(memory_format=dg.channels_last_3d)
+    for made in (nn.functional.max_pool3d(x, 2), nn.functional.interpolate(x, scale_factor=2, mode="trilinear")):
+        assert made.is_contiguous(memory_format=dg.channels_last_3d) and not made.is_contiguous()

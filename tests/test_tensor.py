@@ -148,3 +148,18 @@ def test_repr_shows_values_and_history():
     assert repr(x) == "tensor([1., 2.], requires_grad=True)"
     assert repr(x * 2) == "tensor([2., 4.], grad_fn=<MulBackward0>)"
     assert repr(dg.ones(1, dtype=dg.float64)) == "tensor([1.], dtype=dynograd.float64)"
+
+
+def test_size_and_stride_take_axis():
+    x = dg.zeros(2, 3)
+    assert x.size(axis=1) == x.size(1) == 3 and x.stride(axis=0) == x.stride(0) == 3
+    assert x.size() == (2, 3) and x.stride() == (3, 1)
+
+
+def test_format_of_one_number_is_that_of_the_number():
+    x = dg.tensor(0.5, requires_grad=True)
+    assert f"{x}" == f"{x * 1}" == format(x) == "0.5" and f"{x:.2f}" == "0.50" and f"{dg.tensor(True)}" == "True"
+    assert f"{x!s}" == str(x) == "tensor(0.5000, requires_grad=True)" and f"{dg.tensor([1])}" == "tensor([1])"
+    assert f"{dg.nn.Parameter(x)}".startswith("Parameter") and f"{dg.zeros((), device='meta')}".startswith("tensor(")
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{dg.zeros(1):.2f}"

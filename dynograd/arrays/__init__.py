@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy
@@ -295,9 +296,63 @@ def is_contiguous(array: Any) -> bool:
     return array.is_contiguous if type(array) is CudaArray else array.flags.c_contiguous
 
 
+def order_of(array: Any, *others: Any) -> tuple[int, ...] | None:
+    """The dims from the outermost in memory to the innermost, as copies keep them (PyTorch's preserve_format); None: row-major.
+
+    Where the first array does not say (one element for all), others of the same shape do.
+    """
+    if is_contiguous(array):
+        return None
+    return _order_of(tuple(array.shape), tuple([tuple(one.strides) for one in (array, *others)]))
+
+
+@lru_cache(maxsize=1024)
+def _order_of(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
+    def swapped(inner: int, outer: int) -> int:
+        for steps in strides:
+            one, two = abs(steps[inner]), abs(steps[outer])
+            if one and two and one != two:
+                return 1 if one > two else -1
+            if one and two and shape[inner] > shape[outer]:
+                return 1
+        return 0
+
+    inwards = list(reversed(range(len(shape))))
+    for end in range(1, len(shape)):  # sorted by insertion: some pairs cannot be compared
+        place = end
+        for other in reversed(range(end)):
+            found = swapped(inwards[other], inwards[place])
+            if found > 0:
+                inwards[other], inwards[place] = inwards[place], inwards[other]
+                place = other
+            elif found < 0:
+                break
+    order = tuple(reversed(inwards))
+    return None if order == tuple(range(len(shape))) or 0 in shape else order
+
+
+def in_order(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...], order: tuple[int, ...] | None) -> Any:
+    """`make(shape)`, which is row-major, with its dims in memory as `order` says."""
+    if not order:
+        return make(shape)
+    return turned(make(tuple([shape[dim] for dim in order])), order)
+
+
+def turned(array: Any, order: tuple[int, ...]) -> Any:
+    """An array whose dims come in this order, with its dims as they were before."""
+    return array.transpose(tuple([order.index(dim) for dim in range(len(order))]))
+
+
 def is_channels_last(array: Any) -> bool:
     """Whether the channels (dim 1) of a place lie side by side, and the places row by row."""
     return array.ndim > 2 and is_contiguous(array.transpose((0, *range(2, array.ndim), 1)))
+
+
+def image_order(array: Any) -> tuple[int, ...] | None:
+    """The order of the dims of (N, C, sizes) whose channels lie side by side (channels_last); None for all others."""
+    if array.ndim not in (4, 5) or is_contiguous(array) or not is_channels_last(array):
+        return None
+    return (0, *range(2, array.ndim), 1)
 
 
 def owns_memory(array: Any) -> bool:

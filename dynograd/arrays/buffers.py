@@ -118,6 +118,8 @@ def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None)
             return None
         made = make(size, dtype)
         if value is not None:
+            if type(value) is not complex and not -65504.0 <= value <= 65504.0 and is_too_large(value, dtype.itemsize):
+                return None
             made.fill(value)
     except (TypeError, ValueError, OverflowError):
         return None
@@ -125,6 +127,11 @@ def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None)
 
 
 FEW = SMALLEST // 16  # elements
+
+
+def is_too_large(value: float, itemsize: int) -> bool:
+    """Whether a finite number may be more than numbers of this size hold."""
+    return itemsize < 8 and value - value == 0 and (itemsize < 4 or not -3.4e38 <= value <= 3.4e38)
 
 
 def empty_like(array: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from dynograd import dtypes
+from dynograd.errors import NumberRangeError
 
-__all__ = ["array_of"]
+__all__ = ["array_of", "fitting"]
 
 _PLAIN = frozenset({bool, int, float, complex})
 
@@ -125,11 +127,31 @@ def _whole_numbers(data: Any, made: Any, dtype: dtypes.dtype) -> Any:
     low, high = made.min(), made.max()
     if kind != "b" and not (low >= least and high < limits.max + 1):
         value = high if not high < limits.max + 1 else low
-        raise RuntimeError(
-            f"tensor: value cannot be converted to type {dtype} without overflow: {value} is not in {limits.min} to {limits.max}. "
-            f"Take a wider dtype, or convert with tensor(...).to({str(dtype).rpartition('.')[2]}), which wraps."
-        )
+        raise _overflow(value, dtype, limits, "wraps")
     return made.astype(dtype.numpy) if made.dtype != dtype.numpy else made
+
+
+def fitting(value: Any, dtype: dtypes.dtype) -> Any:
+    """A number that fills a tensor of `dtype`, as one that it holds; infinities fit into all that have them.
+
+    Raises:
+        NumberRangeError: it holds no such number.
+    """
+    if type(value) not in (int, float) or dtype.category == dtypes.COMPLEX or dtype is dtypes.bool:
+        return value
+    if dtype.category == dtypes.INTEGER:
+        return _whole_numbers(value, numpy.array(value), dtype).item()
+    limits = dtypes.finfo(dtype)
+    if not limits.min <= value <= limits.max and value not in (math.inf, -math.inf) and value == value:
+        raise _overflow(value, dtype, limits, "gives infinity")
+    return float(value)
+
+
+def _overflow(value: Any, dtype: dtypes.dtype, limits: Any, what: str) -> Exception:
+    return NumberRangeError(
+        f"tensor: value cannot be converted to type {dtype} without overflow: {value} is not in {limits.min} to {limits.max}. "
+        f"Take a wider dtype, or convert with tensor(...).to({str(dtype).rpartition('.')[2]}), which {what}."
+    )
 
 
 def _no_numbers(data: Any) -> Exception:

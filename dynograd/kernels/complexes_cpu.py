@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dynograd import arrays
 from dynograd.arrays import buffers
 
 __all__ = ["angle", "from_parts", "modulus", "polar", "view_as_complex", "view_as_real"]
@@ -15,7 +16,9 @@ _NUMBERS = {"f": np.dtype(np.complex64), "d": np.dtype(np.complex128)}
 
 def from_parts(real, imag):
     """real + i * imag, two real arrays of one shape and dtype."""
-    made = buffers.empty(real.shape, _NUMBERS.get(real.dtype.char) or np.result_type(real.dtype, np.complex64))
+    kind = _NUMBERS.get(real.dtype.char) or np.result_type(real.dtype, np.complex64)
+    order = None if real.flags.c_contiguous else arrays.order_of(real, imag)
+    made = arrays.in_order(lambda shape: buffers.empty(shape, kind), real.shape, order)
     made.real, made.imag = real, imag
     return made
 

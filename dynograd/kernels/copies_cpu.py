@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy
 
+from dynograd import arrays
 from dynograd.arrays import buffers
 from dynograd.kernels import threads
 
-__all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "zeros"]
+__all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "kept", "zeros"]
 
 # Below 256 KiB NumPy's copies (of transposes too: all is in the cache) are done before compiled code pays for its call.
 SMALLEST = 1 << 18
@@ -56,6 +57,12 @@ def copied(array: Any) -> Any:
     else:
         copy_into(made, array)
     return made
+
+
+def kept(array: Any) -> Any:
+    """The same values in new memory, in the order that the dims have."""
+    order = None if array.flags.c_contiguous else arrays.order_of(array)
+    return copied(array) if order is None else arrays.turned(copied(array.transpose(order)), order)
 
 
 def contiguous(array: Any, dtype: Any = None) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from dynograd import arrays
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 
@@ -33,6 +34,12 @@ _FLOAT32, _INT32 = numpy.dtype(numpy.float32), numpy.dtype(numpy.int32)
 def copied(x: CudaArray) -> CudaArray:
     """The same values in new, row-major memory."""
     return x.copy()
+
+
+def kept(x: CudaArray) -> CudaArray:
+    """The same values in new memory, in the order that the dims have."""
+    order = arrays.order_of(x)
+    return x.copy() if order is None else arrays.turned(x.transpose(order).copy(), order)
 
 
 def copy_into(target: CudaArray, source: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, zeros
+from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, kept, zeros
 from dynograd.kernels.scatters_cpu import (
     add_slices,
     joined_places,
@@ -52,7 +52,7 @@ def basic_fill(g, shape, index):
 
 def basic_put(x, value, index):
     """A copy of `x` that holds `value` at the basic `index`."""
-    result = copied(x)
+    result = kept(x)
     _put(result, index, value)
     return result
 

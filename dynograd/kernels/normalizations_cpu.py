@@ -127,7 +127,8 @@ def batch_norm_forward(x, weight, bias, running_mean, running_var, training, mom
     are the running ones. The running statistics are only read here: `momentum` is their updater's business.
     """
     if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
-        return _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, float(eps))
+        y, *statistics = _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, float(eps))
+        return (y if x.ndim > 3 else np.ascontiguousarray(y), *statistics)  # of sequences, row-major: as PyTorch's
     channels = _channels(x)
     scale, shift = vector_of(weight, 1, channels), vector_of(bias, 0, channels)
     count = max(channels.shape[0] * channels.shape[2], 1)
@@ -142,7 +143,7 @@ def batch_norm_forward(x, weight, bias, running_mean, running_var, training, mom
     y += shift[:, None]
     if training:
         variance = variance * (count / max(count - 1, 1))
-    return _in_order_of(like(y, x), x), mean, rstd, variance
+    return like(y, x) if x.ndim == 3 else _in_order_of(like(y, x), x), mean, rstd, variance
 
 
 def batch_norm_backward(g, x, weight, mean, rstd, training):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.compiled_kernels import entries
-from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into
+from dynograd.kernels.copies_cpu import SMALLEST, contiguous, copied, copy_into, kept
 from dynograd.kernels.joins_cpu import cat
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""
     index = tuple([slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
-    return copied(x[index])
+    return copied(x[index]) if x.flags.c_contiguous else kept(x[index])
 
 
 def flip_few(x, dim):

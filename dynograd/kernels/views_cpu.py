@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as strided
 
 from dynograd.arrays import buffers
-from dynograd.kernels.copies_cpu import copied, copy_into, zeros
+from dynograd.kernels.copies_cpu import copy_into, kept, zeros
 
 __all__ = [
     "as_strided",
@@ -64,7 +64,7 @@ def diagonal_fill(g, shape, offset, dim1, dim2):
 
 def diagonal_put(x, src, offset, dim1, dim2):
     """A copy of `x` that holds `src` on a diagonal."""
-    result = copied(x)
+    result = kept(x)
     diagonal(result, offset, dim1, dim2)[...] = src
     return result
 

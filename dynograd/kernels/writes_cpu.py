@@ -11,7 +11,7 @@ import numpy as np
 
 from dynograd.kernels import copies_cpu
 from dynograd.kernels.compiled_kernels import entries
-from dynograd.kernels.copies_cpu import contiguous
+from dynograd.kernels.copies_cpu import contiguous, kept
 from dynograd.kernels.indexing_cpu import LARGE, add_at, write_at, write_masked
 from dynograd.kernels.scatters_cpu import add_along, add_slices, limits, write_along, write_places
 from dynograd.kernels.triangles_cpu import keep_triangle
@@ -280,17 +280,17 @@ def few(name, x, dim, index, src, how):
     return type(dim) is int and entries[name](id(x), id(index), id(src), dim, how)
 
 
-def _on_copy(write):
+def _on_copy(write, keeps=False):
     def made(x, *args):
-        out = x.copy()
+        out = kept(x) if keeps and not x.flags.c_contiguous else x.copy()
         return out if write(out, *args) else None
 
     made.__doc__ = f"`{write.__name__}` into a copy of `x`, a small array; None where it has not written."
     return made
 
 
-index_added, index_copied, index_was_put = _on_copy(index_add), _on_copy(index_copy), _on_copy(index_put)
-index_filled, mask_filled = _on_copy(index_fill), _on_copy(masked_fill)
+index_added, index_copied, mask_filled = _on_copy(index_add), _on_copy(index_copy), _on_copy(masked_fill)
+index_filled, index_was_put = _on_copy(index_fill, keeps=True), _on_copy(index_put, keeps=True)
 scattered, scatter_added, scatter_reduced = _on_copy(scatter), _on_copy(scatter_add), _on_copy(scatter_reduce)
 
 

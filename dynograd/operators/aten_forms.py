@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd import creation, dtypes, native_forms
+from dynograd.arrays import Array
 from dynograd.autograd.modes import enable_grad, is_grad_enabled
 from dynograd.differentiation import grad
 from dynograd.dtypes import dtype as Dtype
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.inplace import refuse_repeats
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
 from dynograd.ops.interpolations import resample
 from dynograd.out_forms import write_out
+from dynograd.public_forms import explained
 from dynograd.shapes import normalize_dim
 
 __all__ = ["FORMS"]
@@ -29,6 +33,13 @@ FORMS: dict[str, Any] = {}
 _ops = public_functions()
 _LOSSES = """binary_cross_entropy l1_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss smooth_l1_loss huber_loss
 soft_margin_loss""".split()
+# Annotation -> the kind's name in messages, and the types that are refused.
+_REFUSED: dict[str, tuple[str, frozenset[type]]] = {
+    "Array": ("Tensor", frozenset({bool, int, float, complex, str, bytes})),
+    "int": ("int", frozenset({float, complex, str, bytes})),
+    "float": ("float", frozenset({complex, str, bytes})),
+    "complex": ("Number", frozenset({str, bytes})),
+}
 _PADDED = {"reflection": "reflect", "replication": "replicate"}
 _WAYS = {"nearest1d": "nearest", "nearest2d": "nearest", "nearest3d": "nearest", "linear1d": "linear"}
 _WAYS |= {"bilinear2d": "bilinear", "bicubic2d": "bicubic", "trilinear3d": "trilinear"}
@@ -36,11 +47,15 @@ _WAYS |= {"nearest_exact1d": "nearest-exact", "nearest_exact2d": "nearest-exact"
 
 
 def form(function: Any) -> Any:
-    """Puts a function into the table; with `out=` it writes its results."""
+    """Puts a function into the table; with `out=` it writes its results. Arguments are checked against its annotations."""
+    checked = explained(_of_kinds(function))
 
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        return result if out is None else write_out(function.__name__, out, result)
+        if out is None:
+            return checked(*args, **kwargs)
+        for one in out if isinstance(out, (tuple, list)) else (out,):
+            refuse_repeats(function.__name__, getattr(one, "array", one))
+        return write_out(function.__name__, out, checked(*args, **kwargs))
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__, call.__module__ = function.__doc__, function.__module__
@@ -53,51 +68,82 @@ def form(function: Any) -> Any:
     return call
 
 
+def _of_kinds(function: Any) -> Any:
+    """A function that refuses what can be no argument of the annotated kind: a number for an Array, a string for a number."""
+    kinds = [
+        (place, one.name, *_REFUSED[word])
+        for place, one in enumerate(inspect.signature(function).parameters.values())
+        if (word := str(one.annotation).removesuffix(" | None")) in _REFUSED
+    ]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for place, name, wanted, refused in kinds:
+            value = args[place] if place < len(args) else kwargs.get(name)
+            if type(value) in refused:
+                raise TypeError(
+                    f"{function.__name__}(): argument '{name}' (position {place + 1}) must be {wanted}, not {type(value).__name__}. "
+                    f"Got {value!r}."
+                )
+        return function(*args, **kwargs)
+
+    return call
+
+
 # --- softmax and dropout -------------------------------------------------------------------------------------------------------
 
 
 @form
-def _softmax(self: Any, dim: int, half_to_float: bool) -> Any:
+def _softmax(self: Array, dim: int, half_to_float: bool) -> Any:
     """`softmax`; with `half_to_float`, in float32."""
     return _ops["softmax"](self, dim, dtype=dtypes.float32 if half_to_float else None)
 
 
 @form
-def _log_softmax(self: Any, dim: int, half_to_float: bool) -> Any:
+def _log_softmax(self: Array, dim: int, half_to_float: bool) -> Any:
     """`log_softmax`; with `half_to_float`, in float32."""
     return _ops["log_softmax"](self, dim, dtype=dtypes.float32 if half_to_float else None)
 
 
 @form
-def softmax(self: Any, dim: int, dtype: Any = None) -> Any:
+def softmax(self: Array, dim: int, dtype: Any = None) -> Any:
     """`softmax`, with the dtype third."""
     return _ops["softmax"](self, dim, dtype=dtype)
 
 
 @form
-def log_softmax(self: Any, dim: int, dtype: Any = None) -> Any:
+def log_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
     """`log_softmax`, with the dtype third."""
     return _ops["log_softmax"](self, dim, dtype=dtype)
 
 
 @form
-def _safe_softmax(self: Any, dim: int, dtype: Any = None) -> Any:
+def _safe_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
     """`softmax`; a row of -inf alone gives zeros."""
     nothing = (self == -math.inf).all(dim, keepdim=True)
     return _ops["softmax"](self.masked_fill(nothing, 0), dim, dtype=dtype).masked_fill(nothing, 0)
 
 
 @form
-def _softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
     """The gradient of softmax from its result."""
+    _same_shapes("_softmax_backward_data", grad_output, output)
     weighted = grad_output * output
-    return (weighted - output * weighted.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype))
+    return (weighted - output * weighted.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype)).contiguous()
 
 
 @form
-def _log_softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+def _log_softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
     """The gradient of log_softmax from its result."""
+    _same_shapes("_log_softmax_backward_data", grad_output, output)
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype))
+
+
+def _same_shapes(who: str, grad_output: Any, output: Any) -> None:
+    if tuple(grad_output.shape) != tuple(output.shape):
+        raise ShapeError(
+            f"{who}: Expected grad_output to have same size as output, got {tuple(grad_output.shape)} and {tuple(output.shape)}."
+        )
 
 
 def _checked_dtype(kind: Any) -> Any:
@@ -107,7 +153,7 @@ def _checked_dtype(kind: Any) -> Any:
 
 
 @form
-def native_dropout(input: Any, p: float, train: bool | None) -> Any:
+def native_dropout(input: Array, p: float, train: bool | None) -> Any:
     """(`dropout` of `input`, bool mask of what was kept); all is kept unless `train`, which None stands for too."""
     if train is False or not p:
         return input.clone(), creation.ones_like(input, dtype=dtypes.bool)
@@ -116,7 +162,7 @@ def native_dropout(input: Any, p: float, train: bool | None) -> Any:
 
 
 @form
-def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+def native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Any:
     """`grad_output * mask * scale`, in the dtype of `grad_output`."""
     return (
         grad_output * (mask.to(grad_output.dtype) * scale)
@@ -129,19 +175,40 @@ def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
 
 
 @form
-def _native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any, **named: Any) -> Any:
+def _native_batch_norm_legit(input: Array, weight: Array | None, bias: Array | None, *rest: Any, **named: Any) -> Any:
     """`native_batch_norm`; without running statistics where `training` follows `bias`."""
-    first = rest[0] if rest else None
-    if isinstance(first, bool) or ("training" in named and not rest and "running_mean" not in named):
-        rest = (None, None, *rest)
-        named = named if len(rest) > 2 else {"running_mean": None, "running_var": None, **named}
-        rest = rest if len(rest) > 2 else ()
-    return _ops["native_batch_norm"](input, weight, bias, *rest, **named)
+    alone = isinstance(rest[0], bool) if rest else "training" in named and "running_mean" not in named
+    return (_batch_norm_of_the_batch if alone else _batch_norm)(input, weight, bias, *rest, **named)
+
+
+@_of_kinds
+def _batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Array | None,
+    running_var: Array | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    return _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@_of_kinds
+def _batch_norm_of_the_batch(input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+    return _ops["native_batch_norm"](input, weight, bias, None, None, training, momentum, eps)
 
 
 @form
 def _batch_norm_with_update(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    momentum: float,
+    eps: float,
 ) -> Any:
     """`native_batch_norm` in training, and an empty tensor in the place of what the GPU's kernels keep."""
     found = _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps)
@@ -152,7 +219,7 @@ def _batch_norm_with_update(
 
 
 @form
-def slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice(self: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """`self[..., start:end:step]` along `dim`; a view."""
     dim = normalize_dim("slice", dim, self.ndim)
     if step <= 0:
@@ -161,19 +228,19 @@ def slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int
 
 
 @form
-def _unsafe_index(self: Any, indices: Sequence[Any]) -> Any:
+def _unsafe_index(self: Array, indices: Sequence[Any]) -> Any:
     """`self[indices]`; None stands for a whole dim."""
     return self[_places(indices)]
 
 
 @form
-def index(self: Any, indices: Sequence[Any]) -> Any:
+def index(self: Array, indices: Sequence[Any]) -> Any:
     """`self[indices]`; None stands for a whole dim."""
     return self[_places(indices)]
 
 
 @form
-def _unsafe_masked_index(self: Any, mask: Any, indices: Sequence[Any], fill: Any) -> Any:
+def _unsafe_masked_index(self: Array, mask: Array, indices: Sequence[Any], fill: complex) -> Any:
     """`self[indices]` where `mask` says so, else `fill`; there, indices may be anything."""
     if not self.numel():
         if mask.any():
@@ -185,10 +252,15 @@ def _unsafe_masked_index(self: Any, mask: Any, indices: Sequence[Any], fill: Any
 
 
 @form
-def _unsafe_masked_index_put_accumulate(self: Any, mask: Any, indices: Sequence[Any], values: Any) -> Any:
+def _unsafe_masked_index_put_accumulate(self: Array, mask: Array, indices: Sequence[Any], values: Array) -> Any:
     """`self.index_put(indices, values, accumulate=True)` where `mask` says so."""
     if not self.numel():
         return self.clone()
+    if mask.ndim > values.ndim:
+        raise ShapeError(
+            f"_unsafe_masked_index_put_accumulate: mask has shape {tuple(mask.shape)}, which cannot be broadcast to values of shape "
+            f"{tuple(values.shape)}. Reshape the mask."
+        )
     return self.index_put(_within(self, mask, indices), values.masked_fill(~mask, 0), accumulate=True)
 
 
@@ -266,9 +338,9 @@ def _no_lengths(who: str, **given: Any) -> None:
 
 @form
 def _flash_attention_forward(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Array,
+    key: Array,
+    value: Array,
     cum_seq_q: Any,
     cum_seq_k: Any,
     max_q: int,
@@ -308,10 +380,10 @@ def _flash_attention_forward(
 
 @form
 def _efficient_attention_forward(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any,
+    query: Array,
+    key: Array,
+    value: Array,
+    bias: Array | None,
     cu_seqlens_q: Any,
     cu_seqlens_k: Any,
     max_seqlen_q: int | None,
@@ -338,12 +410,12 @@ def _efficient_attention_forward(
 
 @form
 def _scaled_mm(
-    self: Any,
-    mat2: Any,
-    scale_a: Any,
-    scale_b: Any,
-    bias: Any = None,
-    scale_result: Any = None,
+    self: Array,
+    mat2: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array | None = None,
+    scale_result: Array | None = None,
     out_dtype: Any = None,
     use_fast_accum: bool = False,
 ) -> Any:
@@ -356,6 +428,11 @@ def _scaled_mm(
             raise DtypeError(f"_scaled_mm: Expected {name} to be Float8 matrix got {one.dtype}.")
         if one.ndim != 2:
             raise ShapeError(f"_scaled_mm: {name} must be a matrix, got shape {tuple(one.shape)}.")
+    for name, one in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if one.dtype is not dtypes.float32:
+            raise DtypeError(f"_scaled_mm: Invalid scaling configuration: {name} must be of float32, got {one.dtype}.")
+        if one.ndim > 2:
+            raise ShapeError(f"_scaled_mm: {name} must have at most 2 dims, got shape {tuple(one.shape)}.")
     found = (self.float() * scale_a) @ (mat2.float() * scale_b)
     if bias is not None:
         found = found + bias.float()
@@ -378,14 +455,14 @@ def _pulled(function: Callable[..., Any], inputs: Sequence[Any], g: Any) -> tupl
 
 @form
 def max_pool2d_with_indices_backward(
-    grad_output: Any,
-    self: Any,
+    grad_output: Array,
+    self: Array,
     kernel_size: Any,
     stride: Any,
     padding: Any,
     dilation: Any,
     ceil_mode: bool,
-    indices: Any,
+    indices: Array,
 ) -> Any:
     """`grad_output` added up at the places that `indices` says, in the shape of `self`."""
     shape, kept = tuple(self.shape), tuple(indices.shape)
@@ -400,40 +477,40 @@ def max_pool2d_with_indices_backward(
 
 
 @form
-def threshold_backward(grad_output: Any, self: Any, threshold: float) -> Any:
+def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Any:
     """`grad_output` where `self` is above the threshold, else 0."""
     return _ops["where"](self > threshold, grad_output, 0)
 
 
 @form
-def sigmoid_backward(grad_output: Any, output: Any) -> Any:
+def sigmoid_backward(grad_output: Array, output: Array) -> Any:
     """The gradient of sigmoid from its result."""
     return grad_output * (1 - output) * output
 
 
 @form
-def tanh_backward(grad_output: Any, output: Any) -> Any:
+def tanh_backward(grad_output: Array, output: Array) -> Any:
     """The gradient of tanh from its result."""
     return grad_output * (1 - output * output)
 
 
 @form
-def gelu_backward(grad_output: Any, self: Any, *, approximate: str = "none") -> Any:
+def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Any:
     """The gradient of gelu."""
     return _pulled(lambda x: F.gelu(x, approximate=approximate), (self,), grad_output)[0]
 
 
 @form
-def silu_backward(grad_output: Any, self: Any) -> Any:
+def silu_backward(grad_output: Array, self: Array) -> Any:
     """The gradient of silu."""
     return _pulled(F.silu, (self,), grad_output)[0]
 
 
 @form
 def convolution_backward(
-    grad_output: Any,
-    input: Any,
-    weight: Any,
+    grad_output: Array,
+    input: Array,
+    weight: Array | None,
     bias_sizes: Any,
     stride: Any,
     padding: Any,
@@ -461,7 +538,7 @@ def convolution_backward(
 
 @form
 def embedding_dense_backward(
-    grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+    grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Any:
     """The gradient of `embedding` for its table."""
     table = creation.zeros(num_weights, grad_output.shape[-1], dtype=grad_output.dtype, device=grad_output.device)
@@ -476,9 +553,9 @@ def embedding_dense_backward(
 
 @form
 def cross_entropy_loss(
-    self: Any,
-    target: Any,
-    weight: Any = None,
+    self: Array,
+    target: Array,
+    weight: Array | None = None,
     reduction: int = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
@@ -491,31 +568,31 @@ def cross_entropy_loss(
 
 
 @form
-def log_sigmoid(self: Any) -> Any:
+def log_sigmoid(self: Array) -> Any:
     """`nn.functional.logsigmoid`."""
     return F.logsigmoid(self)
 
 
 @form
-def alias(self: Any) -> Any:
+def alias(self: Array) -> Any:
     """A view of all of `self`."""
     return self.view_as(self)
 
 
 @form
-def copy(self: Any, src: Any, non_blocking: bool = False) -> Any:
+def copy(self: Array, src: Any, non_blocking: bool = False) -> Any:
     """`src` in the shape and dtype of `self`."""
     return src.to(self.dtype).expand_as(self).clone()
 
 
 @form
-def elu(self: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def elu(self: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
     """`self` where it is above 0, else `alpha * (exp(input_scale * self) - 1)`; all times `scale`."""
     return _ops["where"](self > 0, self, _ops["expm1"](self.clamp(max=0) * input_scale) * alpha) * scale
 
 
 @form
-def _to_copy(self: Any, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **layout: Any) -> Any:
+def _to_copy(self: Array, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **layout: Any) -> Any:
     """A copy in another dtype or on another device."""
     given = {name: one for name, one in (("dtype", dtype), ("device", device)) if one is not None}
     return self.to(**given, copy=True) if given else self.clone()
@@ -540,10 +617,10 @@ def _loss(name: str) -> Any:
 
 
 def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
-    corners = "nearest" not in mode
+    corners, rank = "nearest" not in mode, int(name.rstrip("_a")[-2])
 
     def upsample(
-        input: Any, output_size: Any, *rest: Any, align_corners: Any = None, scale_factors: Any = None, **scales: Any
+        input: Array, output_size: Any, *rest: Any, align_corners: Any = None, scale_factors: Any = None, **scales: Any
     ) -> Any:
         left = list(rest)
         if corners and align_corners is None:
@@ -554,7 +631,13 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
             return F.interpolate(
                 input, scale_factor=tuple(scale_factors), mode=mode, align_corners=align_corners, antialias=antialias
             )
+        if input.ndim != rank + 2:
+            raise ShapeError(f"{name}: expected an input of {rank + 2} dims, got shape {tuple(input.shape)}.")
+        if len(output_size) != rank or not all([type(one) is int and one > 0 for one in output_size]):
+            raise ValueError(f"{name}: output_size must be {rank} positive ints, got {tuple(output_size)}.")
         steps = [one for one in (*left, *scales.values()) if one is not None]
+        if not all([isinstance(one, (int, float)) and one > 0 for one in steps]):
+            raise ValueError(f"{name}: scales must be positive numbers, got {steps}.")
         if len(steps) < len(output_size):
             return F.interpolate(input, tuple(output_size), mode=mode, align_corners=align_corners, antialias=antialias)
         rule = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(
@@ -569,7 +652,7 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
 
 
 def _padded(name: str, mode: str) -> Any:
-    def pad(self: Any, padding: Any) -> Any:
+    def pad(self: Array, padding: Any) -> Any:
         return F.pad(self, tuple(padding), mode)
 
     pad.__name__, pad.__doc__ = name, f"`nn.functional.pad` with mode {mode!r}."

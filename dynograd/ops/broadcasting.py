@@ -163,19 +163,19 @@ def expand_as(input: Any, other: Any) -> Any:
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
+    statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
     out = ndarray(statics[0], kind, input, 0, strides)
     """,
-    when="input.flags.c_contiguous",
+    when="input.flags.c_contiguous and size is None",
 )
-def broadcast_to(input: Any, size: Any) -> Any:
-    """A view of `input` stretched to `size`.
+def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
+    """A view of `input` stretched to `sizes`, one tuple or several numbers.
 
     >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(input, tuple(size))
+    return expand(input, *sizes, size=size)
 
 
 @composed()

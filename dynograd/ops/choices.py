@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, literals
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.conversions import copied
@@ -87,6 +87,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     raw = getattr(input, "array", input)
     if type(raw) is arrays.ndarray and not raw.flags.c_contiguous and raw.ndim > 1:
         input = copied(input)  # the result is row-major, as PyTorch's is
+    hidden = getattr(mask, "array", mask)
+    if type(hidden) is arrays.ndarray and hidden.ndim > 1 and not hidden.flags.c_contiguous:
+        mask = copied(mask)
     return _filled(input, mask, value)
 
 
@@ -131,7 +134,7 @@ def _fitting(value: Any, kind: dtypes.dtype) -> Any:
             f"masked_fill: value {value} cannot be converted to {kind} without overflow. Use a complex input."
         )
     if kind.category == dtypes.FLOATING:
-        return float(value)
+        return literals.fitting(value, kind)
     if kind is dtypes.bool:
         return bool(value)
     limits = dtypes.iinfo(kind)
@@ -207,6 +210,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
     Raises:
         RuntimeError: both are None.
+        TypeError: one is a number and the other a tensor.
 
     >>> dynograd.clamp(tensor([-2.0, 0.5, 3.0]), min=0, max=1)
     tensor([0.0000, 0.5000, 1.0000])
@@ -216,7 +220,14 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if hasattr(min, "shape") or hasattr(max, "shape"):
         if max is None:
             return clamp_min(input, min)
-        return clamp_max(input, max) if min is None else clamp_between(input, min, max)
+        if min is None:
+            return clamp_max(input, max)
+        if hasattr(min, "shape") and hasattr(max, "shape"):
+            return clamp_between(input, min, max)
+        raise TypeError(
+            f"clamp: expected min and max to be two numbers or two Tensors, got {type(min).__name__} and {type(max).__name__}. "
+            f"Make the number a tensor."
+        )
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
         floating = isinstance(min, float) or isinstance(max, float)

@@ -7,7 +7,14 @@ from typing import Any
 from dynograd import arrays, devices, dtypes
 from dynograd.arrays import Array, ndarray
 from dynograd.kernels import kernel
-from dynograd.memory_formats import preserve_format, wanted
+from dynograd.memory_formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+    wanted,
+)
 from dynograd.ops.broadcasting import convert
 from dynograd.ops.op import composed, op
 
@@ -15,17 +22,15 @@ __all__ = ["clone"]
 
 
 @op(name="clone", linear=True)
-def copied(input: Array, channels_last: bool = False) -> Array:
-    """A copy in new memory, row-major or with the channels (dim 1) of a place side by side."""
-    if not channels_last:
+def copied(input: Array, order: tuple[int, ...] | None = None) -> Array:
+    """A copy in new memory, row-major or with its dims in memory in this order."""
+    if not order:
         return kernel("copies", "copied", input)(input)
-    rank = len(input.shape)
-    made = kernel("copies", "copied", input)(input.transpose((0, *range(2, rank), 1)))
-    return made.transpose((0, rank - 1, *range(1, rank - 1)))
+    return arrays.turned(kernel("copies", "copied", input)(input.transpose(order)), order)
 
 
 @copied.backward
-def copied_backward(g: Any, saved: Any, channels_last: bool) -> Any:
+def copied_backward(g: Any, saved: Any, order: Any) -> Any:
     return (g,)
 
 
@@ -51,12 +56,43 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     tensor([1., 2.])
     """
     array = getattr(input, "array", input)
-    if memory_format is None and (array.ndim < 4 or arrays.is_contiguous(array)):
-        return copied(input)
+    if memory_format is None:
+        return (
+            copied(input) if type(array) is ndarray and array.flags.c_contiguous else copied(input, kept_order(array))
+        )
     format = wanted("clone", memory_format, array.ndim)
-    if format is preserve_format and array.ndim in (4, 5):
-        return copied(input, not arrays.is_contiguous(array) and arrays.is_channels_last(array))
-    return copied(input, format.rank > 0)
+    return copied(input, kept_order(array) if format is preserve_format else _channels_last(format))
+
+
+def laid_out(result: Any, like: Any) -> Any:
+    """`result`, row-major, in memory as `like` of the same shape: for ops that PyTorch makes of a copy that keeps the order."""
+    order = kept_order(getattr(like, "array", like))
+    return result if order is None else copied(result, order)
+
+
+def image_like(made: Array, like: Array) -> Array:
+    """An array of (N, C, sizes) with its channels side by side where those of `like` are, as PyTorch's layers keep them."""
+    order = arrays.image_order(like)
+    return (
+        made
+        if order is None or not arrays.is_contiguous(made)
+        else arrays.turned(kernel("copies", "copied", made)(made.transpose(order)), order)
+    )
+
+
+def image_copy(input: Any) -> Any:
+    """A copy, row-major or with its channels side by side as the input's are."""
+    array = getattr(input, "array", input)
+    return copied(input, arrays.image_order(array) if type(array) in arrays.array_types else None)
+
+
+def kept_order(array: Any) -> tuple[int, ...] | None:
+    """The order of an array's dims in memory, where it has memory."""
+    return arrays.order_of(array) if type(array) in arrays.array_types else None
+
+
+def _channels_last(format: memory_format) -> tuple[int, ...] | None:
+    return (0, *range(2, format.rank), 1) if format.rank else None
 
 
 @composed(method=True)
@@ -78,7 +114,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     if format is preserve_format:
         raise RuntimeError("contiguous: preserve memory format is unsupported by the contiguous operator.")
     if format.rank:
-        return input if arrays.is_channels_last(array) else copied(input, True)
+        return input if arrays.is_channels_last(array) else copied(input, _channels_last(format))
     return input if arrays.is_contiguous(array) else copied(input)
 
 
@@ -135,10 +171,18 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(input, "array", input).dtype.num != dtype.num:
             converted = convert(input, dtype)
             return converted if format is None else contiguous(converted, format)
-    if format is not None:
-        ordered = contiguous(input, format)
-        return clone(ordered) if copy and ordered is input else ordered
-    return copied(input) if copy else input
+    if copy:
+        return clone(input, memory_format=format)
+    return (
+        input if format is None or format is _suggested(getattr(input, "array", input)) else contiguous(input, format)
+    )
+
+
+def _suggested(array: Any) -> memory_format:
+    """The format that an array's memory has by PyTorch's account: channels_last, or contiguous_format for all others."""
+    if arrays.image_order(array) is not None:
+        return channels_last if array.ndim == 4 else channels_last_3d
+    return contiguous_format
 
 
 def _is_like(array: Any, wanted: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from dynograd.errors import ShapeError
 from dynograd.ops.broadcasting import expand
 from dynograd.ops.complexes import view_as_complex, view_as_real
-from dynograd.ops.conversions import clone
+from dynograd.ops.conversions import copied
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.indices import FULL
 from dynograd.ops.op import composed
@@ -67,7 +67,7 @@ _METHODS = ("narrow", "split_with_sizes")  # the copies that PyTorch also has as
 def _copying(name: str, function: Any) -> Any:
     def copying(*args: Any, **kwargs: Any) -> Any:
         shown = function(*args, **kwargs)
-        return tuple([clone(one) for one in shown]) if isinstance(shown, (tuple, list)) else clone(shown)
+        return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
 
     copying.__name__ = copying.__qualname__ = f"{name}_copy"
     copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."

@@ -15,6 +15,7 @@ from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
+from dynograd.ops.conversions import laid_out
 from dynograd.ops.indices import FULL, check_range, parse
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import reshaped
@@ -426,7 +427,8 @@ def assign_at(array: Any, ready: Advanced, value: Any) -> None:
     statics = template, accumulate is True
     indices = there
     """,
-    when="input.size < 4096 and (found := _index_arrays(tuple(entries), input.ndim, TENSORS)) and len(found[0]) == len(found[1])",
+    when="input.size < 4096 and (found := _index_arrays(tuple(entries), input.ndim, TENSORS)) and len(found[0]) == len(found[1])"
+    " and values.ndim <= input.ndim - len(found[1]) + found[0][0].ndim",
     compute="writes.index_was_put",
     entries="indices",
 )
@@ -452,9 +454,23 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     basic, found, template = parse("index_put", shape, tuple([FULL if one is None else one for one in indices]))
     if template is None:
         return put_basic(input, values if not accumulate else get_basic(input, basic) + values, basic)
-    if basic is None:
-        return put_advanced(input, values, found, template, bool(accumulate))
-    return put_basic(input, put_advanced(get_basic(input, basic), values, found, template, bool(accumulate)), basic)
+    target = input if basic is None else get_basic(input, basic)
+    rank = _picked_rank(target, found)
+    if len(values.shape) > rank:
+        raise ShapeError(
+            f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of {rank} dims. "
+            f"Reshape the value."
+        )
+    written = put_advanced(target, values, found, template, bool(accumulate))
+    return laid_out(written, input) if basic is None else put_basic(input, written, basic)
+
+
+def _picked_rank(target: Any, indices: list) -> int:
+    """How many dims `target[indices]` has: a mask makes one of its own, an index array has its own for one."""
+    masks = [str(one.dtype).endswith("bool") for one in indices]
+    used = [len(one.shape) if mask else 1 for one, mask in zip(indices, masks)]
+    own = [1 if mask else len(one.shape) for one, mask in zip(indices, masks)]
+    return len(target.shape) - sum(used) + max(own)
 
 
 def _value_error(who: str, target: Any, indices: list, template: tuple, shape: tuple[int, ...]) -> ShapeError:

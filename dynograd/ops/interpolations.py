@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
@@ -29,7 +30,15 @@ _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 @op(linear=True, saves="input.shape")
 def resample(input: Array, dim: int, count: int, rule: str, align_corners: bool, scale: float | None) -> Array:
     """`input` with `count` places along `dim`, each a weighted sum of its neighbours there."""
-    return kernel("interpolations", "resample", input)(input, dim, count, rule, align_corners, scale)
+    return _along(kernel("interpolations", "resample", input), input, dim, count, rule, align_corners, scale)
+
+
+def _along(run: Callable[..., Array], x: Array, dim: int, *options: Any) -> Array:
+    """What a kernel makes; of channels that lie side by side, in that order."""
+    order = arrays.image_order(x)
+    if order is None:
+        return run(x, dim, *options)
+    return arrays.turned(run(x.transpose(order), order.index(dim), *options), order)
 
 
 @resample.backward
@@ -40,7 +49,7 @@ def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align
 @op(linear=True, saves="g.shape")
 def resample_back(g: Array, dim: int, size: int, rule: str, align_corners: bool, scale: float | None) -> Array:
     """The transpose of `resample` from `size` places."""
-    return kernel("interpolations", "resample_backward", g)(g, dim, size, rule, align_corners, scale)
+    return _along(kernel("interpolations", "resample_backward", g), g, dim, size, rule, align_corners, scale)
 
 
 @resample_back.backward

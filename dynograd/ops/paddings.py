@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
@@ -16,7 +18,16 @@ __all__ = ["constant_pad_nd", "pad"]
 @op(name="constant_pad_nd")
 def pad_constant(input: Array, sides: tuple[tuple[int, int], ...], value: float) -> Array:
     """`input` with `value` around it: (before, after) for each dim; negative ones cut off."""
-    return kernel("paddings", "pad_constant", input)(input, sides, value)
+    return _padded(kernel("paddings", "pad_constant", input), input, sides, value)
+
+
+def _padded(run: Callable[..., Array], input: Array, sides: tuple[tuple[int, int], ...], value: Any) -> Array:
+    """What a kernel makes; of channels that lie side by side, in that order."""
+    order = None if value == "circular" else arrays.image_order(input)  # as in PyTorch
+    if order is None:
+        return run(input, sides, value)
+    turned = tuple([sides[dim] for dim in order])
+    return arrays.turned(run(input.transpose(order), turned, value), order)
 
 
 @pad_constant.backward
@@ -42,7 +53,7 @@ def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
 @op(name="mirrored_pad", linear=True)
 def pad_mirrored(input: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`input` with borders that repeat it."""
-    return kernel("paddings", "pad_mirrored", input)(input, sides, border)
+    return _padded(kernel("paddings", "pad_mirrored", input), input, sides, border)
 
 
 @pad_mirrored.backward
@@ -53,7 +64,7 @@ def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
 @op(name="mirrored_pad_backward", linear=True)
 def fold_mirrored(g: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`g` without its borders, which are added where `pad_mirrored` read them."""
-    return kernel("paddings", "pad_mirrored_backward", g)(g, sides, border)
+    return _padded(kernel("paddings", "pad_mirrored_backward", g), g, sides, border)
 
 
 @fold_mirrored.backward
@@ -108,6 +119,10 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
             f"pad: Unrecognised padding mode {mode!r}: expected 'constant', 'reflect', 'replicate' or 'circular'."
         )
     pairs = list(zip(widths[0::2], widths[1::2], strict=True))
+    if mode in ("reflect", "replicate") and 0 in shape[-len(pairs) - 1 :] and pairs:
+        raise ShapeError(
+            f"pad: mode {mode!r} over {len(pairs)} dims expected an input whose last {len(pairs) + 1} dims are not empty, got shape {shape}."
+        )
     sides = (*((0, 0),) * (len(shape) - len(pairs)), *reversed(pairs))
     left = [size + before + after for size, (before, after) in zip(shape, sides, strict=True)]
     kept = [size + min(before, 0) + min(after, 0) for size, (before, after) in zip(shape, sides, strict=True)]
@@ -153,8 +168,4 @@ def _check_borders(shape: tuple[int, ...], sides: tuple[tuple[int, int], ...], m
         if mode == "circular" and widest > size:
             raise ShapeError(
                 f"pad: Padding value causes wrapping around more than once: padding {pair} at dimension {dim} of input {shape}. Pad twice."
-            )
-        if widest and not size:
-            raise ShapeError(
-                f"pad: expected a dimension that is not empty for mode {mode!r}, got size 0 at dimension {dim} of {shape}."
             )

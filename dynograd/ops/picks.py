@@ -6,12 +6,13 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays, dtypes
+from dynograd.arrays import literals
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import where
 from dynograd.ops.comparisons import ne
-from dynograd.ops.conversions import clone
+from dynograd.ops.conversions import clone, laid_out
 from dynograd.ops.indexing import get_advanced, get_basic, put_advanced
 from dynograd.ops.indices import FULL, check_range
 from dynograd.ops.op import composed, read_values, shortcut
@@ -194,7 +195,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """
     if not hasattr(value, "ndim"):
         raw = getattr(input, "array", input)
-        value = arrays.cast(arrays.from_python(value, None), dtypes.BY_NUM[raw.dtype.num])
+        kind = dtypes.BY_NUM[raw.dtype.num]
+        value = arrays.cast(arrays.from_python(literals.fitting(value, kind), None), kind)
         value = arrays.to_device(value, arrays.place_of(raw))
     elif value.ndim:
         raise ShapeError(
@@ -204,7 +206,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         raw = getattr(input, "array", input)
         marks = index_fill(arrays.zeros_like(raw), dim, index, 1)
         return where(ne(marks, 0), convert(value, dtypes.BY_NUM[raw.dtype.num]), input)
-    return _put("index_fill", input, dim, index, value, False, negative=True)
+    return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
 
 
 @composed(method=True, inplace=True)
@@ -358,4 +360,4 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
             f"put: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}."
         )
     made = put_advanced(ravel(input), ravel(source), [ravel(index)], (0,), bool(accumulate))
-    return reshaped(made, tuple(input.shape))
+    return laid_out(reshaped(made, tuple(input.shape)), input)

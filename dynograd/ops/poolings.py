@@ -11,6 +11,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
+from dynograd.ops.conversions import image_like
 from dynograd.ops.op import op
 from dynograd.ops.scatters import gathered
 from dynograd.ops.views import reshaped
@@ -28,7 +29,7 @@ def largest(input: Array, window: tuple) -> Array:
     `window` is (kernel, stride, padding, dilation, ceil_mode).
     """
     values, indices = kernel("poolings", "max_pool_forward", input)(input, *window)
-    return (values, indices), indices
+    return (image_like(values, input), image_like(indices, input)), indices
 
 
 @largest.fast_backward
@@ -46,7 +47,8 @@ def largest_decomposition(input: Any, window: Any) -> Any:
 @op(name="max_pool_values", extras="places")
 def largest_values(input: Array, window: tuple) -> Array:
     """The largest value of each window over the last dims."""
-    return kernel("poolings", "max_pool_places", input)(input, *window)
+    values, places = kernel("poolings", "max_pool_places", input)(input, *window)
+    return image_like(values, input), places
 
 
 @largest_values.fast_backward
@@ -70,7 +72,8 @@ def largest_places(input: Array, window: tuple) -> Array:
 def adaptive_largest(input: Array, sizes: tuple[int, ...]) -> Array:
     """The largest value of each of `sizes` windows over the last dims, and its place among them."""
     values, indices = kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)
-    return (values, indices), indices
+    found = (image_like(values, input), image_like(indices, input)) if len(sizes) == 2 else (values, indices)
+    return found, indices
 
 
 @adaptive_largest.fast_backward
@@ -102,7 +105,8 @@ def picked(input: Any, indices: Any, rank: int) -> Any:
 @op(name="max_unpool", linear=True, saves="indices")
 def placed(input: Array, indices: Array, sizes: tuple[int, ...]) -> Array:
     """Zeros over last dims of `sizes` that hold `input` at `indices`; of several values for a place one stays."""
-    return kernel("poolings", "max_unpool_forward", input)(input, indices, sizes)
+    made = kernel("poolings", "max_unpool_forward", input)(input, indices, sizes)
+    return image_like(made, input) if len(sizes) == 2 else made
 
 
 @placed.backward
@@ -119,7 +123,8 @@ def average(input: Array, window: tuple) -> Array:
 
     `window` is (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override).
     """
-    return kernel("poolings", "avg_pool_forward", input)(input, *window)
+    made = kernel("poolings", "avg_pool_forward", input)(input, *window)
+    return image_like(made, input) if len(window[0]) == 2 else made
 
 
 @average.backward
@@ -141,7 +146,8 @@ def average_back_backward(g: Any, saved: Any, shape: Any, window: Any) -> Any:
 @op(name="adaptive_avg_pool", linear=True, saves="input.shape")
 def adaptive_average(input: Array, sizes: tuple[int, ...]) -> Array:
     """The mean of each of `sizes` windows over the last dims."""
-    return kernel("poolings", "adaptive_avg_pool_forward", input)(input, sizes)
+    made = kernel("poolings", "adaptive_avg_pool_forward", input)(input, sizes)
+    return image_like(made, input) if len(sizes) == 2 else made
 
 
 @adaptive_average.backward

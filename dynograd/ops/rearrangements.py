@@ -8,6 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.conversions import copied
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import ravel, reshaped, transpose
 from dynograd.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims
@@ -135,7 +136,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         return transpose(flipped(input, (two,)), one, two)
     if turns == 3:
         return flipped(transpose(input, one, two), (two,))
-    return flipped(input, (one, two) if turns == 2 else ())
+    return flipped(input, (one, two)) if turns else copied(input)
 
 
 @op(name="repeat", linear=True, saves="input.shape")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays, dtypes
-from dynograd.arrays import Array
+from dynograd.arrays import Array, literals
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import divide, floor_divide
@@ -258,6 +258,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
         return combine(input, dim, index, _source("scatter", input, index, src, value))
     given = value if src is None else src
     if type(given) in (int, float, bool) and input.ndim:
+        given = literals.fitting(given, dtypes.of_array(getattr(input, "array", input)))
         return write_number(input, _check_index("scatter", input, dim, index), index, given)
     return _scattered("scatter", written, input, dim, index, _source("scatter", input, index, src, value))
 

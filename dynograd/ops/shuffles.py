@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.errors import ShapeError
-from dynograd.ops.conversions import clone
+from dynograd.ops.conversions import image_copy
 from dynograd.ops.op import composed
 from dynograd.ops.views import permuted, reshaped
 
@@ -37,7 +37,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     split = reshaped(input, (*lead, channels // factor**2, factor, factor, height, width))
     moved = permuted(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
     made = reshaped(moved, (*lead, channels // factor**2, height * factor, width * factor))
-    return clone(made) if factor == 1 else made  # a view of the input, which PyTorch's is not
+    return image_copy(made) if factor == 1 else made  # a view of the input, which PyTorch's is not
 
 
 @composed()
@@ -63,7 +63,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     split = reshaped(input, (*lead, channels, height // factor, factor, width // factor, factor))
     moved = permuted(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
     made = reshaped(moved, (*lead, channels * factor**2, height // factor, width // factor))
-    return clone(made) if factor == 1 else made
+    return image_copy(made) if factor == 1 else made
 
 
 @composed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.dtypes import refuse_complex
 from dynograd.errors import ShapeError
@@ -19,7 +20,11 @@ __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 @op(name="sort", outputs="values indices", saves="input.shape output.indices")
 def sort_along(input: Array, dim: int, descending: bool) -> Any:
     """The elements in order along `dim`, and where they were."""
-    return kernel("sorting", "sort", input)(input, dim, descending)
+    order = arrays.order_of(input)
+    if order is None:
+        return kernel("sorting", "sort", input)(input, dim, descending)
+    found = kernel("sorting", "sort", input)(input.transpose(order), order.index(dim), descending)
+    return tuple([arrays.turned(one, order) for one in found])
 
 
 @sort_along.backward
@@ -43,7 +48,9 @@ def _gathered(tangent: Any, saved: Any, dim: int) -> Any:
     return gathered(tangent, dim, saved.output[1]) if saved.input_shape else tangent
 
 
-_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and input.dtype.kind in 'fiub'"
+_USUAL = (
+    "type(dim) is int and -input.ndim <= dim < input.ndim and input.dtype.kind in 'fiub' and input.flags.c_contiguous"
+)
 
 
 @composed(covers="sort", method=True)
@@ -73,7 +80,12 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
 @op(name="argsort", differentiable=False)
 def argsort_along(input: Array, dim: int, descending: bool) -> Array:
     """Where the elements in order along `dim` are."""
-    return kernel("sorting", "argsort", input)(input, dim, descending)
+    order = arrays.order_of(input)
+    if order is None:
+        return kernel("sorting", "argsort", input)(input, dim, descending)
+    return arrays.turned(
+        kernel("sorting", "argsort", input)(input.transpose(order), order.index(dim), descending), order
+    )
 
 
 @composed(covers="argsort", method=True)

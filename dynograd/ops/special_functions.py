@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
+from dynograd.ops.conversions import contiguous
 from dynograd.ops.op import composed, elementwise
 from dynograd.ops.reductions import sum
 from dynograd.ops.views import reshaped
@@ -249,7 +250,7 @@ def mvlgamma(input: Any, p: int) -> Any:
     if p <= 16:
         for place in range(p):
             total = lgamma(input - place / 2) + total
-        return total
+        return contiguous(total)
     shape = tuple(input.shape)
     if p * math.prod(shape) >= _MOST_TERMS:
         raise RuntimeError(

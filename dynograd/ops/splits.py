@@ -307,7 +307,7 @@ def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
 
 
 @composed(method=True)
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Any:
     """The view `start:start + length` along `dim`; a negative `start` counts from the end.
 
     Raises:
@@ -316,6 +316,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     >>> dynograd.narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
     tensor([2, 3])
     """
+    dim = axis if dim is None else dim
+    if dim is None or start is None or length is None:
+        raise TypeError("narrow() missing required arguments: expected dim, start and length, as in x.narrow(0, 1, 2).")
     shape = getattr(input, "array", input).shape
     _check_has_dims("narrow", shape)
     place = normalize_dim("narrow", dim, len(shape))
@@ -345,14 +348,17 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     statics = ((*_LEAD[dim if dim >= 0 else dim + input.ndim], index, ...),)
     out = input[statics[0]]
     """,
-    when="type(dim) is int is type(index) and -input.ndim <= dim < input.ndim",
+    when="axis is None and type(dim) is int is type(index) and -input.ndim <= dim < input.ndim",
 )
-def select(input: Any, dim: int, index: Any) -> Any:
+def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Any:
     """The view at `index` along `dim`, with that dim removed.
 
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
+    dim = axis if dim is None else dim
+    if dim is None or index is None:
+        raise TypeError("select() missing required arguments: expected dim and index, as in x.select(0, 1).")
     return get_basic(input, _at("select", input, dim, index))
 
 

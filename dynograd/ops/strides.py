@@ -9,6 +9,7 @@ from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.conversions import laid_out
 from dynograd.ops.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.ops.views import reshaped
@@ -281,4 +282,4 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     flat = put_advanced(
         reshaped(input, (-1,)), get_advanced(reshaped(src, (-1,)), [inside], (0,)), [places], (0,), False
     )
-    return reshaped(flat, tuple(input.shape))
+    return laid_out(reshaped(flat, tuple(input.shape)), input)

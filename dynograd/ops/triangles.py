@@ -8,6 +8,7 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import GradientError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.conversions import copied
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.strides import diagonal, fill_diagonal_of
 from dynograd.ops.views import ravel
@@ -95,7 +96,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 @composed(method=True)
 def diag(input: Any, diagonal: int = 0) -> Any:
-    """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector.
+    """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
 
     Raises:
         ShapeError: neither a vector nor a matrix.
@@ -107,7 +108,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim == 2:
-        return _diagonal(input, diagonal)
+        return copied(_diagonal(input, diagonal))
     raise ShapeError(
         f"diag: Supports 1D or 2D tensors. Got {input.ndim}D (shape {tuple(input.shape)}). Use diagonal or diag_embed."
     )

@@ -345,3 +345,16 @@ def test_values_with_history_written_at_an_index(index, seen):
     made[index] = value * 3
     (made * dg.tensor(weights)).sum().backward()
     numpy.testing.assert_array_equal(value.grad.numpy(), 3 * weights[index])
+
+
+@pytest.mark.parametrize("write", [lambda x: x.__setitem__(0, 1.0), lambda x: x[0].add_(1), lambda x: x[:, 1:].zero_()])
+@pytest.mark.parametrize(
+    "make", [lambda base: base.view(2, 3), lambda base: base.view(3, 2)[1:], lambda base: base[None, :3]]
+)
+def test_a_leaf_that_is_a_view_of_what_needs_no_gradient_is_not_written(make, write):
+    x = make(dg.zeros(6)).requires_grad_()
+    with pytest.raises(InplaceError, match="a view of a leaf Variable"):
+        write(x)
+    assert x.is_leaf
+    with dg.no_grad():
+        write(x)

@@ -7,6 +7,8 @@ from dynograd.errors import DtypeError, IndexRangeError, InplaceError, ShapeErro
 from dynograd.nn import functional as F
 
 t, eye, int32, held = dynograd.ones(2), dynograd.eye(2), dynograd.int32, dynograd.ones(5, 3)
+FIRST = dynograd.tensor([0])
+PUT = r"index_put: shape mismatch: value tensor of shape \[{}\] cannot be broadcast to indexing result of {} dims"
 NUMBERS = [
     "sum",
     "prod",
@@ -216,10 +218,37 @@ REFUSED = [
     ),
     (lambda: dynograd.signal.windows.gaussian(3, std="x"), TypeError, r"gaussian\(M=3, std='x'\)"),
     (lambda: dynograd.masked.norm(t, "x"), TypeError, r"argument 'ord' must be a number, not str \('x'\)"),
+    (
+        lambda: dynograd.masked.logaddexp(t, 2.5),
+        TypeError,
+        r"logaddexp: other must be a Tensor, not float. Write tensor\(2.5\)",
+    ),
+    (
+        lambda: t.clamp(t, 2.5),
+        TypeError,
+        "clamp: expected min and max to be two numbers or two Tensors, got Tensor and float",
+    ),
+    (
+        lambda: t.clamp(1, t),
+        TypeError,
+        "clamp: expected min and max to be two numbers or two Tensors, got int and Tensor",
+    ),
+    (
+        lambda: F.pad(dynograd.ones(0, 3, 3), (0, 1, 0, 1), "replicate"),
+        ShapeError,
+        r"mode 'replicate' over 2 dims expected an input whose last 3 dims are not empty, got shape \(0, 3, 3\)",
+    ),
+    (lambda: dynograd.Tensor.__radd__(2, t), TypeError, "Tensor.__radd__: self must be a Tensor, not int, got 2"),
+    (lambda: dynograd.Tensor.__rxor__(2, 3), TypeError, "Tensor.__rxor__: self must be a Tensor, not int, got 2"),
+    (lambda: held.index_put((FIRST,), dynograd.ones(1, 1, 3)), ShapeError, PUT.format("1, 1, 3", 2)),
+    (lambda: held.index_put_((FIRST,), dynograd.ones(1, 1, 3)), ShapeError, PUT.format("1, 1, 3", 2)),
+    (lambda: held.index_put((FIRST, FIRST), dynograd.ones(1, 1)), ShapeError, PUT.format("1, 1", 1)),
+    (lambda: held.index_put((held > 0,), dynograd.ones(1, 15)), ShapeError, PUT.format("1, 15", 1)),
+    (lambda: held.index_put((None, FIRST), dynograd.ones(1, 5, 1)), ShapeError, PUT.format("1, 5, 1", 2)),
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), REFUSED, ids=[words[:30] for _, _, words in REFUSED])
+@pytest.mark.parametrize(("call", "kind", "words"), REFUSED, ids=[words[:60] for _, _, words in REFUSED])
 def test_refused(call, kind, words):
     with pytest.raises(kind, match=words):
         call()

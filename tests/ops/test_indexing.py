@@ -124,14 +124,24 @@ ROWS = [
         args=lambda rng: [rng.normal(size=(3, 4)), (MASK,), rng.normal(size=5), True],
         id="mask-accumulate",
     ),
-    Row(
-        "index_put",
-        put,
-        args=lambda rng: [rng.normal(size=(3, 4)), (numpy.array([1]),), rng.normal(size=(1, 1, 4))],
-        id="longer-value",
-    ),
 ]
 test_rows = generate(ROWS)
+
+
+def test_a_written_value_may_have_more_dims_of_one():
+    x, value = (
+        dynograd.zeros(3, 4, dtype=dynograd.float64, requires_grad=True),
+        dynograd.randn(1, 1, 4, dtype=dynograd.float64),
+    )
+
+    def written(x, value):
+        y = x * 2
+        y[tensor([1])] = value
+        return y
+
+    assert dynograd.equal(written(x, value)[1], value[0, 0])
+    assert dynograd.autograd.gradcheck(written, (x, value.requires_grad_()))
+    assert dynograd.func.jvp(written, (x, value), (x, value * 0 + 1))[1].tolist()[1] == [1, 1, 1, 1]
 
 
 # --- random expressions against NumPy ----------------------------------------------------------------------------------------

@@ -199,3 +199,14 @@ def test_narrow_starts_at_a_whole_number():
         with pytest.raises(RuntimeError, match=f"start must be an int or a 0-dim integral Tensor.*{words}"):
             dynograd.narrow(zeros(4), 0, start, 1)
     assert dynograd.narrow(dynograd.tensor([1, 2, 3]), 0, dynograd.tensor(1), 2).tolist() == [2, 3]
+
+
+def test_select_and_narrow_take_axis():
+    x = dynograd.arange(6).reshape(2, 3)
+    assert x.select(axis=1, index=2).tolist() == x.select(1, 2).tolist() == [2, 5]
+    assert x.narrow(axis=1, start=1, length=2).tolist() == x.narrow(1, 1, 2).tolist() == [[1, 2], [4, 5]]
+    for call in (lambda: x.select(1), lambda: x.select(index=1)):
+        with pytest.raises(TypeError, match=r"select\(\) missing required arguments: expected dim and index"):
+            call()
+    with pytest.raises(TypeError, match=r"narrow\(\) missing required arguments: expected dim, start and length"):
+        x.narrow(1, 1)

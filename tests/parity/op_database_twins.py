@@ -161,7 +161,10 @@ def _tensor(value: torch.Tensor, met: dict[int, Any]) -> Any:
     if value.layout is not torch.strided:
         raise Missing(f"tensors of layout {value.layout} are missing")
     plain = value.detach().resolve_conj().resolve_neg()
-    if plain.dtype in (torch.bfloat16, torch.complex32) or "float8" in str(plain.dtype):
+    if plain.dtype is torch.bfloat16 or "float8" in str(plain.dtype):
+        bits = torch.int16 if plain.itemsize == 2 else torch.uint8
+        made = converted(plain.view(bits), {}).view(_in_dynograd(str(plain.dtype).removeprefix("torch.")))
+    elif plain.dtype is torch.complex32:
         made = dynograd.tensor(plain.to(torch.float32).numpy()).to(
             _in_dynograd(str(plain.dtype).removeprefix("torch."))
         )

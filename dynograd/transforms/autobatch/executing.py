@@ -339,4 +339,4 @@ def _lowered(one: Any, size: int) -> Any:
 def _repeat(one: Any, size: int) -> Any:
     """Rows of their own memory, all alike."""
     wide = registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
-    return registry["clone"].function(wide, False)
+    return registry["clone"].function(wide, None)

@@ -123,7 +123,7 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
         return _stacked([single(recorder, code) for code in codes]), True
     if any([whole.span for whole in wholes]):
         made = _of_spans(recorder, codes, ports)
-        return registry["clone"].function(made, False) if own else made, True
+        return registry["clone"].function(made, None) if own else made, True
     return _of_many(ports, numbers, rows), True
 
 

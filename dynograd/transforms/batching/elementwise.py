@@ -83,7 +83,7 @@ def of_one_shape(call: Call) -> Any:
 
 @rule("clone")
 def clone(call: Call) -> Any:
-    return run("clone", call["input"], False)
+    return run("clone", call["input"], None)
 
 
 @rule("dropout")
