@@ -7,6 +7,7 @@ equal pieces of the row. A digit is counted in each part, and each part then kno
 import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.lines_numba import LINE, copy_line
 from dynograd.kernels.sorting_numba import _key
 
 __all__ = ["count_digits", "make_words", "move_words", "spans", "take_apart"]
@@ -55,18 +56,38 @@ def count_digits(words, by, mask, counts, start, stop):
             own[(words[np.uint64(i)] >> by) & mask] += 1
 
 
-@chunked
+@chunked(noalias=True)
 def move_words(words, by, mask, firsts, moved, start, stop):
-    """Moves each word to where firsts[part, digit] says, and counts there."""
+    """Moves each word to where firsts[part, digit] says, and on from there.
+
+    Words of a digit wait until a line is full: so many places to write to, evenly apart, would throw each other out of the cache.
+    """
+    digits = firsts.shape[1]
+    waiting, places = np.empty(digits * LINE, words.dtype), np.empty(digits, np.int64)
+    last = np.uint64(LINE - 1)
     for part in range(start, stop):
         begin, end = _piece(words.size, part, len(firsts))
         own = firsts[part]
+        for digit in range(digits):
+            places[digit] = own[digit]
         for i in range(begin, end):
             word = words[np.uint64(i)]
             digit = (word >> by) & mask
-            place = own[digit]
-            own[digit] = place + 1
-            moved[np.uint64(place)] = word
+            place = np.uint64(places[digit])
+            places[digit] = np.int64(place) + 1
+            slot = place & last
+            waiting[digit * np.uint64(LINE) + slot] = word
+            if slot == last:
+                line = np.int64(place) - LINE + 1
+                if line >= own[digit]:
+                    copy_line(moved, line, waiting, np.int64(digit) * LINE)
+                else:
+                    for k in range(own[digit], line + LINE):
+                        moved[np.uint64(k)] = waiting[digit * np.uint64(LINE) + np.uint64(k - line)]
+        for digit in range(digits):
+            line = places[digit] // LINE * LINE
+            for k in range(max(line, own[digit]), places[digit]):
+                moved[np.uint64(k)] = waiting[np.uint64(digit * LINE + k - line)]
 
 
 @chunked
