@@ -204,7 +204,7 @@ def test_results_keep_the_order_of_the_dims(name):
         assert (KEEPING[name](PERMUTED) == KEEPING[name](PERMUTED.contiguous())).all()
 
 
-@pytest.mark.parametrize("name", set(KEEPING) - {"as_strided_scatter"})
+@pytest.mark.parametrize("name", sorted(KEEPING.keys() - {"as_strided_scatter"}))
 def test_what_stands_at_several_indices_comes_out_row_major(name):
     x = dg.arange(3.0).expand(4, 2, 3)
     assert KEEPING[name](x).stride() == (6, 3, 1)
