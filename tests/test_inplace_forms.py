@@ -341,3 +341,15 @@ def test_writes_into_memory_that_nobody_else_has_are_counted_and_others_are_date
             z.backward()
         del z
         assert x.mul_(1.0)._version == (count := count + 2)
+
+
+@pytest.mark.parametrize("name", ["addcdiv", "addcmul", "lerp", "add"])
+def test_operands_as_large_of_another_shape(name):
+    x, y, z = dynograd.randn(1, 8, 64), dynograd.randn(8, 64), dynograd.rand(8, 64) + 0.5
+    expected = bits(FUNCTIONS[name](x, y, z))
+    assert bits(FORMS[name](x, y, z)) == expected
+    before = bits(x)
+    for wrong in (y.t().clone(), y.reshape(-1), y.reshape(1, 1, 8, 64)):
+        with pytest.raises(ShapeError):
+            FORMS[name](x, wrong, wrong)
+    assert bits(x) == before
