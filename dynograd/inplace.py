@@ -278,7 +278,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     source = _as_tensor(value, self)
     is_basic, ready = indexing.normalize_index(self.array.shape, index)
     if is_basic:
-        if MODES.grad == 1 and not guards and _write_region(self, ready, source):
+        if MODES.grad == 1 and MODES.recorder is None and _write_region(self, ready, source):
             return
         target = self if ready == (Ellipsis,) else indexing.get_basic(self, ready)
         _assign(target, source, "setitem")
