@@ -94,8 +94,8 @@ def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
 @shortcut(
     None,
     "out = compute(abs, angle)",
-    when="abs.shape == angle.shape and abs.dtype is angle.dtype and abs.dtype.char in 'fd' and abs.size <= 4096 and abs.flags.c_contiguous "
-    "and angle.flags.c_contiguous",
+    when="abs.shape == angle.shape and abs.dtype is angle.dtype and abs.dtype.char in 'fd' and abs.size <= 4096 "
+    "and abs.flags.c_contiguous and angle.flags.c_contiguous",
     beside="abs angle",
     compute="complexes.polar",
 )
