@@ -25,7 +25,9 @@ def from_parts(real, imag):
 
 def polar(size, turn):
     """Of sizes and angles of one shape and dtype."""
-    made = np.empty(size.shape, _NUMBERS[size.dtype.char])
+    kind = _NUMBERS[size.dtype.char]
+    order = None if size.flags.c_contiguous else arrays.order_of(size, turn)
+    made = arrays.in_order(lambda shape: np.empty(shape, kind), size.shape, order)
     np.multiply(size, np.cos(turn), out=made.real)
     np.multiply(size, np.sin(turn), out=made.imag)
     return made
