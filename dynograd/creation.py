@@ -305,6 +305,8 @@ def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: 
     try:
         array = make(like.shape, like.dtype)
         if value is not None:
+            if not -65504.0 <= value <= 65504.0 and buffers.is_too_large(value, like.itemsize):
+                return None
             array.fill(value)
     except (TypeError, ValueError, OverflowError):
         return None

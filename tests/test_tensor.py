@@ -163,3 +163,10 @@ def test_format_of_one_number_is_that_of_the_number():
     assert f"{dg.nn.Parameter(x)}".startswith("Parameter") and f"{dg.zeros((), device='meta')}".startswith("tensor(")
     with pytest.raises(TypeError, match="unsupported format string"):
         f"{dg.zeros(1):.2f}"
+
+
+def test_size_takes_axis_in_other_kinds_of_tensors():
+    assert dg.ragged_tensor([[1.0], [2.0, 3.0]]).size(axis=0) == 2
+    assert dg.func.vmap(lambda x: x * x.stride(axis=0))(dg.ones(2, 3, 4)).tolist() == (dg.ones(2, 3, 4) * 4).tolist()
+    with dg.autobatch():
+        assert (dg.ones(2, 3) * 2).size(axis=1) == 3

@@ -120,7 +120,8 @@ class RaggedTensor(Differentiable):
     layout = property(lambda self: layouts.jagged)  # type: ignore[assignment]
     _ragged_idx = property(lambda self: self.place)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        dim = axis if dim is None else dim
         return self.shape if dim is None else self.shape[normalize_dim("size", dim, self.ndim)]
 
     def dim(self) -> int:
@@ -140,7 +141,7 @@ class RaggedTensor(Differentiable):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return self.packed.is_contiguous()
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         raise refusal("stride")
 
     def storage_offset(self) -> int:

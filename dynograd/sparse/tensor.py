@@ -106,7 +106,7 @@ class SparseTensor(Tensor):
     def layout(self) -> Any:
         return getattr(layouts, self.form)
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         raise RuntimeError("stride: sparse tensors do not have strides. x.to_dense() has.")
 
     def data_ptr(self) -> int:

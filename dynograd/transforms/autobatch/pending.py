@@ -166,7 +166,8 @@ class Lazy(Tensor):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return Tensor.is_contiguous(settle(self), memory_format)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        dim = axis if dim is None else dim
         if dim is None:
             return self.pending.kind.shown
         return Tensor.size(self, dim)

@@ -193,7 +193,8 @@ class Batched(Tensor):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return arrays.is_contiguous(self.inner.array) if memory_format is None else super().is_contiguous(memory_format)
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        dim = axis if dim is None else dim
         strides = tuple(self.inner.stride())[1:]
         return strides if dim is None else strides[dim]
 
