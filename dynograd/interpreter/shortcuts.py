@@ -98,7 +98,11 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
         of_view = f"{name}, op, statics" if op is not None and op.view else "None, None, None"
         inner = ["    node = None", *record, f"    return outputs(out, node, {of_view})"]
     else:
-        inner = ["    if type(out) is list:", "        return several(out)"] if op is None else []
+        inner = []
+        if not viewed:
+            inner.append("    if type(out) is not ndarray:")
+            inner += ["        if type(out) is list:", "            return several(out)"] if op is None else []
+            inner.append("        out = as_result(out)")
         inner += wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed and op is not None else []
         inner += record

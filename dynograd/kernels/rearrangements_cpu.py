@@ -56,9 +56,12 @@ def roll(x, shifts, dims):
 def repeat(x, counts):
     """Copies of `x` (whose dims are as many as `counts`) side by side."""
     shape = tuple([side for count, size in zip(counts, x.shape, strict=True) for side in (count, size)])
-    spread = np.broadcast_to(x.reshape([side for size in x.shape for side in (1, size)]), shape)
+    once = x.reshape([side for size in x.shape for side in (1, size)])
     result = buffers.empty([count * size for count, size in zip(counts, x.shape, strict=True)], x.dtype)
-    copy_into(result.reshape(shape), spread)
+    if result.nbytes < SMALLEST:
+        result.reshape(shape)[...] = once
+    else:
+        copy_into(result.reshape(shape), np.broadcast_to(once, shape))
     return result
 
 

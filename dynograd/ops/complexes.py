@@ -265,12 +265,14 @@ def angle(input: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
+@shortcut(None, "out = input.conj()", when="input.dtype.kind == 'c' and input.size <= 4096", beside="input")
 def conj_physical(input: Any) -> Any:
     """The complex conjugate in new memory; real tensors come back as they are."""
     return conjugated(input) if is_complex_array(input) else input
 
 
 @composed(covers="conj", method=True)
+@shortcut(None, "out = input.conj()", when="input.dtype.kind == 'c' and input.size <= 4096", beside="input")
 def conj(input: Any) -> Any:
     """The complex conjugate, in new memory; real tensors come back as they are.
 

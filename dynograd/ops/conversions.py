@@ -103,7 +103,10 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     >>> x.stride()
     (60, 1, 15, 3)
     """
-    array = getattr(input, "array", input)
+    try:
+        array = input.array  # quicker than getattr, which programs would notice: they call this for nothing very often
+    except AttributeError:
+        array = input
     if memory_format is None:
         if type(array) is ndarray:
             return input if array.flags.c_contiguous else copied(input)

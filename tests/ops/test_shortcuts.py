@@ -137,3 +137,35 @@ def test_take_with_and_without_history():
     assert x.grad.tolist() == [[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
     with pytest.raises(IndexError, match="tried to access index 6"):
         x.detach().take(dynograd.tensor([6]))
+
+
+def _calls():
+    """Every function of the top level, with one tensor and with two."""
+    for name in sorted(vars(dynograd)):
+        function = getattr(dynograd, name)
+        if name.startswith("_") or not callable(function) or isinstance(function, type) or name in SKIPPED:
+            continue
+        for count in (1, 2):
+            yield name, count
+
+
+SKIPPED = {"set_printoptions", "manual_seed", "seed", "save", "load"}
+
+
+@pytest.mark.parametrize("kind", [dynograd.float32, dynograd.complex64, dynograd.int64, dynograd.bool], ids=str)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)], ids=str)
+def test_results_are_arrays_never_numpys_scalars(kind, shape):
+    wrong, checked = set(), 0
+    for name, count in _calls():
+        function, operand = getattr(dynograd, name), dynograd.ones(shape, dtype=kind)
+        for _ in range(2):  # the first call writes the shortcut
+            try:
+                found = function(*[operand] * count)
+            except Exception:
+                break
+            for one in found if isinstance(found, (tuple, list)) else (found,):
+                if type(one) is dynograd.Tensor:
+                    checked += 1
+                    if type(one.array) is not numpy.ndarray:
+                        wrong.add(name)
+    assert not wrong and checked > 100
