@@ -26,6 +26,8 @@ def lstm_step(input: Array, cell: Array) -> Array:
 
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of the four blocks.
     """
+    if input.size != 4 * cell.size:
+        raise _wrong_sizes("lstm_step", 4, input, cell)
     hidden, new_cell, active = kernel("cells", "lstm_step_forward", input)(input, cell)
     return (hidden, new_cell), active, new_cell
 
@@ -58,6 +60,8 @@ def gru_step(input: Array, other: Array, hidden: Array) -> Array:
 
     h' = (1 - z) * n + z * h with n = tanh(x_n + r * h_n), where r and z are sigmoids of the sums of their blocks.
     """
+    if not input.size == other.size == 3 * hidden.size:
+        raise _wrong_sizes("gru_step", 3, input if input.size != 3 * hidden.size else other, hidden)
     return kernel("cells", "gru_step_forward", input)(input, other, hidden)
 
 
@@ -78,6 +82,13 @@ def gru_step_backward(g: Any, saved: Any) -> Any:
 @gru_step.fast_backward
 def gru_step_fast_backward(g: Any, saved: Any) -> Any:
     return kernel("cells", "gru_step_backward", saved.hidden)(g, saved.active, saved.other, saved.hidden)
+
+
+def _wrong_sizes(who: str, count: int, gates: Any, state: Any) -> ShapeError:
+    return ShapeError(
+        f"{who}: expected {count} blocks of gates, each as large as the state of shape {tuple(state.shape)}, got shape {tuple(gates.shape)}. "
+        f"Use nn.functional or nn's cells, which make the gates of their input."
+    )
 
 
 def _blocks(gates: Any, count: int) -> list[Any]:

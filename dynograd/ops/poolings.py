@@ -158,6 +158,11 @@ def adaptive_average_backward(g: Any, saved: Any, sizes: Any) -> Any:
 @op(name="adaptive_avg_pool_backward", linear=True)
 def adaptive_average_back(g: Array, shape: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
     """The transpose of `adaptive_average`."""
+    expected = (*shape[: len(shape) - len(sizes)], *sizes)
+    if tuple(g.shape) != expected:
+        raise ShapeError(
+            f"adaptive_avg_pool_backward: expected g of shape {expected}, got {tuple(g.shape)}. Pass the gradient of its output."
+        )
     return kernel("poolings", "adaptive_avg_pool_backward", g)(g, shape, sizes)
 
 
