@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.conversions import image_like
 from dynograd.ops.op import op
