@@ -17,7 +17,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from dynograd.errors import user_level
 
 __all__ = ["clear", "digest_of", "folder", "note_compiled", "read", "statistics", "write"]
 
@@ -148,5 +147,5 @@ def _warn(where: Path, why: str) -> None:
         f"dynograd: the folder for compiled kernels, {where}, {why}. Kernels are compiled anew in each process. "
         f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
         RuntimeWarning,
-        stacklevel=user_level(),
+        stacklevel=2,
     )
