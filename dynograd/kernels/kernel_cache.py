@@ -17,7 +17,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-
 __all__ = ["clear", "digest_of", "folder", "note_compiled", "read", "statistics", "write"]
 
 _MAGIC = b"dynograd kernel 1\n"
