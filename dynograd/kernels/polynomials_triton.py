@@ -85,26 +85,24 @@ def gegenbauer(x, n, alpha):
 
 @triton.jit
 def spherical_bessel(x, n):
-    """j(n)(x) over x ** n, of one order for all: by its series where x ** 2 <= 4 n + 6, else by the recurrence."""
-    order = tl.full([], 0.0, tl.float64) + n
-    most = order.to(tl.int64)
-    bound = 4 * order + 6
-    first = order * 0.0 + 1.0
-    for k in range(most):
-        first = first / (2 * k + 3)
-    square = x.to(tl.float64) * x.to(tl.float64)
+    """j(n)(x) over x ** n: by its series where x ** 2 <= 4 n + 6, else by the recurrence."""
+    wide = x.to(tl.float64)
+    orders, most = _degrees(wide, n)
+    square = wide * wide
+    bound = 4 * orders + 6
     close = tl.where(square <= bound, square * -0.5, 0.0)
     total = close * 0.0 + 1.0
     for i in range(39):
         left = 39 - i
-        total = total * close * (1.0 / (left * (2 * (order + left) + 1))) + 1.0
-    total = total * first
-    place = tl.where((square > bound) & (square < float("inf")), x, 1.0).to(tl.float64)
+        total = total * close * (1.0 / (left * (2 * (orders + left) + 1))) + 1.0
+    place = tl.where((square > bound) & (square < float("inf")), wide, 1.0)
     before = cos(place)
     now = sin(place) / place
     for k in range(most):
         after = ((2 * k + 1) * now - before) / (place * place)
-        before = now
-        now = after
+        more = orders > k
+        before = tl.where(more, now, before)
+        now = tl.where(more, after, now)
+        total = tl.where(more, total / (2 * k + 3), total)
     far = tl.where(square < float("inf"), now, square * 0.0)
     return tl.where(square <= bound, total, tl.where(square == float("inf"), 0.0, far)).to(x.dtype)
