@@ -85,8 +85,7 @@ def few(name: str, key: Any, numbers: tuple[float, ...], size: Any, dtype: numpy
     if left:
         fill_few(name, key, out, numbers)
     else:
-        seed, offset = key(blocks)
-        fill(seed, offset, *parameters, out.reshape(-1))
+        fill(*_as_int64(*key(blocks)), *parameters, out.reshape(-1))
     return out
 
 
@@ -102,12 +101,20 @@ def fill_few(name: str, key: Any, out: numpy.ndarray, numbers: tuple[float, ...]
     blocks = -(-size // per_block)
     flat = out.reshape(-1)
     if blocks * per_block == size:
-        fill(*key(blocks), *parameters, flat)
+        fill(*_as_int64(*key(blocks)), *parameters, flat)
     else:
         target = numpy.empty(blocks * per_block, out.dtype)
-        fill(*key(blocks), *parameters, target)
+        fill(*_as_int64(*key(blocks)), *parameters, target)
         flat[:] = target[:size]
     return True
+
+
+def _as_int64(seed: int, offset: int) -> tuple[int, int]:
+    """The same 64 bits each: compiled code takes a Python number for an int64, whatever its size."""
+    return seed if seed < _HALF else seed - 2 * _HALF, offset if offset < _HALF else offset - 2 * _HALF
+
+
+_HALF = 1 << 63
 
 
 @functools.lru_cache(64)

@@ -9,9 +9,11 @@ import numpy
 import pytest
 from scipy import stats
 
+import dynograd
 from dynograd import arrays, dtypes
 from dynograd.kernels import random_cpu, random_numba, threads
 from dynograd.kernels.random_formulas import high_product
+from dynograd.random_streams import default_generator
 
 F32, F64, F16, BF16 = numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype("f2"), numpy.dtype(ml_dtypes.bfloat16)
 FLOATS = [F32, F64, F16, BF16]
@@ -432,3 +434,27 @@ def test_multinomial_without_replacement_starts_by_weight(num_samples):
     first = random_cpu.multinomial(3, 0, weights, num_samples, False)[:, 0]
     counts = numpy.bincount(first, minlength=40)[1:]
     assert stats.chisquare(counts, 20_000 * numpy.arange(1, 40) / 780).pvalue > 0.001
+
+
+@pytest.mark.parametrize("name", ["randn", "rand", "normal_", "uniform_"])
+@pytest.mark.parametrize(
+    "state", [(5, 0), ((1 << 63) + 5, 7), ((1 << 64) - 3, 0), (9, (1 << 63) - 2), (9, (1 << 64) - 1)]
+)
+def test_few_numbers_are_the_first_of_many_for_any_seed_and_offset(name, state):
+    """Seeds of workers and samples are any 64 bits."""
+
+    def drawn(count):
+        default_generator.set_plain_state(state)
+        made = getattr(dynograd, name)(count) if name[-1] != "_" else getattr(dynograd.empty(count), name)()
+        return made.numpy(), default_generator.state()
+
+    for seed in (1, (1 << 64) - 5):  # compiled for either kind of number
+        default_generator.set_plain_state((seed, 0))
+        dynograd.randn(4), dynograd.rand(4), dynograd.empty(4).normal_(), dynograd.empty(4).uniform_()
+    before = default_generator.state()
+    many, _ = drawn(1 << 15)
+    for count in (1, 3, 4, 8, 30):
+        few, after = drawn(count)
+        numpy.testing.assert_array_equal(few, many[:count])
+        assert after == (state[0], (state[1] + -(-count // 4)) % (1 << 64))
+    default_generator.set_plain_state(before)
