@@ -20,6 +20,7 @@ __all__ = [
     "base_of",
     "enlist",
     "full_meta",
+    "holders_of_memory",
     "is_silent",
     "link_view",
     "living_views",
@@ -119,11 +120,7 @@ def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | Non
     if type(meta) is Meta and meta.view is None and not meta.silent:  # the usual case of one that has a `Meta`
         result._meta = base, None, op, statics, number
         if watching:
-            views = meta.views
-            if views is not None and len(views) < meta.views_limit:
-                views.append(ref(result))
-            else:
-                enlist(result)
+            enlist(result)
         return
     before = view_of(base)
     set_meta(result, (base if before is None else before[0], before, op, statics, number))
@@ -168,8 +165,8 @@ def living_views(base: Any) -> list[Any]:
     if view_of(base) is not None:
         return []
     if not watching:
-        if _is_alone(base):
-            return []
+        if not holders_of_memory(base) and type(base.array) is ndarray and base.array.base is None:
+            return []  # a view's array would hold the base's
         _watch(next(cls for cls in reversed(type(base).__mro__) if "_meta" in cls.__dict__))
     meta = base._meta
     if meta is None or not meta.views:
@@ -177,18 +174,13 @@ def living_views(base: Any) -> list[Any]:
     return [one for one in [reference() for reference in meta.views] if one is not None and base_of(one) is base]
 
 
-def _is_alone(base: Any) -> bool:
-    """Whether nothing but the tensor holds its array, as a view's array would."""
-    return _holders(base) <= _ALONE and type(base.array) is ndarray and base.array.base is None
+def holders_of_memory(tensor: Any) -> int:
+    """How many hold the array of a tensor besides itself: views of it, callers of `numpy()`, history that saved it."""
+    return getrefcount(tensor.array) - _unheld[0]
 
 
-def _holders(tensor: Any) -> int:
-    return getrefcount(tensor.array)
-
-
-_ALONE = _holders(
-    SimpleNamespace(array=ndarray(0))
-)  # the interpreter itself counts, which differs between its versions
+_unheld = [0]  # what the interpreter itself counts, which differs between its versions
+_unheld[0] = holders_of_memory(SimpleNamespace(array=ndarray(0)))
 
 
 def _watch(cls: type) -> None:
@@ -197,7 +189,7 @@ def _watch(cls: type) -> None:
     slot = cls.__dict__["_meta"]
     kinds: dict[type, bool] = {}
     if gc.get_freeze_count():
-        gc.unfreeze()
+        gc.unfreeze()  # what is frozen is not among the objects, and there is no way to freeze only that again
     for one in gc.get_objects():
         kind = type(one)
         if kind not in kinds:

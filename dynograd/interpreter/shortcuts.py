@@ -124,7 +124,7 @@ def _kernel_named(text: str) -> Any:
     return kernel(family, function, ndarray(0))
 
 
-_CAUGHT = (TypeError, ValueError, LookupError, BufferError, AttributeError, *FLOATING_WARNINGS)
+_CAUGHT = (TypeError, ValueError, LookupError, OverflowError, BufferError, AttributeError, *FLOATING_WARNINGS)
 
 
 def _several(arrays: list[Any]) -> tuple[Any, ...]:

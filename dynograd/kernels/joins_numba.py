@@ -43,7 +43,7 @@ def join(listed, fields, dim, beside, out):
     size = itemsize_of(letter)
     if size == 0 or dim < 0 or dim >= rank or not in_order(out):
         return False
-    lines, line, at = elements_of(out, 0, dim), elements_of(out, dim, rank) * size, 0
+    lines, line, at, filled = elements_of(out, 0, dim), elements_of(out, dim, rank) * size, 0, 0
     for position in range(count_of(listed)):
         one = array_in(listed, position, fields)
         if one == 0 or letter_of(one) != letter or ndim_of(one) != rank - beside or not in_order(one):
@@ -67,4 +67,5 @@ def join(listed, fields, dim, beside, out):
                 copy_bytes(to, come, run)
                 to, come = to + line, come + run
         at += run
-    return at == line
+        filled += 1 if beside else extent(one, dim)
+    return filled == extent(out, dim)

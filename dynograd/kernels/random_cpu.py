@@ -24,6 +24,7 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels import random_formulas as formulas
+from dynograd.kernels.compiled_kernels import entries
 
 __all__ = [
     "bernoulli",
@@ -80,12 +81,7 @@ def few(name: str, key: Any, numbers: tuple[float, ...], size: Any, dtype: numpy
     if _loops is None or dtype.char not in "fd":
         return None
     out = numpy.empty(size, dtype)
-    fill, per_block, parameters = _small_fill(name, dtype.char, numbers)
-    blocks, left = divmod(out.size, per_block)
-    if left:
-        fill_few(name, key, out, numbers)
-    else:
-        fill(*_as_int64(*key(blocks)), *parameters, out.reshape(-1))
+    fill_few(name, key, out, numbers)
     return out
 
 
@@ -96,37 +92,27 @@ def fill_few(name: str, key: Any, out: numpy.ndarray, numbers: tuple[float, ...]
     """
     if _loops is None or out.dtype.char not in "fd":
         return False
-    fill, per_block, parameters = _small_fill(name, out.dtype.char, numbers)
-    size = out.size
-    blocks = -(-size // per_block)
-    flat = out.reshape(-1)
-    if blocks * per_block == size:
-        fill(*_as_int64(*key(blocks)), *parameters, flat)
-    else:
-        target = numpy.empty(blocks * per_block, out.dtype)
-        fill(*_as_int64(*key(blocks)), *parameters, target)
-        flat[:] = target[:size]
+    per_block = 16 // out.itemsize
+    blocks = -(-out.size // per_block)
+    seed, offset = key(blocks)
+    if entries["random.draw"](id(out), name == "uniform", *numbers, seed, offset):
+        return True
+    loop, parameters = _small_loop(name, out.dtype.char, numbers)
+    target = numpy.empty(blocks * per_block, out.dtype)
+    loop(_uint64(seed), _uint64(offset), *parameters, target, 0, blocks)
+    out.reshape(-1)[:] = target[: out.size]
     return True
 
 
-def _as_int64(seed: int, offset: int) -> tuple[int, int]:
-    """The same 64 bits each: compiled code takes a Python number for an int64, whatever its size."""
-    return seed if seed < _HALF else seed - 2 * _HALF, offset if offset < _HALF else offset - 2 * _HALF
-
-
-_HALF = 1 << 63
-
-
 @functools.lru_cache(64)
-def _small_fill(name: str, char: str, numbers: tuple[float, ...]) -> tuple[Any, int, tuple]:
-    """The compiled function, the elements of a block, and the function's parameters."""
+def _small_loop(name: str, char: str, numbers: tuple[float, ...]) -> tuple[Any, tuple]:
+    """The compiled loop and its parameters."""
     wide = char == "d"
     first, last = [(numpy.float64 if wide else numpy.float32)(number + 0.0) for number in numbers]
     parameters: tuple = (first, last)
     if name == "uniform":
         parameters = (last - first, first, numpy.nextafter(last, first) if last > first else last)
-    fill = getattr(_loops, f"few_{name}{64 if wide else 32}")
-    return fill, 2 if wide else 4, tuple([float(number) for number in parameters])
+    return getattr(_loops, f"fill_{name}{64 if wide else 32}").serial, parameters
 
 
 def random_bits(seed: int, offset: int, count: int) -> numpy.ndarray:

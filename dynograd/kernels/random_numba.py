@@ -171,33 +171,6 @@ def fill_normal64(seed, offset, std, mean, out, start, stop):
         out[i], out[i + _1] = radius * cosine * std + mean, radius * sine * std + mean
 
 
-# The same with Python's numbers, which cost less on the way into compiled code than NumPy's; `out` is a whole number of blocks.
-
-
-def _few_uniform(loop, scalar, per_block):
-    fill = loop.serial
-
-    @compiled(exact=True, key=loop.name)
-    def few(seed, offset, span, first, last, out):
-        fill(uint64(seed), uint64(offset), scalar(span), scalar(first), scalar(last), out, 0, out.size // per_block)
-
-    return few
-
-
-def _few_normal(loop, scalar, per_block):
-    fill = loop.serial
-
-    @compiled(exact=True, key=loop.name)
-    def few(seed, offset, std, mean, out):
-        fill(uint64(seed), uint64(offset), scalar(std), scalar(mean), out, 0, out.size // per_block)
-
-    return few
-
-
-few_uniform32, few_uniform64 = _few_uniform(fill_uniform32, float32, 4), _few_uniform(fill_uniform64, numpy.float64, 2)
-few_normal32, few_normal64 = _few_normal(fill_normal32, float32, 4), _few_normal(fill_normal64, numpy.float64, 2)
-
-
 @_loop
 def fill_exponential32(seed, offset, least, rate, out, start, stop):
     for block in range(start, stop):

@@ -191,8 +191,25 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return stacked(tensors, dim)
 
 
-# Of what gives the same values as `stack`, but is recorded as PyTorch does.
-_RECORDED_AS_CAT = "out, statics = None, ()"
+def _joined_at(place: int, rank: int) -> Any:
+    """The shortcuts of joining along `place` what has more than `rank` dims, and beside each other, as `stack` does, what has `rank`."""
+    joining = shortcut(
+        joined,
+        f"""
+        out = compute(tensors, {place})
+        statics = ({place},)
+        """,
+        when=f"tensors[0].ndim > {rank}",
+        compute="joins.cat_few",
+        at_once=f"joins.joined_few(tensors, fields, {place}, tensors[0].array)",
+    )
+    stacking = shortcut(
+        stacked,
+        "out, statics = None, ()",  # what is recorded is recorded as `cat`, as in PyTorch
+        when=f"tensors[0].ndim == {rank}",
+        at_once=f"joins.stacked_few(tensors, fields, {place}, tensors[0].array)",
+    )
+    return lambda function: joining(stacking(function))
 
 
 @composed()
@@ -217,22 +234,7 @@ def hstack(tensors: Any) -> Any:
 
 
 @composed()
-@shortcut(
-    joined,
-    """
-    out = compute(tensors, 0)
-    statics = (0,)
-    """,
-    when="tensors[0].ndim > 1",
-    compute="joins.cat_few",
-    at_once="joins.joined_few(tensors, fields, 0, tensors[0].array)",
-)
-@shortcut(
-    stacked,
-    _RECORDED_AS_CAT,
-    when="tensors[0].ndim == 1",
-    at_once="joins.stacked_few(tensors, fields, 0, tensors[0].array)",
-)
+@_joined_at(0, 1)
 def vstack(tensors: Any) -> Any:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
@@ -250,44 +252,14 @@ def row_stack(tensors: Any) -> Any:
 
 
 @composed()
-@shortcut(
-    joined,
-    """
-    out = compute(tensors, 2)
-    statics = (2,)
-    """,
-    when="tensors[0].ndim > 2",
-    compute="joins.cat_few",
-    at_once="joins.joined_few(tensors, fields, 2, tensors[0].array)",
-)
-@shortcut(
-    stacked,
-    _RECORDED_AS_CAT,
-    when="tensors[0].ndim == 2",
-    at_once="joins.stacked_few(tensors, fields, 2, tensors[0].array)",
-)
+@_joined_at(2, 2)
 def dstack(tensors: Any) -> Any:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
 @composed()
-@shortcut(
-    joined,
-    """
-    out = compute(tensors, 1)
-    statics = (1,)
-    """,
-    when="tensors[0].ndim > 1",
-    compute="joins.cat_few",
-    at_once="joins.joined_few(tensors, fields, 1, tensors[0].array)",
-)
-@shortcut(
-    stacked,
-    _RECORDED_AS_CAT,
-    when="tensors[0].ndim == 1",
-    at_once="joins.stacked_few(tensors, fields, 1, tensors[0].array)",
-)
+@_joined_at(1, 1)
 def column_stack(tensors: Any) -> Any:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 

@@ -241,3 +241,14 @@ def test_dims_of_joins_are_checked_on_every_way():
     with pytest.raises(RuntimeError, match="equal size"):
         dynograd.stack([one, dynograd.zeros(3, 2)])
     assert dynograd.cat([dynograd.zeros(0), one]).shape == (2, 3)
+
+
+@pytest.mark.parametrize("sizes", list(itertools.product([0, 1, 2], repeat=3)))
+def test_joins_of_what_is_partly_empty(sizes):
+    for dim in range(3):
+        listed = [numpy.ones([*sizes[:dim], own, *sizes[dim + 1 :]]) for own in (0, 2, 0, sizes[dim])]
+        tensors = [dynograd.from_numpy(one) for one in listed]
+        assert dynograd.cat(tensors, dim).shape == numpy.concatenate(listed, dim).shape
+        assert dynograd.cat(tensors[::-1], dim).shape == numpy.concatenate(listed, dim).shape
+    same = dynograd.zeros(sizes)
+    assert dynograd.stack([same, same], 1).shape == (sizes[0], 2, *sizes[1:])

@@ -19,7 +19,7 @@ from dynograd.ops import indexing
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.op import registry
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import living_views, move_view, set_meta, steps_of
+from dynograd.tensor_parts import holders_of_memory, living_views, move_view, set_meta, steps_of
 from dynograd.transforms.autobatch.pending import Lazy, _slots, note_view, settle
 from dynograd.transforms.autobatch.recorder import Recorder
 from dynograd.transforms.batching.batched import _active as active_vmaps
@@ -211,11 +211,11 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
             return None
     views = living_views(tensor)
     for view, holders in zip(views, _holders(views), strict=True):
-        if type(view._meta) is not tuple or type(view) is not Tensor or _holders_of_memory(view) > 0:
+        if type(view._meta) is not tuple or type(view) is not Tensor or holders_of_memory(view) > 0:
             return None
         if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
             held.append(view)
-    if _holders_of_memory(tensor) > (id(tensor.array) in recorder.captured) + len(views):
+    if holders_of_memory(tensor) > (id(tensor.array) in recorder.captured) + len(views):
         return None
     return held
 
@@ -225,14 +225,9 @@ def _holders(tensors: list[Any]) -> list[int]:
     return [getrefcount(one) - _unheld[0] for one in tensors]
 
 
-def _holders_of_memory(tensor: Any) -> int:
-    """How many hold the array of a tensor besides itself: views of it, callers of `numpy()`."""
-    return getrefcount(tensor.array) - _unheld[1]
-
-
 # What the interpreter itself counts, which differs between its versions.
-_unheld = [0, 0]
-_unheld[:] = _holders([wrap(numpy.empty(1))])[0], _holders_of_memory(wrap(numpy.empty(1)))
+_unheld = [0]
+_unheld[0] = _holders([wrap(numpy.empty(1))])[0]
 
 
 def _stand_in(recorder: Recorder, tensor: Any) -> Any:
