@@ -17,7 +17,7 @@ from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.ops.op import keep
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole
+from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole, whole_number
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -698,8 +698,9 @@ def eye(
     if found is not None:
         return wrap(found.copy())
     place = _where("eye", device, out)
-    check_sizes("eye", (n, n if m is None else m))
-    made = kernel("creation", "eye", place)(n, n if m is None else m, _kind(dtype, out).numpy)
+    rows, columns = whole_number("eye", "n", n), whole_number("eye", "m", n if m is None else m)
+    check_sizes("eye", (rows, columns))
+    made = kernel("creation", "eye", place)(rows, columns, _kind(dtype, out).numpy)
     return _remember(key, _finish(made, requires_grad, out, "eye"))
 
 

@@ -18,7 +18,7 @@ from dynograd.inplace_forms import DRAWS, with_writer
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
-from dynograd.shapes import as_shape, check_number, check_sizes
+from dynograd.shapes import as_shape, check_number, check_sizes, whole_number
 from dynograd.tensor import Tensor, wrap
 from dynograd.tensor_parts import is_silent
 
@@ -246,9 +246,7 @@ def randn_like(
 def _integers(
     who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None, place: Any
 ) -> Any:
-    check_number(who, "low", low)
-    check_number(who, "high", high)
-    low, high = int(low), int(high)
+    low, high = whole_number(who, "low", low), whole_number(who, "high", high)
     if low >= high:
         raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
     if not kind.is_complex:

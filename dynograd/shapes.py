@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any
 
 from dynograd.errors import DimError, ShapeError
@@ -148,6 +149,21 @@ def check_whole(who: str, **named: Any) -> None:
     for name, value in named.items():
         if type(value) is not int and not hasattr(value, "__index__"):
             raise TypeError(f"{who}(): argument '{name}' must be an int, not {type(value).__name__} ({value!r}).")
+
+
+def whole_number(who: str, name: str, value: Any) -> int:
+    """`value` as an int; raises TypeError where it is none."""
+    check_whole(who, **{name: value})
+    return index(value)
+
+
+def truth_value(who: str, name: str, value: Any) -> bool:
+    """`value` as a bool; raises TypeError where it is no truth value (a string, a float)."""
+    if type(value) is bool:
+        return value
+    if type(value).__name__ in ("bool_", "bool") or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{who}(): argument '{name}' must be a bool, not {type(value).__name__} ({value!r}).")
 
 
 _TOO_MANY = 1 << 59  # elements of at most 16 bytes

@@ -45,7 +45,7 @@ def broadcast_shapes(*shapes_: Any) -> shapes.Size:
     >>> dynograd.broadcast_shapes((2, 1), (3,), ())
     dynograd.Size([2, 3])
     """
-    given = [(one,) if isinstance(one, int) else tuple(one) for one in shapes_]
+    given = [shapes.as_shape("broadcast_shapes", (one,)) for one in shapes_]
     for one in given:
         shapes.check_sizes("broadcast_shapes", one)
     return shapes.Size(shapes.broadcast_shapes("broadcast_shapes", *given))

@@ -14,6 +14,7 @@ from dynograd.autograd.nodes import next_seq
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.ops.op import Op
+from dynograd.shapes import truth_value, whole_number
 from dynograd.tensor_parts import enlist, link_view, watching
 
 overridden: list[Any] = []  # who knows of types that take functions over by PyTorch's protocol
@@ -120,5 +121,7 @@ def names_for_all() -> dict[str, Any]:
         watching=watching,
         new_tensor=object.__new__,
         Tensor=from_tensor,
+        truth_value=truth_value,
+        whole_number=whole_number,
         new_node=object.__new__,
     )

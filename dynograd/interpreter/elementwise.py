@@ -31,6 +31,7 @@ from dynograd.interpreter.shared import (
     edge_text,
     quietly_lines,
     signature_of,
+    static_lines,
     statics_text,
     tuple_text,
     wrap_lines,
@@ -44,7 +45,7 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
     operands = list(op.array_names)
     statics = list(op.static_names)
     passed = "".join(f", {name}" for name in statics)
-    lines = [f"def {op.name}({parameters}):"]
+    lines = [f"def {op.name}({parameters}):", *static_lines(op)]
     fast = kernel("elementwise", op.name, numpy.empty(()))
     with_complex = computes_on(op, fast, C64)
     least = least_size(op, fast)

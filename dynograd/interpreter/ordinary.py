@@ -22,6 +22,7 @@ from dynograd.interpreter.shared import (
     quietly_lines,
     release_of,
     signature_of,
+    static_lines,
     statics_text,
     tensor_class,
     wrap_lines,
@@ -51,6 +52,7 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         ]
     else:
         lines += [f"    if not ({' and '.join(tests)}):", f"        return other_types(op, {arguments_text(op)})"]
+    lines += static_lines(op)
     inner = dict.fromkeys(op.array_names, "")
     for name in required:
         lines.append(f"    {name}_array = {name}.array")

@@ -59,6 +59,24 @@ def tuple_text(names: list[str]) -> str:
     return "".join(f"{name}, " for name in names)
 
 
+USUAL = {"bool": "{0} is False or {0} is True", "int": "type({0}) is int"}
+_CHECKED = {"bool": "truth_value", "int": "whole_number"}
+
+
+def static_lines(op: Op) -> list[str]:
+    """Arguments that are said to be whole numbers or truth values are that, whoever calls."""
+    lines = []
+    for name in op.static_names:
+        kind, _, optional = str(op.signature.parameters[name].annotation).replace(" ", "").partition("|")
+        if kind in USUAL and optional in ("", "None"):
+            none = f"{name} is not None and " if optional else ""
+            lines += [
+                f"    if {none}not ({USUAL[kind].format(name)}):",
+                f"        {name} = {_CHECKED[kind]}(op.name, '{name}', {name})",
+            ]
+    return lines
+
+
 def wrap_lines(array: str, name: str) -> list[str]:
     return [
         f"    {name} = new_tensor(Tensor)",

@@ -10,7 +10,7 @@ from typing import Any
 from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
-from dynograd.interpreter.shared import tensor_class, wrap_lines
+from dynograd.interpreter.shared import USUAL, tensor_class, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Shortcut
@@ -66,6 +66,9 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
     if listed:
         plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
         of_cpu.append(f"len({raw[listed]}) == len({listed})")
+    usual = [
+        f"({USUAL[str(one.annotation)].format(one.name)})" for one in taken.values() if str(one.annotation) in USUAL
+    ]
     if op is None and not cut.raw:
         of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
     lines = [
@@ -77,7 +80,7 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
         f"        if {' and '.join(of_cpu)}:",
         "            made = None",
         "            try:",
-        f"                if {_with_arrays(when, raw)}:",
+        f"                if {' and '.join([*usual, _with_arrays(when, raw)])}:",
         *[indent + line.strip() for line in statements],
         f"{indent}made = {'out.base' if viewed else 'out'}",
         "            except CAUGHT:",

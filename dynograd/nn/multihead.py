@@ -85,6 +85,8 @@ def multi_head_attention_forward(
         raise RuntimeError(
             f"{_WHO}: Need attn_mask if specifying the is_causal hint. Transformer.generate_square_subsequent_mask makes one."
         )
+    if (bias_k is None) is not (bias_v is None):
+        raise ValueError(f"{_WHO}: bias_k and bias_v must either both be None or neither be None. Give both, or none.")
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
     if type(width) is int:
         _check_weights(width, weights, in_proj_bias, out_proj_weight, out_proj_bias, key, value)
@@ -147,7 +149,7 @@ def _check_weights(width: int, weights: Any, bias: Any, out_weight: Any, out_bia
     else:
         wanted["in_proj_weight"] = weights, (3 * width, width)
     for name, (given, shape) in wanted.items():
-        if given is not None:
+        if given is not None or name.endswith("weight"):
             check_tensor(_WHO, name, given)
         if given is not None and tuple(given.shape) != tuple(shape):
             raise ShapeError(

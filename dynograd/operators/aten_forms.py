@@ -25,7 +25,7 @@ from dynograd.nn import functional as F
 from dynograd.ops.interpolations import resample
 from dynograd.out_forms import write_out
 from dynograd.public_forms import explained
-from dynograd.shapes import normalize_dim
+from dynograd.shapes import check_tensor, normalize_dim
 
 __all__ = ["FORMS"]
 
@@ -120,6 +120,7 @@ def log_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
 @form
 def _safe_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
     """`softmax`; a row of -inf alone gives zeros."""
+    check_tensor("_safe_softmax", "self", self)
     nothing = (self == -math.inf).all(dim, keepdim=True)
     return _ops["softmax"](self.masked_fill(nothing, 0), dim, dtype=dtype).masked_fill(nothing, 0)
 

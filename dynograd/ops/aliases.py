@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.ops import arithmetic, comparisons, exponentials, roundings, special_functions, trigonometrics
 from dynograd.ops.op import composed
+from dynograd.shapes import check_tensor
 
 __all__: list[str] = []
 
@@ -54,4 +55,5 @@ for _name, _function in ALIASES.items():
 @composed(method=True)
 def positive(input: Any) -> Any:
     """`input` itself, as `+input`."""
+    check_tensor("positive", "input", input)
     return input

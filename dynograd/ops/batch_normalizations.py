@@ -110,6 +110,7 @@ def batch_norm(
         )
     check_channels(who, shape, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_floating(who, input)
+    _check_running(who, running_mean, running_var)
     if training:
         if prod(shape) == shape[1]:
             raise ValueError(
@@ -164,6 +165,7 @@ def instance_norm(
         )
     check_channels(who, shape, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_floating(who, input)
+    _check_running(who, running_mean, running_var)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -181,6 +183,14 @@ def instance_norm(
     _move(running_mean, mean, momentum, shape[:2])
     _move(running_var, variance, momentum, shape[:2])
     return by_channel(reshaped(out, shape), weight, bias)
+
+
+def _check_running(who: str, mean: Any, var: Any) -> None:
+    if (mean is None) is not (var is None):
+        given, missing = ("running_var", "running_mean") if mean is None else ("running_mean", "running_var")
+        raise ValueError(
+            f"{who}: running_mean and running_var must either both be None or neither be None, got {given} without {missing}."
+        )
 
 
 def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:

@@ -19,7 +19,7 @@ from dynograd.ops.choices import where
 from dynograd.ops.indexing import get_basic
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.trigonometrics import cos, sin
-from dynograd.shapes import broadcast_shapes
+from dynograd.shapes import broadcast_shapes, check_tensor
 
 __all__ = ["angle", "complex", "imag", "is_complex_array", "polar", "real", "view_as_complex", "view_as_real"]
 
@@ -285,12 +285,14 @@ def conj(input: Any) -> Any:
 @composed(method=True)
 def resolve_conj(input: Any) -> Any:
     """`input` itself: no tensor here is a conjugate that waits to be computed."""
+    check_tensor("resolve_conj", "input", input)
     return input
 
 
 @composed(method=True)
 def resolve_neg(input: Any) -> Any:
     """`input` itself: no tensor here is a negative that waits to be computed."""
+    check_tensor("resolve_neg", "input", input)
     return input
 
 

@@ -15,6 +15,7 @@ from dynograd.ops.reductions import floating, mean, sum
 from dynograd.ops.strides import diagonal
 from dynograd.ops.transposes import t
 from dynograd.ops.views import reshaped
+from dynograd.shapes import whole_number
 
 __all__ = ["corrcoef", "cov"]
 
@@ -36,6 +37,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
+    correction = whole_number("cov", "correction", correction)
     shape = tuple(input.shape)
     if len(shape) > 2:
         raise ShapeError(f"cov: expected input to have two or fewer dimensions but got shape {shape}.")

@@ -16,6 +16,7 @@ from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
 from dynograd.random_streams import default_generator, drawn, takers
+from dynograd.shapes import check_tensor
 
 __all__ = [
     "alpha_dropout",
@@ -196,6 +197,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     tensor([[0.],
             [0.]])
     """
+    check_tensor("feature_alpha_dropout", "input", input)
     _check_probability("feature_alpha_dropout", p)
     if not training:
         return input

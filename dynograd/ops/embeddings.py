@@ -17,6 +17,7 @@ from dynograd.ops.deferred_sums import deferred
 from dynograd.ops.indexing import get_advanced
 from dynograd.ops.op import composed, op, read_values, shortcut
 from dynograd.ops.views import reshaped
+from dynograd.shapes import check_whole
 
 __all__ = ["embedding", "embedding_bag"]
 
@@ -279,6 +280,7 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Any:
 
 
 def _checked_padding(who: str, padding_idx: int, weight: Any) -> int:
+    check_whole(who, padding_idx=padding_idx)
     rows = weight.shape[0]
     if not -rows <= padding_idx < rows:
         raise ValueError(

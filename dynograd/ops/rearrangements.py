@@ -11,7 +11,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.conversions import copied
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.views import ravel, reshaped, transpose
-from dynograd.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims
+from dynograd.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims, whole_number
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -131,7 +131,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         raise ShapeError(
             f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}."
         )
-    turns = k % 4
+    turns = whole_number("rot90", "k", k) % 4
     if turns == 1:
         return transpose(flipped(input, (two,)), one, two)
     if turns == 3:

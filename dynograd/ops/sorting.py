@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.extremes import picked, put_back
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.scatters import gathered, spread
-from dynograd.shapes import normalize_dim
+from dynograd.shapes import normalize_dim, whole_number
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
@@ -160,6 +160,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     topk(values=tensor([4., 3.]), indices=tensor([1, 3]))
     """
     _check_ordered("topk", input)
+    k = whole_number("topk", "k", k)
     shape = tuple(input.shape)
     place = normalize_dim("topk", dim, len(shape))
     size = shape[place] if shape else 1
@@ -167,7 +168,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
         raise ShapeError(
             f"topk: selected index k out of range: k={k}, dim {dim} has size {size} (shape {shape}). Use min(k, {size})."
         )
-    return topk_along(input, int(k), place, bool(largest), bool(sorted))
+    return topk_along(input, k, place, bool(largest), bool(sorted))
 
 
 @op(name="kthvalue", outputs="values indices", saves="input.shape output.indices")
@@ -197,6 +198,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     kthvalue(values=tensor(3.), indices=tensor(2))
     """
     _check_ordered("kthvalue", input)
+    k = whole_number("kthvalue", "k", k)
     shape = tuple(input.shape)
     place = normalize_dim("kthvalue", dim, len(shape))
     size = shape[place] if shape else 1
@@ -204,7 +206,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         raise ShapeError(
             f"kthvalue: selected number k out of range for dimension {dim}: k={k}, valid are 1 to {size} (shape {shape})."
         )
-    return kthvalue_along(input, int(k), place, bool(keepdim))
+    return kthvalue_along(input, k, place, bool(keepdim))
 
 
 def _check_ordered(who: str, input: Any) -> None:

@@ -12,6 +12,7 @@ from dynograd.ops.conversions import contiguous
 from dynograd.ops.op import composed, elementwise
 from dynograd.ops.reductions import sum
 from dynograd.ops.views import reshaped
+from dynograd.shapes import whole_number
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "igamma", "igammac", "lgamma", "mvlgamma", "polygamma"]
 
@@ -229,7 +230,7 @@ def polygamma(n: int, input: Any) -> Any:
     >>> dynograd.polygamma(1, tensor([1.0]))
     tensor([1.6449])
     """
-    if n < 0:
+    if (n := whole_number("polygamma", "n", n)) < 0:
         raise RuntimeError(f"polygamma: expected n to be at least 0, got {n}. polygamma(0, input) is digamma.")
     return digamma(input) if n == 0 else digamma_derivative(input, n)
 

@@ -19,6 +19,7 @@ from dynograd.ops.poolings import adaptive_average, adaptive_largest, average, l
 from dynograd.ops.precisions import check_floating
 from dynograd.ops.roundings import trunc
 from dynograd.ops.spatial_sizes import per_dim
+from dynograd.shapes import whole_number
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -311,6 +312,8 @@ def _avg_pool(
         means = _avg_pool(who, rank, wide, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
         return convert(trunc(means), dtypes.int64)
     check_floating(who, input)
+    if divisor is not None:
+        divisor = whole_number(who, "divisor_override", divisor)
     if divisor == 0:
         raise RuntimeError(f"{who}: divisor must be not zero. Leave divisor_override out for the size of the window.")
     taps, steps, pads, _, ceil = _window(who, rank, input, (kernel_size, stride, padding, 1, bool(ceil_mode)))

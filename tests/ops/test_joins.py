@@ -235,7 +235,7 @@ def test_dims_of_joins_are_checked_on_every_way():
     for wrong in (2, -3):
         with pytest.raises(IndexError, match="dim is out of range"):
             dynograd.cat([one, one], wrong)
-    with pytest.raises(TypeError, match="dim must be an int"):
+    with pytest.raises(TypeError, match="argument 'dim' must be an int, not NoneType"):
         dynograd.cat([one, one], None)
     assert dynograd.cat([one, one], axis=1).shape == (2, 6)
     with pytest.raises(RuntimeError, match="equal size"):

@@ -63,6 +63,7 @@ def mistakes(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
     """What was changed, and the changed arguments, in torch's tensors."""
     yield from _wrong_numbers(ours, sample)
     leaves = [sample.input, *sample.args, *sample.kwargs.values()]
+    may_be_none = _may_be_none(ours, len(sample.args) + 1)
     for number, one in enumerate(leaves):
         if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
             continue
@@ -79,6 +80,19 @@ def mistakes(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
         yield f"{where}: one dim more", _replaced(sample, number, one.detach()[None, None, None])
         yield f"{where}: a number", _replaced(sample, number, 2.5)
         yield f"{where}: a string", _replaced(sample, number, "x")
+        if number not in may_be_none:
+            yield f"{where}: None", _replaced(sample, number, None)
+
+
+def _may_be_none(ours: Any, count: int) -> set[int]:
+    """Which of so many arguments are None when left out, or anything."""
+    try:
+        taken = list(inspect.signature(ours).parameters.values())
+    except (TypeError, ValueError):
+        return set()
+    anything = [number for number, one in enumerate(taken) if one.kind is one.VAR_POSITIONAL]
+    found = {number for number, one in enumerate(taken) if one.default is None}
+    return found | set(range(anything[0] if anything else count, count))
 
 
 def _wrong_numbers(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
@@ -108,12 +122,12 @@ def _wrong_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if not isinstance(value, int) and value:
             yield f"{name} twice", type(value)([*value, value[0]])
     elif isinstance(value, int):
-        for wrong in (-FAR, 2**62, "x"):
+        for wrong in (-FAR, 2**62, "x", 1.5):
             yield f"{name}={wrong!r}", wrong
     elif isinstance(value, float):
         yield f"{name}='x'", "x"
     elif isinstance(value, (tuple, list)) and value and all(type(one) is int for one in value):
-        for wrong in (-FAR, 2**40, "x"):
+        for wrong in (-FAR, 2**40, "x", 1.5):
             yield f"{name}[0]={wrong!r}", type(value)([wrong, *value[1:]])
         yield f"{name} longer", type(value)([*value, *value])
 
