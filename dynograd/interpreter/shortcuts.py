@@ -36,19 +36,28 @@ def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> tupl
     ]
     space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
     space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    before: list[str] = []
     for number, cut in enumerate(cuts):
-        own, names = _piece(cut, taken)
+        head, own, names = _piece(cut, taken)
         if number:  # the names that each has of its own
-            own = [re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", line) for line in own]
+            head, own = [
+                [re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", line) for line in lines] for lines in (head, own)
+            ]
             names = {f"{name}_{number}": value for name, value in names.items()}
+        if cut.at_once or head != before:  # the same arrays are at hand already
+            lines += head
+        before = head
         lines += own
         space |= names
     lines.append(f"    return general({call})")
     return "\n".join(lines) + "\n", space
 
 
-def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
-    """The lines of one shortcut of a function with the parameters `taken`, and what they call `op`, `compute` and so on."""
+def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The lines of one shortcut of a function with the parameters `taken`, and what they call `op`, `compute` and so on.
+
+    First those that lead to its arrays.
+    """
     op, when, renamed = cut.op, cut.when, cut.renamed
     names = () if op is None else op.array_names
     singles = [name for name in names if op is not None and name != op.list_name]
@@ -71,13 +80,15 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
     ]
     if op is None and not cut.raw:
         of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
-    lines = [
+    head = [
         *[f"    {one} = {other}" for one, other in renamed.items()],
         *(_at_once_lines(cut.at_once, listed, when) if cut.at_once and listed else []),
         f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
         *(_gather_lines(listed, raw[listed]) if listed else []),
         f"        if {' and '.join(of_cpu)}:",
+    ]
+    lines = [
         "            made = None",
         "            try:",
         f"                if {' and '.join([*usual, _with_arrays(when, raw)])}:",
@@ -119,7 +130,7 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], dict[str, Any]]:
         used |= dict(at_once=_kernel_named(cut.at_once.partition("(")[0]), fields=tensor_fields())
     if op is not None:
         used |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
-    return lines, used
+    return head, lines, used
 
 
 def _kernel_named(text: str) -> Any:

@@ -16,11 +16,20 @@ _LONG_RUN = 4096  # elements
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
 
 
+@compiled(inline=True)
+def _to_line(target, at):
+    """How many elements lie before the next cache line: stores that cross lines cost twice as much."""
+    return -(np.int64(target.ctypes.data) // target.itemsize + at) % (64 // target.itemsize)
+
+
 @chunked
 def fill(out, value, start, stop):
     """out[i] = value[0]."""
-    whole = start + (stop - start) // (2 * LINE) * (2 * LINE)
-    for i in range(start, whole, 2 * LINE):
+    first = min(stop, start + _to_line(out, start))
+    for i in range(start, first):
+        out[np.uint64(i)] = value[0]
+    whole = first + (stop - first) // (2 * LINE) * (2 * LINE)
+    for i in range(first, whole, 2 * LINE):
         fill_line(out, i, value, 0)
         fill_line(out, i + LINE, value, 0)
     for i in range(whole, stop):
@@ -89,10 +98,11 @@ def _turn_rows(target, into, t2, source, of, s2, many, n):
         whole = 0
         while whole + 4 * LINE <= n:
             to, come = into + whole, of - whole
-            prefetch(source, come + s2)
-            prefetch(source, come + s2 - LINE)
-            prefetch(source, come + s2 - 2 * LINE)
-            prefetch(source, come + s2 - 3 * LINE)
+            if n < _LONG_RUN:
+                prefetch(source, come + s2)
+                prefetch(source, come + s2 - LINE)
+                prefetch(source, come + s2 - 2 * LINE)
+                prefetch(source, come + s2 - 3 * LINE)
             turn_line(target, to, source, come)
             turn_line(target, to + LINE, source, come - LINE)
             turn_line(target, to + 2 * LINE, source, come - 2 * LINE)

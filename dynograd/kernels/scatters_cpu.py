@@ -76,27 +76,31 @@ def take(x, index, dim, negative=True):
         found = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
         if found is not None:
             return found.reshape(index.shape)
-    if index.size >= _LARGE_INDEX or index.dtype is not _INT64 or _max(index.view(_UINT64), None) >= size:
-        low, high = limits(index)  # a negative number is huge without its sign
-        if low < (-size if negative else 0) or high >= size:
-            raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
-        if low < 0:
-            index = wrapped(index, size)
-    return picked(x, index, dim)
+    found = picked(x, index, dim)
+    if found is not None:
+        return found
+    low, high = limits(index)
+    if low < (-size if negative else 0) or high >= size:
+        raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
+    return picked(x, wrapped(index, size), dim)
 
 
 def picked(x, index, dim):
-    """`take` where every index is known to be in `dim`, and not negative."""
+    """`take` of indices in `dim`; None where one is negative or outside."""
     size, outer, inner = x.shape[dim], prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
-    out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
-    if inner >= 64 and threads.parts(out.size) == 1:
+    flat = _vector(index)
+    if inner >= 64 and threads.parts(outer * flat.size * inner) == 1:
+        if flat.size and _max(flat.view(_UINT64)) >= size:  # a negative number is huge without its sign
+            return None
+        out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
         return x.take(index, dim, out, "clip")  # row by row in the C library
     from dynograd.kernels.scatters_numba import pick_slices
 
-    flat = _vector(index)
+    out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
     given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
-    pick_slices(given, flat, made, count=outer * flat.size, work=made.size)
-    return out
+    outside = np.zeros(1, np.int64)
+    pick_slices(given, flat, made, outside, count=outer * flat.size, work=made.size)
+    return None if outside[0] else out
 
 
 def add_slices(out, dim, index, src, low=None):
@@ -350,8 +354,12 @@ def _whole(index):
 
 
 def scatter_reduce(x, dim, index, src, reduce, include_self):
-    """A copy of `x` with the product, maximum or minimum of what `src` puts at a place (and of `x` there, when `include_self`)."""
-    result = np.array(x, _sum_dtype(x), order="C")
+    """A copy of `x` with the product, maximum or minimum of what `src` puts at a place (and of `x` there, when `include_self`).
+
+    Raises IndexError for an index outside `dim`.
+    """
+    kind = _sum_dtype(x)
+    result = copied(x) if kind == x.dtype else x.astype(kind, order="C")
     if index.size >= COMPILED_SIZE_OF_ADDING and result.dtype.char in _SUMMED and _suits_numba(result, dim, index):
         from dynograd.kernels.scatters_numba import reduce_along, write_along
 
@@ -368,6 +376,7 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
             reduce_along(made, places, given, _NUMBERS[reduce], outside, count=count, work=work)
         _check_none(outside)
         return result.astype(x.dtype, copy=False)
+    _check(index, 0, x.shape[dim])
     flat = result.reshape(-1)
     places = _places(x.shape, dim, index).reshape(-1)
     values = _flat(src, result.dtype)

@@ -31,8 +31,8 @@ NEAR = 1 << 18  # bytes that the second-level cache surely has: nothing to ask f
 
 
 @chunked(noalias=True)
-def pick_slices(x, index, out, start, stop):
-    """out[a, m] = x[a, index[m]]; items are (a, m)."""
+def pick_slices(x, index, out, outside, start, stop):
+    """out[a, m] = x[a, index[m]]; items are (a, m). `outside[0]` becomes 1 where an index leaves `x`."""
     count, size, inner = index.size, x.shape[1], x.shape[2]
     flat, target = x.reshape(-1), out.reshape(-1)
     item = start
@@ -40,6 +40,9 @@ def pick_slices(x, index, out, start, stop):
         a = item // count
         last = min(stop, (a + 1) * count)
         origin, before = a * size, a * count
+        if _is_outside(index, item - before, last - before, 0, size):
+            outside[0] = 1
+            return
         if inner == 1:
             for into in range(item, last):
                 place = index[np.uint64(into - before)]

@@ -85,7 +85,7 @@ _INT64 = dtypes.int64.num
 
 
 def _is_checked_by_kernel(index: Any) -> bool:
-    """Whether the kernels of `gather`, `scatter` and `scatter_add` read the values of `index` themselves, and raise IndexError."""
+    """Whether the kernels read the values of `index` themselves, and raise IndexError."""
     array = getattr(index, "array", None)
     return type(array) is arrays.ndarray and array.size >= _LARGE
 
@@ -284,7 +284,7 @@ def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Any:
 
 def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: Any, *options: Any) -> Any:
     """Checks what every scatter checks, and calls the op on matching shapes."""
-    own = function in (written, added) and _is_checked_by_kernel(index)
+    own = _is_checked_by_kernel(index)
     place = _check_index(who, input, dim, index, not own)
     kinds = [getattr(one, "array", one).dtype for one in (input, src)]
     if kinds[0] != kinds[1]:

@@ -82,10 +82,10 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
 @shortcut(
     view_as_dtype,
     """
-    out = input.view(kind.numpy)
+    out = input.getfield(kind.numpy)  # quicker than NumPy's `view`
     statics = (kind,)
     """,
-    when="size is None and input.itemsize == (kind := dtype or sizes[0]).itemsize and not (sizes and dtype)",
+    when="size is None and dtype is None and input.itemsize == (kind := sizes[0]).itemsize",
 )
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.

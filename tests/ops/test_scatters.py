@@ -300,12 +300,21 @@ def test_scatter_reduce_of_a_number_in_place():
     assert (value.item(), x.grad.item()) == (3.0, 0.0)
 
 
-@pytest.mark.parametrize("name", ["gather", "scatter", "scatter_add", "scatter_", "scatter_add_", "put_"])
-@pytest.mark.parametrize("shape", [(40000,), (200, 200)])
-def test_an_index_of_many_that_is_outside_is_named(name, shape):
+REDUCED = [f"scatter_reduce {one}" for one in ("sum", "mean", "prod", "amax", "amin")]
+
+
+@pytest.mark.parametrize(
+    "name", ["gather", "scatter", "scatter_add", "scatter_", "scatter_add_", "put_", "scatter_reduce_ prod", *REDUCED]
+)
+@pytest.mark.parametrize("sizes", [[(40000,)] * 2, [(200, 200)] * 2, [(200, 300), (200, 200)]], ids=str)
+@pytest.mark.parametrize("wrong", [40000, -1])
+def test_an_index_of_many_that_is_outside_is_named(name, sizes, wrong):
     """Large indices are checked by the kernels that read them."""
-    x, index = zeros(*shape), dynograd.zeros(shape, dtype=dynograd.int64)
-    index.view(-1)[7] = 40000
-    dim = () if name == "put_" else (0,)
-    with pytest.raises(IndexError, match=f"{name.rstrip('_')}: .*index 40000.*at position"):
-        getattr(x, name)(*dim, index, *([] if name == "gather" else [zeros(*shape)]))
+    shape, wanted = sizes
+    x, index = zeros(*shape), dynograd.zeros(wanted, dtype=dynograd.int64)
+    name, _, reduce = name.partition(" ")
+    wrong = -40000 * 300 if name == "put_" and wrong < 0 else wrong * (300 if name == "put_" else 1)
+    index.view(-1)[7] = wrong
+    given = [] if name == "gather" else [zeros(*wanted)]
+    with pytest.raises(IndexError, match=f"{name.rstrip('_')}: .*index {wrong}.*at position"):
+        getattr(x, name)(*([] if name == "put_" else [0]), index, *given, *([reduce] if reduce else []))
