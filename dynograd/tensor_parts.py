@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 from itertools import compress, repeat
 from operator import call, is_not
 from sys import getrefcount
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
@@ -84,10 +86,14 @@ class RemovableHandle:
 # `statics` made the view, as its output `number` if it has several, of the base or of the view whose record is `before`. Where
 # nothing else is known of a view the record is its `_meta`, because a tuple is the quickest thing to make.
 #
-# A base does not know its views until it must: when a recorded write has changed its history (`living_views`).
+# A base does not know its views until it must: when a recorded write has changed its history (`living_views`). They are then searched
+# for among all objects, and noted from then on, until noting those that nobody asked for has cost what a search does.
 
 watching: list[bool] = []
-"""Not empty once a base was asked for its views: from then on they are noted when they are made."""
+"""Not empty while views are noted when they are made."""
+_noted = 0  # views since a base was last asked for its own
+_as_a_search = 0  # how many of them are as much work as the last search
+_PER_SECOND = 2_000_000
 
 
 def view_of(tensor: Any) -> tuple | None:
@@ -145,9 +151,13 @@ def move_view(view: Any, base: Any) -> None:
         meta.view = record
 
 
-def enlist(*views: Any) -> None:
+def enlist(view: Any, *others: Any) -> None:
     """Lets the base of these views know of them."""
-    meta = views[0]._meta
+    global _noted
+    _noted += 1
+    if _noted > _as_a_search:
+        watching.clear()
+    meta = view._meta
     base = meta[0] if type(meta) is tuple else meta.view[0]
     owner = base._meta
     if type(owner) is not Meta:
@@ -157,21 +167,26 @@ def enlist(*views: Any) -> None:
         held = known or ()
         known = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
         owner.views_limit = 32 + 2 * len(known)
-    known.extend(map(ref, views))
+    known.append(ref(view))
+    if others:
+        known.extend(map(ref, others))
 
 
 def living_views(base: Any) -> list[Any]:
     """The views there are of `base`, which is no view itself."""
+    global _noted
     if view_of(base) is not None:
         return []
+    if not holders_of_memory(base) and type(base.array) is ndarray and base.array.base is None:
+        return []  # a view's array would hold the base's
+    _noted = 0
     if not watching:
-        if not holders_of_memory(base) and type(base.array) is ndarray and base.array.base is None:
-            return []  # a view's array would hold the base's
         _watch(next(cls for cls in reversed(type(base).__mro__) if "_meta" in cls.__dict__))
     meta = base._meta
     if meta is None or not meta.views:
         return []
-    return [one for one in [reference() for reference in meta.views] if one is not None and base_of(one) is base]
+    found = [one for one in [reference() for reference in meta.views] if one is not None and base_of(one) is base]
+    return list({id(one): one for one in found}.values())  # several searches have found those that live long
 
 
 def holders_of_memory(tensor: Any) -> int:
@@ -185,11 +200,14 @@ _unheld[0] = holders_of_memory(SimpleNamespace(array=ndarray(0)))
 
 def _watch(cls: type) -> None:
     """Finds all views that there are, among all objects, which takes some tens of milliseconds; later ones are noted at once."""
-    watching.append(True)
+    global _noted, _as_a_search
+    begin = perf_counter()
     slot = cls.__dict__["_meta"]
     kinds: dict[type, bool] = {}
     if gc.get_freeze_count():
         gc.unfreeze()  # what is frozen is not among the objects, and there is no way to freeze only that again
+    _as_a_search = sys.maxsize
+    watching.append(True)  # before the search: other threads go on
     for one in gc.get_objects():
         kind = type(one)
         if kind not in kinds:
@@ -201,6 +219,7 @@ def _watch(cls: type) -> None:
                 continue
             if meta is not None and (type(meta) is tuple or meta.view is not None):
                 enlist(one)
+    _noted, _as_a_search = 0, max(1000, int((perf_counter() - begin) * _PER_SECOND))
 
 
 def full_meta(tensor: Any) -> Meta:

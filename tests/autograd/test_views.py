@@ -12,6 +12,7 @@ from dynograd.nn import Parameter
 @pytest.fixture(params=[False, True], ids=["not yet watched", "watched"])
 def watched(request, monkeypatch):
     monkeypatch.setattr(tensor_parts, "_watch", _counted(tensor_parts._watch))
+    monkeypatch.setattr(tensor_parts, "_as_a_search", 1 << 60)
     held, tensor_parts.watching[:] = tensor_parts.watching[:], [True] if request.param else []
     yield request.param
     tensor_parts.watching[:] = held or tensor_parts.watching
@@ -105,6 +106,40 @@ def test_the_search_is_made_once(watched):
         base.mul_(2.0)
         assert dg.autograd.grad(view.sum(), base, allow_unused=True)[0].tolist() == [0.0, 1.0, 1.0]
     assert tensor_parts._watch.calls == (0 if watched else 1)
+
+
+def test_views_that_nobody_asks_for_are_noted_no_longer(monkeypatch):
+    """... once that has cost as much as a search; those of before and of meanwhile are found again."""
+    held = tensor_parts.watching[:]
+    try:
+        counted = _counted(tensor_parts._watch)
+        monkeypatch.setattr(tensor_parts, "_watch", counted)
+        tensor_parts.watching.clear()
+        base = dg.ones(3, requires_grad=True) * 1
+        early = base[1:]
+        for turn in (1, 2, 3):
+            base.mul_(2.0)
+            assert counted.calls == 2 * turn - 1 and tensor_parts.watching
+            base.mul_(2.0)
+            assert counted.calls == 2 * turn - 1
+            late = base[1:]
+            tensor_parts._as_a_search = 100
+            for _ in range(50):
+                base[0]
+            assert tensor_parts.watching
+            base.mul_(2.0)
+            for _ in range(101):
+                base[0]
+            assert not tensor_parts.watching
+            unseen = base[2:]
+            assert {id(one) for one in (early, late)} <= {id(one) for one in tensor_parts.living_views(base)}
+            assert len(tensor_parts.living_views(base)) == len({id(one) for one in tensor_parts.living_views(base)})
+            assert any(one is unseen for one in tensor_parts.living_views(base))
+            for view, expected in ((early, [0.0, 1.0, 1.0]), (late, [0.0, 1.0, 1.0]), (unseen, [0.0, 0.0, 1.0])):
+                assert dg.autograd.grad(view.sum(), base, retain_graph=True)[0].tolist() == expected
+            tensor_parts.watching.clear()
+    finally:
+        tensor_parts.watching[:] = held
 
 
 def test_dead_views_are_forgotten(watched):
