@@ -74,6 +74,7 @@ def install_methods() -> None:
             setattr(Tensor, operator, _reflected(operator, registry[name].function))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
+    Tensor.broadcast_to = registry["expand.public"].function  # type: ignore[attr-defined]
     Tensor.__abs__ = registry["abs.public"].function  # type: ignore[attr-defined]
     for operator in ("__eq__", "__ne__"):
         setattr(Tensor, operator, _comparable(getattr(Tensor, operator)))

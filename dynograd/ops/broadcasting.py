@@ -159,23 +159,23 @@ def expand_as(input: Any, other: Any) -> Any:
     return expand(input, tuple(other.shape))
 
 
-@composed(method=True)
+@composed()
 @shortcut(
     stretch,
     """
-    statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
+    statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
     out = ndarray(statics[0], kind, input, 0, strides)
     """,
-    when="input.flags.c_contiguous and size is None",
+    when="input.flags.c_contiguous",
 )
-def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
-    """A view of `input` stretched to `sizes`, one tuple or several numbers.
+def broadcast_to(input: Any, size: Any) -> Any:
+    """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
 
     >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(input, *sizes, size=size)
+    return expand(input, size)
 
 
 @composed()

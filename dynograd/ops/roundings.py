@@ -10,6 +10,7 @@ from dynograd.errors import DtypeError
 from dynograd.ops.arithmetic import mul
 from dynograd.ops.exponentials import exp2
 from dynograd.ops.op import composed, elementwise
+from dynograd.shapes import whole_number
 
 __all__ = ["ceil", "floor", "frac", "nan_to_num", "round", "trunc"]
 
@@ -61,7 +62,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     >>> dynograd.round(tensor([0.5, 1.5, 2.26]))
     tensor([0., 2., 2.])
     """
-    if decimals == 0:
+    if (decimals := whole_number("round", "decimals", decimals)) == 0:
         return round_half_even(input)
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
