@@ -153,6 +153,8 @@ def check_whole(who: str, **named: Any) -> None:
 
 def whole_number(who: str, name: str, value: Any) -> int:
     """`value` as an int; raises TypeError where it is none."""
+    if type(value) is int:
+        return value
     check_whole(who, **{name: value})
     return index(value)
 

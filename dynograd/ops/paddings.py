@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from dynograd import arrays
-from dynograd.arrays import Array
+from dynograd import arrays, dtypes
+from dynograd.arrays import Array, literals
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
@@ -18,6 +18,8 @@ __all__ = ["constant_pad_nd", "pad"]
 @op(name="constant_pad_nd")
 def pad_constant(input: Array, sides: tuple[tuple[int, int], ...], value: float) -> Array:
     """`input` with `value` around it: (before, after) for each dim; negative ones cut off."""
+    if type(value) in (int, float) and not -65504 <= value <= 65504:
+        value = literals.fitting(value, dtypes.of_array(input))
     return _padded(kernel("paddings", "pad_constant", input), input, sides, value)
 
 

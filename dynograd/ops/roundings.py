@@ -62,8 +62,9 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     >>> dynograd.round(tensor([0.5, 1.5, 2.26]))
     tensor([0., 2., 2.])
     """
-    if (decimals := whole_number("round", "decimals", decimals)) == 0:
+    if decimals == 0:
         return round_half_even(input)
+    decimals = whole_number("round", "decimals", decimals)
     array = getattr(input, "array", input)
     if array.dtype.kind in "iub":
         raise DtypeError(

@@ -36,6 +36,7 @@ ROWS = [
             error(lambda op: op(x, (0, 5), "circular"), RuntimeError, "more than once", "(0, 5)", "dimension 2"),
             error(lambda op: op(dynograd.zeros(1, 0), (1, 1), "replicate"), RuntimeError, "not empty", "replicate", "(1, 0)"),
             error(lambda op: op(dynograd.zeros(1, 0), (1, 1), "circular"), RuntimeError, "more than once"),
+            error(lambda op: op(dynograd.zeros(2), (1, 1), value=1e300), RuntimeError, "without overflow", "float32", "1e+300"),
             error(lambda op: op(x, (1, 1), "mirror"), NotImplementedError, "mirror", "'circular'"),
             error(lambda op: op(x, (1, 1), "reflect", 2.0), ValueError, "value", "2.0", "reflect"),
             error(lambda op: op(x, 3), TypeError, "sequence of ints", "3"),
