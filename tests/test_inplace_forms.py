@@ -107,6 +107,16 @@ def test_operands_that_lie_partly_in_the_memory_are_refused():
     assert bits(x) == before
 
 
+def test_other_views_of_the_whole_memory_are_no_part_of_it():
+    """... also where NumPy and PyTorch count the step of a dim of size 1 differently."""
+    x = dynograd.ones(1, 3)
+    for twin in (x[0].unsqueeze(0), x[0][None], x.t().t(), x.squeeze(0).view(1, 3), x.as_strided((1, 3), (7, 1))):
+        before = x.tolist()
+        x.add_(twin)
+        assert x.tolist() == twin.tolist() == [[2 * one for one in before[0]]]
+        assert dynograd.add(x, 1.0, out=twin) is twin and x.tolist() == [[2 * one + 1 for one in before[0]]]
+
+
 def of_kind(dtype):
     values = dynograd.arange(-6, 6).reshape(3, 4) / 2
     return (

@@ -101,8 +101,9 @@ def overlap_partly(one: Any, other: Any) -> bool:
     if one is other or not (one.size and other.size) or arrays.base_of(one) is not arrays.base_of(other):
         return False
     first, second = arrays.address_of(one), arrays.address_of(other)
-    if first == second and one.strides == other.strides and one.shape == other.shape and one.dtype == other.dtype:
-        return False
+    if first == second and one.shape == other.shape and one.dtype == other.dtype:
+        if all([size == 1 or step == own for size, step, own in zip(one.shape, one.strides, other.strides)]):
+            return False
     return first < second + other.nbytes and second < first + one.nbytes and _without_gaps(one) and _without_gaps(other)
 
 
