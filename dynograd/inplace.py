@@ -278,9 +278,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     source = _as_tensor(value, self)
     is_basic, ready = indexing.normalize_index(self.array.shape, index)
     if is_basic:
-        if MODES.grad == 1 and MODES.recorder is None and _write_region(self, ready, source):
+        whole = ready == (Ellipsis,)  # of what is overwritten throughout the history ends
+        if MODES.grad == 1 and MODES.recorder is None and not whole and _write_region(self, ready, source):
             return
-        target = self if ready == (Ellipsis,) else indexing.get_basic(self, ready)
+        target = self if whole else indexing.get_basic(self, ready)
         _assign(target, source, "setitem")
         return
     recording = MODES.grad and (self._requires_grad or source._requires_grad)

@@ -358,3 +358,17 @@ def test_a_leaf_that_is_a_view_of_what_needs_no_gradient_is_not_written(make, wr
     assert x.is_leaf
     with dg.no_grad():
         write(x)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda c, w: c.__setitem__(Ellipsis, w), lambda c, w: c.copy_(w), lambda c, w: c.fill_(w.sum() / 4)],
+    ids=["item", "copy_", "fill_"],
+)
+def test_the_history_of_what_is_overwritten_throughout_ends(write):
+    """... also where it could not go backward any more (PyTorch goes through it with zeros, and refuses)."""
+    w = dg.ones(4, requires_grad=True)
+    c = w.clone()
+    c.add_(c.atan())
+    write(c, w)
+    assert dg.autograd.grad(c.sum(), w)[0].tolist() == [1.0] * 4
