@@ -173,13 +173,16 @@ def unique_consecutive(x, dim, wants_inverse=True, wants_counts=True):
             from dynograd.kernels import searches_numba
 
             flat = np.ascontiguousarray(x).reshape(-1)
-            steps = np.empty(-(-flat.size // 4096), np.int64)
+            steps = np.empty(-(-flat.size // searches_numba.PIECE), np.int64)
             searches_numba.count_steps(flat, steps, count=steps.size, work=flat.size)
-            count = (1 + int(steps.sum()),)
+            before = np.cumsum(steps) - steps
+            count = (1 + int(before[-1] + steps[-1]),)
             values = buffers.empty(count, flat.dtype)
             inverse = buffers.empty(x.shape if wants_inverse else (0,), np.int64)
             lengths = buffers.empty(count if wants_counts else (0,), np.int64)
-            searches_numba.runs(flat, values, inverse.reshape(-1), lengths)
+            numbers = inverse.reshape(-1)
+            searches_numba.runs(flat, before, values, numbers, lengths, count=steps.size, work=2 * flat.size)
+            searches_numba.lengths_of(lengths, flat.size)
             return values, inverse, lengths
         values, inverse, counts = _runs(x.reshape(-1))
         return values, inverse.reshape(x.shape), counts

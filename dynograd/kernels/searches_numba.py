@@ -8,9 +8,10 @@ import numpy as np
 
 from dynograd.kernels.compiling_numba import chunked, compiled
 
-__all__ = ["LANES", "count_in_blocks", "count_steps", "longest_runs", "runs", "search"]
+__all__ = ["LANES", "PIECE", "count_in_blocks", "count_steps", "lengths_of", "longest_runs", "runs", "search"]
 
 LANES = 64
+PIECE = 4096  # neighbours that one thread looks at
 
 
 @chunked(noalias=True)
@@ -84,44 +85,55 @@ def count_in_blocks(index, counts, start, stop):
 
 @chunked(noalias=True)
 def count_steps(x, counts, start, stop):
-    """counts[i] = how many of the i-th 4096 elements of a vector differ from the one before; items are i."""
+    """counts[i] = how many of the i-th PIECE elements of a vector differ from the one before; items are i."""
     for i in range(start, stop):
         total = np.int32(0)
-        for place in range(max(1, i * 4096), min(x.size, (i + 1) * 4096)):
+        for place in range(max(1, i * PIECE), min(x.size, (i + 1) * PIECE)):
             total += np.int32(x[np.uint64(place)] != x[np.uint64(place - 1)])
         counts[i] = total
 
 
-@compiled(noalias=True)
-def runs(x, values, numbers, lengths):
-    """The value of each run of equal elements of a vector, for each element the number of its run, and how long the runs are.
+@chunked(noalias=True)
+def runs(x, before, values, numbers, starts, start, stop):
+    """The value of each run of equal elements of a vector, for each element the number of its run, and where the runs begin.
 
-    `numbers` and `lengths` may be empty: then nobody asks.
+    `numbers` and `starts` may be empty: then nobody asks. Items are i: the i-th PIECE elements, before which there are before[i] steps.
     """
-    run, begin = 0, 0
-    values[0] = x[0]
-    if numbers.size:
-        numbers[0] = 0
-    for first in range(1, x.size, LANES):
-        last = min(x.size, first + LANES)
-        steps = np.int32(0)
-        for place in range(first, last):  # without a branch for each
-            steps += np.int32(x[np.uint64(place)] != x[np.uint64(place - 1)])
-        if steps == 0:
+    for i in range(start, stop):
+        run, end = before[i], min(x.size, (i + 1) * PIECE)
+        if i == 0:
+            values[0] = x[0]
             if numbers.size:
-                numbers[first:last] = run
-            continue
-        for place in range(first, last):
-            value = x[np.uint64(place)]
-            if value != x[np.uint64(place - 1)]:
-                if lengths.size:
-                    lengths[np.uint64(run)] = place - begin
-                run, begin = run + 1, place
-                values[np.uint64(run)] = value
-            if numbers.size:
-                numbers[np.uint64(place)] = run
-    if lengths.size:
-        lengths[np.uint64(run)] = x.size - begin
+                numbers[0] = 0
+            if starts.size:
+                starts[0] = 0
+        for first in range(max(1, i * PIECE), end, LANES):
+            last = min(end, first + LANES)
+            steps = np.int32(0)
+            for place in range(first, last):  # without a branch for each
+                steps += np.int32(x[np.uint64(place)] != x[np.uint64(place - 1)])
+            if steps == 0:
+                if numbers.size:
+                    numbers[first:last] = run
+                continue
+            for place in range(first, last):
+                value = x[np.uint64(place)]
+                if value != x[np.uint64(place - 1)]:
+                    run += 1
+                    values[np.uint64(run)] = value
+                    if starts.size:
+                        starts[np.uint64(run)] = place
+                if numbers.size:
+                    numbers[np.uint64(place)] = run
+
+
+@compiled
+def lengths_of(starts, size):
+    """Where runs begin becomes how long they are; `size` is where the last one ends."""
+    for run in range(starts.size - 1):
+        starts[run] = starts[run + 1] - starts[run]
+    if starts.size:
+        starts[-1] = size - starts[-1]
 
 
 @chunked(noalias=True)
