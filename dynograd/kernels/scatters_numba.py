@@ -40,9 +40,10 @@ def pick_slices(x, index, out, outside, start, stop):
         a = item // count
         last = min(stop, (a + 1) * count)
         origin, before = a * size, a * count
-        if _is_outside(index, item - before, last - before, 0, size):
-            outside[0] = 1
-            return
+        if item - start < count:  # each index once, not for every a
+            if _is_outside(index, item - before, last - before, 0, size):
+                outside[0] = 1
+                return
         if inner == 1:
             for into in range(item, last):
                 place = index[np.uint64(into - before)]
