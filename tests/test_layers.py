@@ -3,7 +3,6 @@
 The layers are the ones of the import-linter contract in pyproject.toml; there is no second list.
 """
 
-import ast
 import subprocess
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tools.source_imports import imports_of, is_module, module_name, source_files
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dynograd"
@@ -51,69 +52,9 @@ def contract_layers(pyproject=ROOT / "pyproject.toml"):
     return places
 
 
-def source_files(package):
-    return sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
-
-
 def unit_of(module):
     """`dynograd.nn.rnn` is in the unit `nn`; the package itself is in the unit ``."""
     return module.partition(".")[2].partition(".")[0]
-
-
-def module_name(path, package):
-    parts = path.relative_to(package.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def is_module(name, package):
-    path = package.parent.joinpath(*name.split("."))
-    return path.with_suffix(".py").exists() or path.is_dir()
-
-
-def is_type_checking(test):
-    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
-        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
-    )
-
-
-def run_time_nodes(node):
-    """Every node below `node` that can run: all but the bodies of `if TYPE_CHECKING`."""
-    yield node
-    skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
-    for child in ast.iter_child_nodes(node):
-        if child not in skipped:
-            yield from run_time_nodes(child)
-
-
-def imports_of(path, package):
-    """(line, module) of each import of the package's own modules."""
-    name = module_name(path, package)
-    around = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in run_time_nodes(ast.parse(path.read_text(), str(path))):
-        if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = around.split(".")[: len(around.split(".")) - node.level + 1]
-                base = ".".join([*parents, *base.split(".")] if base else parents)
-            members = [f"{base}.{alias.name}" for alias in node.names]
-            found = [member if is_module(member, package) else base for member in members]
-        elif is_import_call(node):
-            found = [node.args[0].value]
-        else:
-            continue
-        for module in dict.fromkeys(found):
-            if module.partition(".")[0] == package.name:
-                yield node.lineno, module
-
-
-def is_import_call(node):
-    """`import_module("dynograd.x")` or `__import__("dynograd.x")`."""
-    if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)):
-        return False
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return called in ("import_module", "__import__") and isinstance(node.args[0].value, str)
 
 
 def up_imports(package, places):
