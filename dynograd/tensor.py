@@ -236,8 +236,6 @@ class Tensor:
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self.node is not None:
-            if value:
-                return
             raise GradientError(
                 "requires_grad: you can only change requires_grad flags of leaf variables, but this tensor was computed by "
                 f"{self.node.op_name()}. Use detach() to get a tensor without history."
@@ -250,8 +248,9 @@ class Tensor:
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Sets `requires_grad` in place."""
-        self.requires_grad = requires_grad
+        """Sets `requires_grad` in place. A tensor that was computed already wants a gradient, and must go on doing so."""
+        if not requires_grad or self.node is None:
+            self.requires_grad = requires_grad
         return self
 
     @property
