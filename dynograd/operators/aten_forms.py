@@ -241,28 +241,28 @@ def index(self: Array, indices: Sequence[Any]) -> Any:
 
 
 @form
-def _unsafe_masked_index(self: Array, mask: Array, indices: Sequence[Any], fill: complex) -> Any:
-    """`self[indices]` where `mask` says so, else `fill`; there, indices may be anything."""
-    if not self.numel():
+def _unsafe_masked_index(input: Array, mask: Array, indices: Sequence[Any], fill: complex) -> Any:
+    """`input[indices]` where `mask` says so, else `fill`; there, indices may be anything."""
+    if not input.numel():
         if mask.any():
             raise ShapeError(
-                f"_unsafe_masked_index: self has no elements (shape {tuple(self.shape)}), but mask selects some."
+                f"_unsafe_masked_index: input has no elements (shape {tuple(input.shape)}), but mask selects some."
             )
-        return (mask * 0 + fill).to(self.dtype)
-    return self[_within(self, mask, indices)].masked_fill(~mask, fill)
+        return (mask * 0 + fill).to(input.dtype)
+    return input[_within(input, mask, indices)].masked_fill(~mask, fill)
 
 
 @form
-def _unsafe_masked_index_put_accumulate(self: Array, mask: Array, indices: Sequence[Any], values: Array) -> Any:
-    """`self.index_put(indices, values, accumulate=True)` where `mask` says so."""
-    if not self.numel():
-        return self.clone()
+def _unsafe_masked_index_put_accumulate(input: Array, mask: Array, indices: Sequence[Any], values: Array) -> Any:
+    """`input.index_put(indices, values, accumulate=True)` where `mask` says so."""
+    if not input.numel():
+        return input.clone()
     if mask.ndim > values.ndim:
         raise ShapeError(
             f"_unsafe_masked_index_put_accumulate: mask has shape {tuple(mask.shape)}, which cannot be broadcast to values of shape "
             f"{tuple(values.shape)}. Reshape the mask."
         )
-    return self.index_put(_within(self, mask, indices), values.masked_fill(~mask, 0), accumulate=True)
+    return input.index_put(_within(input, mask, indices), values.masked_fill(~mask, 0), accumulate=True)
 
 
 def _places(indices: Sequence[Any]) -> tuple[Any, ...]:
