@@ -289,6 +289,7 @@ _AUGMENTED = {
     "__isub__": "sub_",
     "__imul__": "mul_",
     "__itruediv__": "div_",
+    "__idiv__": "div_",
     "__ifloordiv__": "floor_divide_",
     "__imod__": "remainder_",
     "__ipow__": "pow_",

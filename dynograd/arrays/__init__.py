@@ -258,7 +258,7 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
         return array.astype(dtype.numpy)
     if type(array) is MetaArray:
         return meta_arrays.empty(array.shape, dtype.numpy)
-    if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
+    if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX and dtype is not dtypes.bool:
         array = array.real
     if dtype is dtypes.float8_e4m3fn:  # it has no infinity: what is too large becomes the largest number, as in PyTorch
         array = numpy.clip(array.astype(numpy.float64 if array.dtype.itemsize == 8 else numpy.float32), -448.0, 448.0)

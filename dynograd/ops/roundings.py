@@ -7,8 +7,6 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
-from dynograd.ops.arithmetic import mul
-from dynograd.ops.exponentials import exp2
 from dynograd.ops.op import composed, elementwise
 from dynograd.shapes import whole_number
 
@@ -136,16 +134,6 @@ def heaviside(input: Array, values: Array) -> Array:
     >>> dynograd.heaviside(tensor([-2.0, 0.0, 2.0]), tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])
     """
-
-
-@composed(method=True, inplace=True)
-def ldexp(input: Any, other: Any) -> Any:
-    """`input * 2 ** other`.
-
-    >>> dynograd.ldexp(tensor([1.0, 3.0]), tensor([2, 1]))
-    tensor([4., 6.])
-    """
-    return mul(input, exp2(other))
 
 
 @elementwise(formula="gcd(input, other)", derivative=None, promote="integer", method=True, inplace=True)
