@@ -57,7 +57,7 @@ def ldexp(input: Any, other: Any) -> Any:
     mantissa, exponent = frexp(input)
     exponent = exponent + clamp(convert(other, dtypes.float64), -5000, 5000)
     ordinary = clamp(exponent, -1021, 1023)  # the first product is exact, the second one rounds
-    return mantissa * exp2(ordinary) * exp2(exponent - ordinary)
+    return mantissa * exp2(ordinary) * exp2(clamp(exponent - ordinary, -1074, 1023))  # 0 times infinity would be NaN
 
 
 def _scaled(value: Any, exponent: Any) -> Any:

@@ -55,13 +55,6 @@ ROWS = [
     Row("heaviside", heaviside, shapes=[(3, 4), (3, 4)], avoid=[0.0]),
     Row("heaviside", heaviside, shapes=[(3, 4), (3, 4)], domain=[with_zeros, (-1, 1)], grad=(False, True), id="at 0"),
     Row(
-        "ldexp",
-        lambda x, y: x * 2.0**y,
-        args=lambda rng: [rng.normal(size=(3, 4)), rng.integers(-3, 4, (3, 4))],
-        result=lambda name: "float64" if name == "float64" else "float32",
-        inplace=False,
-    ),
-    Row(
         "gcd",
         numpy.gcd,
         shapes=[(3, 4), (3, 4)],
