@@ -22,7 +22,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.inplace import refuse_repeats
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
-from dynograd.ops.interpolations import resample
+from dynograd.ops.interpolations import resampled
 from dynograd.out_forms import write_out
 from dynograd.public_forms import explained
 from dynograd.shapes import check_tensor, normalize_dim
@@ -644,9 +644,7 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
         rule = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(
             mode, mode
         ) + "-antialias" * antialias
-        for place, (count, step) in enumerate(zip(output_size, steps)):
-            input = resample(input, place + 2, count, rule, bool(align_corners), 1 / step)
-        return input
+        return resampled(input, output_size, rule, bool(align_corners), [1 / step for step in steps])
 
     upsample.__name__, upsample.__doc__ = name, f"`nn.functional.interpolate` with mode {mode!r}."
     return upsample

@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
+from dynograd.ops.complexes import from_parts, imag, real
 from dynograd.ops.op import composed, elementwise
 from dynograd.shapes import whole_number
 
@@ -94,12 +95,14 @@ def replace_nonfinite(input: Array, nan: float, posinf: float, neginf: float) ->
 def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN becomes `nan` (0), infinity `posinf` (the largest number of the dtype), minus infinity `neginf` (the smallest).
 
-    The gradient there is 0.
+    The parts of complex numbers are replaced one by one. The gradient there is 0.
 
     >>> dynograd.nan_to_num(tensor([float("nan"), float("-inf"), 1.0]), neginf=-9.0)
     tensor([ 0., -9.,  1.])
     """
     kind = dtypes.of_array(getattr(input, "array", input))
+    if kind.category == dtypes.COMPLEX:
+        return from_parts(*[nan_to_num(part, nan, posinf, neginf) for part in (real(input), imag(input))])
     if kind.category >= dtypes.FLOATING:
         limits = dtypes.finfo(kind)
         posinf = limits.max if posinf is None else posinf

@@ -1,6 +1,7 @@
 """Rounding, fractions, signs put on, NaN replaced."""
 
 import numpy
+import pytest
 
 import dynograd
 from dynograd import tensor
@@ -89,3 +90,14 @@ def test_copysign_knows_minus_zero():
 
 def test_heaviside_of_nan_is_zero():
     assert dynograd.heaviside(tensor([NAN]), tensor([0.5])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_parts_of_complex_numbers_are_replaced(dtype):
+    numbers = [complex(numpy.inf, 0), complex(numpy.nan, -numpy.inf), complex(1, numpy.nan), 2 + 3j]
+    x = dynograd.tensor(numbers, dtype=getattr(dynograd, dtype), requires_grad=True)
+    numpy.testing.assert_array_equal(x.detach().nan_to_num().numpy(), numpy.nan_to_num(x.detach().numpy()))
+    assert x.nan_to_num(5.0, 6.0, 7.0).tolist() == [6 + 0j, 5 + 7j, 1 + 5j, 2 + 3j]
+    dynograd.view_as_real(x.nan_to_num()).sum().backward()
+    assert x.grad.tolist() == [1j, 0j, 1 + 0j, 1 + 1j]
+    assert x.detach().clone().nan_to_num_(0.0, 1.0, -1.0).tolist() == [1 + 0j, -1j, 1 + 0j, 2 + 3j]
