@@ -48,12 +48,14 @@ def ldexp(input: Any, other: Any) -> Any:
     >>> dynograd.ldexp(tensor([1.0, 1e-30]), tensor([2, 200]))
     tensor([4.0000e+00, 1.6069e+30])
     """
-    kinds = [dtypes.of_array(getattr(one, "array", one)) if hasattr(one, "dtype") else None for one in (input, other)]
-    if None in kinds or kinds[0].category != dtypes.FLOATING or kinds[1].category >= dtypes.FLOATING:
+    if not (hasattr(input, "dtype") and hasattr(other, "dtype")):
         return mul(input, exp2(other))
-    if kinds[0] is not dtypes.float64:  # products with float64's powers are exact
+    kind, exponents = [dtypes.of_array(getattr(one, "array", one)) for one in (input, other)]
+    if kind.category != dtypes.FLOATING or exponents.category >= dtypes.FLOATING:
+        return mul(input, exp2(other))
+    if kind is not dtypes.float64:  # products with float64's powers are exact
         exponent = clamp(convert(other, dtypes.float64), -600, 600)
-        return convert(mul(convert(input, dtypes.float64), exp2(exponent)), kinds[0])
+        return convert(mul(convert(input, dtypes.float64), exp2(exponent)), kind)
     mantissa, exponent = frexp(input)
     exponent = exponent + clamp(convert(other, dtypes.float64), -5000, 5000)
     ordinary = clamp(exponent, -1021, 1023)  # the first product is exact, the second one rounds

@@ -42,7 +42,15 @@ class UsageError(ValueError):
     """What a program was asked for cannot be done; `run` shows the message alone."""
 
 
-_MISTAKES = (UsageError, CheckpointError, DataFileError, DeviceError, OutOfMemoryError, StateDictError, OSError)
+_MISTAKES: tuple[type[Exception], ...] = (
+    UsageError,
+    CheckpointError,
+    DataFileError,
+    DeviceError,
+    OutOfMemoryError,
+    StateDictError,
+    OSError,
+)
 
 
 def run(program: Callable[[], Any], name: str | None = None, mistakes: tuple[type[Exception], ...] = ()) -> int:
@@ -58,6 +66,7 @@ def run(program: Callable[[], Any], name: str | None = None, mistakes: tuple[typ
     0
     """
     name = os.path.basename(sys.argv[0]) if name is None else name
+    expected = (*_MISTAKES, *mistakes)
     try:
         status = program()
         sys.stdout.flush()
@@ -66,7 +75,7 @@ def run(program: Callable[[], Any], name: str | None = None, mistakes: tuple[typ
     except BrokenPipeError:  # `program | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (*_MISTAKES, *mistakes) as error:
+    except expected as error:
         return _ended(2, f"{name}: error: {_message(error)}")
     return status if type(status) is int else 0
 

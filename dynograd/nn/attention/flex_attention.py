@@ -155,10 +155,10 @@ def create_nested_block_mask(
     _compile: bool = False,
 ) -> BlockMask:
     """A mask for ragged queries (B, H, j, E) and keys, those of the queries unless given: as large as the longest row needs."""
-    lengths = [
+    queries, keys = [
         _row_lengths("create_nested_block_mask", one).longest for one in (q_nt, q_nt if kv_nt is None else kv_nt)
     ]
-    return create_block_mask(mask_mod, B, H, *lengths, q_nt.device, BLOCK_SIZE, _compile)
+    return create_block_mask(mask_mod, B, H, queries, keys, q_nt.device, BLOCK_SIZE, _compile)
 
 
 class AuxRequest(NamedTuple):
