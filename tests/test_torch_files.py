@@ -663,4 +663,4 @@ def test_the_converter(tmp_path):
     assert load_file(tmp_path / "b.safetensors")["w"].tolist() == [[0.0, 2.0], [1.0, 3.0]]
     (tmp_path / "a.pt").write_bytes(zipped(HOSTILE["os.system"]))
     found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 1 and "'os.system'" in found.stderr
+    assert found.returncode == 2 and "'os.system'" in found.stderr
