@@ -204,7 +204,8 @@ def _runs(rows):
 
 def searchsorted(boundaries, values, side, sorter, dtype):
     """Where each value belongs in its sorted row: the leading dims of the two agree, or `boundaries` is one row for all."""
-    boundaries, values = _ordered(boundaries), _ordered(values)
+    if boundaries.dtype.num > 255:
+        boundaries, values = _ordered(boundaries), _ordered(values)
     if sorter is not None:
         boundaries = np.take_along_axis(boundaries, sorter, -1)
     if (
@@ -241,7 +242,8 @@ def _ordered(x):
 
 def isin(x, tested, invert):
     """bool: whether each element occurs in `tested`."""
-    x, tested = _ordered(x), _ordered(tested)
+    if x.dtype.num > 255 or tested.dtype.num > 255:
+        x, tested = _ordered(x), _ordered(tested)
     if x.dtype == tested.dtype and x.dtype.kind == "f" and x.size >= _COMPILED_SIZE and tested.size:
         table = sorted_numbers(tested.reshape(-1))
         places = searchsorted(table, x, "left", None, np.dtype(np.int64))
