@@ -7,7 +7,6 @@ import fnmatch
 import importlib.util
 import json
 import sys
-from pathlib import Path
 
 from benchmarks import fresh, machine
 from benchmarks.compare import compare_fresh, compare_steps
@@ -15,6 +14,7 @@ from benchmarks.limits import measure_limits
 from benchmarks.report import quantity, report
 from benchmarks.rows import ROWS
 from benchmarks.sides import RowFailed, Side
+from dynograd.utils import programs
 
 __all__ = ["chosen_rows", "main"]
 
@@ -27,6 +27,10 @@ def main(arguments=None) -> int:
 
         return program.main(given[1:] if given[0] == "gpu" else given[2:])
     options = parser().parse_args(arguments)
+    return programs.run(lambda: measured(options), "benchmarks")
+
+
+def measured(options) -> int:
     everything = {**ROWS, **fresh.FRESH}
     try:
         rows = chosen_rows(options.rows, everything)
@@ -72,10 +76,14 @@ def parser():
         help="names, groups (overhead, training, data, kernels, fresh) or patterns (lstm*); all when none is given",
     )
     made.add_argument("--list", action="store_true", help="print the rows and stop")
-    made.add_argument("--rounds", type=positive, default=5, help="turns of each side in a row (default 5)")
-    made.add_argument("--seconds", type=float, default=0.2, help="length of a turn (default 0.2)")
-    made.add_argument("--threads", type=positive, default=2, help="threads of every pool (default 2)")
-    made.add_argument("--steps", type=positive, default=2000, help="steps of the slope rows (default 2000)")
+    made.add_argument(
+        "--rounds", type=programs.whole_number(1), default=5, help="turns of each side in a row (default 5)"
+    )
+    made.add_argument("--seconds", type=programs.number(above=0), default=0.2, help="length of a turn (default 0.2)")
+    made.add_argument("--threads", type=programs.whole_number(1), default=2, help="threads of every pool (default 2)")
+    made.add_argument(
+        "--steps", type=programs.whole_number(1), default=2000, help="steps of the slope rows (default 2000)"
+    )
     made.add_argument("--library", default="dynograd", help="what is timed (default dynograd)")
     made.add_argument(
         "--peer", default="torch", help="what it is compared with, or none (default torch, if it can be imported)"
@@ -90,16 +98,9 @@ def parser():
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
     )
     made.add_argument("--markdown", action="store_true", help="print Markdown")
-    made.add_argument("--json", metavar="FILE", type=Path, help="write all figures there too")
+    made.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
     made.add_argument("--importtime", action="store_true", help="print each library's costliest imports as well")
     return made
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"wants 1 or more, got {number}")
-    return number
 
 
 def chosen_rows(patterns, everything):

@@ -7,20 +7,24 @@ forward and backward inside `autobatch` beside the same outside, in turns.
 from __future__ import annotations
 
 import argparse
+import sys
 from statistics import median
 from time import perf_counter
 
 import dynograd
 from benchmarks.rows.dynamic import WIDTH, forest, tree_model
 from dynograd import nn
+from dynograd.utils import programs
 
 CALLS = 20_000
 
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autobatch_costs", description=__doc__.partition(":")[0])
-    parser.add_argument("--rounds", type=int, default=9, help="turns (%(default)s)")
-    parser.add_argument("--calls", type=int, default=CALLS, help="recorded in a turn (%(default)s)")
+    parser.add_argument("--rounds", type=programs.whole_number(1), default=9, help="turns (%(default)s)")
+    parser.add_argument(
+        "--calls", type=programs.whole_number(1), default=CALLS, help="recorded in a turn (%(default)s)"
+    )
     options = parser.parse_args(arguments)
     print("| recorded | µs a call, median (min) |\n| --- | --- |")
     for name, loop, empty in recordings(options.calls):
@@ -126,4 +130,4 @@ def examples():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(programs.run(main))

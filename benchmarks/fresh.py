@@ -94,12 +94,17 @@ def output_of(arguments, threads, **more):
 
 
 def main(arguments) -> None:
-    import importlib
+    import importlib.util
 
     from benchmarks.machine import forget_peak, memory, use_threads
     from benchmarks.rows import ROWS
 
+    if len(arguments) != 5 or arguments[2] not in ROWS or not all([one.isdigit() for one in arguments[3:]]):
+        # argparse would be a part of what is measured
+        sys.exit(_usage(f"got {' '.join(arguments) or 'nothing'}"))
     kind, name, row, steps, threads = arguments
+    if importlib.util.find_spec(name) is None:
+        sys.exit(_usage(f"there is no library {name!r}"))
     library = importlib.import_module(name)
     use_threads(library, int(threads))
     after_import = memory()[0]
@@ -115,6 +120,11 @@ def main(arguments) -> None:
     else:
         reading = growth(workload, int(steps), memory)
     print(json.dumps(reading))
+
+
+def _usage(problem) -> int:
+    print(f"usage: python -m benchmarks.fresh KIND LIBRARY ROW STEPS THREADS: {problem}", file=sys.stderr)
+    return 2
 
 
 def growth(workload, steps, memory):

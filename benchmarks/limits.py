@@ -7,6 +7,7 @@ multiplied by the number of threads, because handing over the lock would take as
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import subprocess
@@ -118,8 +119,14 @@ def best_time(run) -> float:
 
 
 def main(arguments) -> None:
-    threads, *more = arguments
-    with machine.realtime() if "realtime" in more else contextlib.nullcontext():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__.partition("\n")[0])
+    parser.add_argument("threads", type=int)
+    parser.add_argument("priority", nargs="?", choices=["realtime"])
+    options = parser.parse_args(arguments)
+    if options.threads < 1:
+        parser.error(f"argument threads: expected at least 1, got {options.threads}")
+    threads = options.threads
+    with machine.realtime() if options.priority else contextlib.nullcontext():
         copy = {size: copy_rate(size, int(threads)) for size in WORKING_SETS}
         sgemm = max(map(sgemm_rate, ORDERS))
     print(json.dumps({"copy": copy, "sgemm": sgemm}))

@@ -6,8 +6,9 @@ is kept in `ragged_probes_torch.json` beside this file.
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,9 @@ def outcomes() -> dict[str, str | None]:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["torch"]:
-        import torch
-    else:
-        import dynograd as torch
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("library", nargs="?", default="dynograd", choices=["dynograd", "torch"])
+    torch = importlib.import_module(parser.parse_args().library)
     print(json.dumps(tried(torch), indent=1))
 
 

@@ -6,6 +6,7 @@ goes to standard error, so that it cannot get between them.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import importlib
@@ -74,7 +75,16 @@ class Worker:
 
 
 def main(arguments) -> None:
-    name, threads, *more = arguments
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=__doc__.partition("\n")[0])
+    parser.add_argument("library")
+    parser.add_argument("threads", type=int)
+    parser.add_argument("more", nargs="*", metavar="realtime|compile")
+    options = parser.parse_args(arguments)
+    if options.threads < 1:
+        parser.error(f"argument threads: expected at least 1, got {options.threads}")
+    name, threads, more = options.library, options.threads, options.more
+    if not {"realtime", "compile"}.issuperset(more):
+        parser.error(f"expected realtime or compile, got {more}")
     foremost = machine.realtime if "realtime" in more else contextlib.nullcontext
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -153,6 +153,8 @@ _overriding.public_function.append(_imported_when_called("dynograd.overrides.tab
 for _name in ("gradcheck", "gradgradcheck"):
     setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
 _tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
+_tensor_parts.make_sparse = _imported_when_called("dynograd.sparse.making", "from_parts")
+_tensor_parts.make_nested = _imported_when_called("dynograd.nested", "nested_tensor")
 cuda.make_graphed_callables = _imported_when_called("dynograd.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):

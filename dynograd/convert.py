@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynograd import sharding
-from dynograd.errors import CheckpointError
 from dynograd.serialization import load, save
+from dynograd.utils import programs
 
 __all__ = ["main"]
 
@@ -27,7 +27,7 @@ _EPILOG = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; gives 0, or 1 with a message when something cannot be read or written."""
+    """The command; gives 0, or 2 with a message when something cannot be read or written."""
     parser = argparse.ArgumentParser(
         prog="python -m dynograd.convert",
         description=(__doc__ or "").replace("`", ""),
@@ -45,21 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, and no words when all went well")
     given = parser.parse_args(arguments)
-    try:
-        written = _convert(given)
-    except FileNotFoundError as error:
-        return _failed(f"there is no {error.filename!r}")
-    except (CheckpointError, TypeError, ValueError, RuntimeError, OSError) as error:
-        return _failed(str(error))
+    return programs.run(lambda: _convert_and_tell(given), "convert", (TypeError, ValueError, RuntimeError))
+
+
+def _convert_and_tell(given: argparse.Namespace) -> None:
+    written = _convert(given)
     if not given.quiet:
         for path in written:
             print(f"{path}: {os.path.getsize(path)} bytes")
-    return 0
-
-
-def _failed(problem: str) -> int:
-    print(f"convert: {problem}", file=sys.stderr)
-    return 1
 
 
 def _convert(given: argparse.Namespace) -> list[str]:

@@ -17,7 +17,7 @@ from dynograd.kernels import kernel
 from dynograd.memory_formats import preserve_format, wanted
 from dynograd.ops.op import keep
 from dynograd.out_forms import out_dtype, write_out
-from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole, whole_number
+from dynograd.shapes import Size, as_shape, check_number, check_sizes, check_whole, sizes_by_name, whole_number
 from dynograd.tensor import Tensor, wrap
 
 __all__ = [
@@ -338,7 +338,8 @@ def _remember(key: Any, made: Tensor) -> Tensor:
 
 
 def zeros(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -352,12 +353,14 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
+    if size is not None:
+        sizes = sizes_by_name("zeros", sizes, size)
     if out is None:
-        made = at_once(buffers.new_zeros, size, dtype, device, requires_grad)
+        made = at_once(buffers.new_zeros, sizes, dtype, device, requires_grad)
         if made is not None:
             return made
     return _finish(
-        arrays.zeros(_filled("zeros", size), _kind(dtype, out), _where("zeros", device, out)),
+        arrays.zeros(_filled("zeros", sizes), _kind(dtype, out), _where("zeros", device, out)),
         requires_grad,
         out,
         "zeros",
@@ -365,7 +368,8 @@ def zeros(
 
 
 def ones(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -374,12 +378,14 @@ def ones(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of ones."""
+    if size is not None:
+        sizes = sizes_by_name("ones", sizes, size)
     if out is None:
-        made = at_once(buffers.new_empty, size, dtype, device, requires_grad, 1)
+        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad, 1)
         if made is not None:
             return made
     return _finish(
-        arrays.full(_filled("ones", size), 1, _kind(dtype, out), _where("ones", device, out)),
+        arrays.full(_filled("ones", sizes), 1, _kind(dtype, out), _where("ones", device, out)),
         requires_grad,
         out,
         "ones",
@@ -387,7 +393,8 @@ def ones(
 
 
 def empty(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -397,14 +404,16 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of whatever was in memory."""
+    if size is not None:
+        sizes = sizes_by_name("empty", sizes, size)
     if out is None and memory_format is None:
-        made = at_once(buffers.new_empty, size, dtype, device, requires_grad)
+        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
         if made is not None:
             return made
     kind, place = _kind(dtype, out), _where("empty", device, out)
-    shape = _filled("empty", size)
+    shape = _filled("empty", sizes)
     return _finish(
-        _in_order(lambda sizes: arrays.empty(sizes, kind, place), shape, None, memory_format),
+        _in_order(lambda shape: arrays.empty(shape, kind, place), shape, None, memory_format),
         requires_grad,
         out,
         "empty",
@@ -558,7 +567,7 @@ def full_like(
 
 
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -581,7 +590,11 @@ def arange(
                 return wrap(kernel("creation", "counted", 0)(first, last, step))
     place = _where("arange", device, out)
     if end is None:
+        if start is None:
+            raise TypeError("arange: missing 1 required argument: 'end'. Pass arange(end) or arange(start, end, step).")
         start, end = 0, start
+    elif start is None:
+        start = 0
     start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
     for name, one in (("start", start), ("end", end), ("step", step)):
         check_number("arange", name, one)
@@ -704,17 +717,59 @@ def eye(
     return _remember(key, _finish(made, requires_grad, out, "eye"))
 
 
-def _new(kind: str) -> Any:
-    def method(
-        self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
-    ) -> Tensor:
-        maker = {"zeros": zeros, "ones": ones, "empty": empty, "full": full, "tensor": tensor}[kind]
-        place = self.device if device is None else device
-        return maker(*args, dtype=self.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+def _new(maker: Any) -> Any:
+    """The method that calls `maker` with this tensor's dtype and device, if they are not given."""
+    name = f"new_{maker.__name__}"
 
-    method.__name__ = method.__qualname__ = f"new_{kind}"
-    method.__doc__ = f"`dynograd.{kind}` in this tensor's dtype and on its device."
+    def method(
+        self: Tensor,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        if size is not None:
+            sizes = sizes_by_name(name, sizes, size)
+        dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return maker(*sizes, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`dynograd.{maker.__name__}` in this tensor's dtype and on its device."
     return method
+
+
+def _new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`dynograd.full` in this tensor's dtype and on its device."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`dynograd.tensor` in this tensor's dtype and on its device."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _new_any(self: Tensor, *data: Any, size: Any = None, other: Any = None, device: Any = None) -> Tensor:
@@ -724,7 +779,14 @@ def _new_any(self: Tensor, *data: Any, size: Any = None, other: Any = None, devi
 
 
 def _new_empty_strided(
-    self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_: Any
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`empty_strided` with this tensor's dtype and device, if they are not given."""
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
@@ -733,7 +795,9 @@ def _new_empty_strided(
 
 def install_creation_methods() -> None:
     """Puts `new_zeros` and its like on Tensor."""
-    for kind in ("zeros", "ones", "empty", "full", "tensor"):
-        setattr(Tensor, f"new_{kind}", _new(kind))
-    Tensor.new_empty_strided = _new_empty_strided  # type: ignore[attr-defined]
+    for maker in (zeros, ones, empty):
+        setattr(Tensor, f"new_{maker.__name__}", _new(maker))
+    for method in (_new_full, _new_tensor, _new_empty_strided):
+        method.__name__ = method.__qualname__ = method.__name__[1:]
+        setattr(Tensor, method.__name__, method)
     Tensor.new = _new_any  # type: ignore[attr-defined]

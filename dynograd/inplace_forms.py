@@ -131,6 +131,7 @@ def straight_form(face: Op, who: str) -> Any:
     names = list(face.signature.parameters)
     places = [names.index(name) for name in op.array_names]
     extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
+    fewest = max(places) + 1
     compares = op.promote == "compare"
     parts: list[Any] = []
 
@@ -140,6 +141,8 @@ def straight_form(face: Op, who: str) -> Any:
         recorded = MODES.grad
         if recorded and out._requires_grad:
             return False
+        if len(args) < fewest or (kwargs and not extras.keys() - names[: len(args)] >= kwargs.keys()):
+            return False  # operands by name, or arguments that are wrong
         operands: list[Any] = []
         for place in places:
             one = args[place]
@@ -286,6 +289,7 @@ _AUGMENTED = {
     "__isub__": "sub_",
     "__imul__": "mul_",
     "__itruediv__": "div_",
+    "__idiv__": "div_",
     "__ifloordiv__": "floor_divide_",
     "__imod__": "remainder_",
     "__ipow__": "pow_",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["jagged", "layout", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]
+__all__ = ["ALL", "jagged", "layout", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]
 
 
 class layout:
@@ -25,3 +25,4 @@ sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")
 jagged = layout("jagged")
+ALL = {kind.name: kind for kind in (strided, sparse_coo, sparse_csr, sparse_csc, jagged)}

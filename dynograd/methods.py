@@ -18,6 +18,7 @@ OPERATORS = {
     "__sub__": "sub",
     "__mul__": "mul",
     "__truediv__": "div",
+    "__div__": "div",  # Python 2's name, which programs still call
     "__floordiv__": "floor_divide",
     "__mod__": "remainder",
     "__neg__": "neg",
@@ -40,6 +41,7 @@ _REFLECTED = {
     "__rsub__": "sub",
     "__rmul__": "mul",
     "__rtruediv__": "div",
+    "__rdiv__": "div",
     "__rfloordiv__": "floor_divide",
     "__rmod__": "remainder",
     "__rmatmul__": "matmul",

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dynograd.utils import programs
+
 __all__ = ["main", "missing", "names_used"]
 
 _PACKAGE = "dynograd"
@@ -72,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", metavar="FILE", help="Python files, or folders of them")
     parser.add_argument("--missing", action="store_true", help="list only the missing names")
     options = parser.parse_args(arguments)
+    return programs.run(lambda: _report(options), "port")
+
+
+def _report(options: argparse.Namespace) -> int:
     status, seen, absent = 0, set(), set()
     for path in _files(options.files):
         try:

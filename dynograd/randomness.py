@@ -18,7 +18,7 @@ from dynograd.inplace_forms import DRAWS, with_writer
 from dynograd.kernels import kernel
 from dynograd.out_forms import out_dtype, write_out
 from dynograd.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
-from dynograd.shapes import as_shape, check_number, check_sizes, whole_number
+from dynograd.shapes import as_shape, check_number, check_sizes, sizes_by_name, whole_number
 from dynograd.tensor import Tensor, wrap
 from dynograd.tensor_parts import is_silent
 
@@ -92,7 +92,8 @@ def _maker(name: str, key: Any, numbers: tuple[float, ...]) -> Any:
 
 @drawn
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     out: Any = None,
     dtype: Any = None,
@@ -107,13 +108,15 @@ def rand(
     >>> dynograd.rand(2, 3).shape
     dynograd.Size([2, 3])
     """
+    if size is not None:
+        sizes = sizes_by_name("rand", sizes, size)
     if out is None:
-        made = at_once(_few("uniform", generator, 0.0, 1.0), size, dtype, device, requires_grad)
+        made = at_once(_few("uniform", generator, 0.0, 1.0), sizes, dtype, device, requires_grad)
         if made is not None:
             return made
     return _made(
         _uniform(
-            _shape("rand", size),
+            _shape("rand", sizes),
             _floating("rand", out_dtype(dtype, out)),
             0.0,
             1.0,
@@ -150,7 +153,8 @@ def _normal(
 
 @drawn
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     out: Any = None,
     dtype: Any = None,
@@ -160,13 +164,15 @@ def randn(
     pin_memory: bool = False,
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1."""
+    if size is not None:
+        sizes = sizes_by_name("randn", sizes, size)
     if out is None:
-        made = at_once(_few("normal", generator, 1.0, 0.0), size, dtype, device, requires_grad)
+        made = at_once(_few("normal", generator, 1.0, 0.0), sizes, dtype, device, requires_grad)
         if made is not None:
             return made
     return _made(
         _normal(
-            _shape("randn", size),
+            _shape("randn", sizes),
             _floating("randn", out_dtype(dtype, out)),
             0.0,
             1.0,
@@ -262,9 +268,18 @@ def _integers(
     return kernel("random", "integers", place)(*where, shape, low, high, kind.numpy)
 
 
+def _limits(who: str, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds of `f(high)`, `f(low, high)` and `f(high=high)`."""
+    if high is None:
+        low, high = None, low
+    if high is None:
+        raise TypeError(f"{who}: missing the argument 'high'. Pass the bound below which the integers lie.")
+    return 0 if low is None else low, high
+
+
 @drawn
 def randint(
-    low: Any,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -283,9 +298,10 @@ def randint(
     True
     """
     if size is None:
-        low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
+        low, high, size = None, low, high
+    low, high = _limits("randint", low, high)
+    if size is None:
+        raise TypeError("randint: missing the argument 'size'. Pass randint(high, size) or randint(low, high, size).")
     kind = dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)
     shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size)
     return _made(
@@ -299,7 +315,7 @@ def randint(
 @drawn
 def randint_like(
     input: Tensor,
-    low: Any,
+    low: Any = None,
     high: Any = None,
     *,
     dtype: Any = None,
@@ -311,8 +327,7 @@ def randint_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`randint` in the shape and dtype of `input`."""
-    if high is None:
-        low, high = 0, low
+    low, high = _limits("randint_like", low, high)
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = _place("randint_like", input.device if device is None else device)
     return _made(

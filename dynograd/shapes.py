@@ -105,6 +105,17 @@ def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
         raise TypeError(f"{who}: sizes must be ints, got {tuple(sizes)!r}.") from None
 
 
+def sizes_by_name(who: str, sizes: tuple, size: Any) -> tuple:
+    """Sizes given by name, `f(size=(2, 3))`, as `f((2, 3))` has them; a function takes them one way."""
+    if sizes:
+        raise TypeError(f"{who}: got sizes twice: {sizes} by position and size={size!r} by name. Pass one of them.")
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(
+            f"{who}: argument 'size' must be tuple of ints, got {size!r} of type {type(size).__name__}. Pass size=(2, 3)."
+        )
+    return (size,)
+
+
 def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """`shape`, when no size is negative and some memory could hold them all."""
     try:

@@ -18,7 +18,7 @@ from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.writes import version
 from dynograd.dtypes import BY_NUM
-from dynograd.errors import GradientError
+from dynograd.errors import DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import SIZES, Size
@@ -499,10 +499,12 @@ class Tensor:
         return bool(self.array.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        value = self.item()
+        return int(value if type(value) is not complex else _real_part(value, "int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        value = self.item()
+        return float(value if type(value) is not complex else _real_part(value, "float"))
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -672,6 +674,12 @@ def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict, place:
     if attributes:
         made.__dict__.update(attributes)
     return made
+
+
+def _real_part(value: complex, kind: str) -> float:
+    if value.imag:
+        raise DtypeError(f"{kind}(): {value} cannot be converted without its imaginary part. Use tensor.real.")
+    return value.real
 
 
 def _dim(who: str, dim: int, tensor: Tensor) -> int:

@@ -36,6 +36,10 @@ __all__ = [
 
 make_parameter: Any = None
 """`nn.Parameter`, filled from above: a checkpoint can hold some."""
+make_sparse: Any = None
+"""A sparse tensor of a layout from its parts, filled from above likewise."""
+make_nested: Any = None
+"""`nested.nested_tensor`, filled from above likewise."""
 
 
 class Meta:

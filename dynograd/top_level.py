@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
 from dynograd import shapes
@@ -53,7 +55,22 @@ def broadcast_shapes(*shapes_: Any) -> shapes.Size:
 
 def inplace_functions() -> dict[str, Any]:
     """The methods of `INPLACE` by name."""
-    return {name: getattr(Tensor, name) for name in INPLACE if hasattr(Tensor, name)}
+    return {name: _taking_input(getattr(Tensor, name)) for name in INPLACE if hasattr(Tensor, name)}
+
+
+def _taking_input(method: Any) -> Any:
+    """A method as a function, whose tensor has the name `input`."""
+    signature = inspect.signature(method)
+    first, *rest = signature.parameters.values()
+    if first.name != "self":
+        return method
+
+    @functools.wraps(method)
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return method(input, *args, **kwargs)
+
+    function.__signature__ = signature.replace(parameters=[first.replace(name="input"), *rest])  # type: ignore[attr-defined]
+    return function
 
 
 def install_more_methods(functions: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ import numpy
 from dynograd import arrays, checksums, devices, dtypes
 from dynograd.errors import CheckpointError
 from dynograd.files import Source
-from dynograd.torch_names import BUILDS, CALLS, CONSTANTS, LOCATION, OUTLINE, STORAGES, Storage
+from dynograd.storages import TypedStorage, UntypedStorage
+from dynograd.torch_names import BUILDS, CALLS, CONSTANTS, HASHABLE, LOCATION, OUTLINE, STORAGES
 from dynograd.torch_pickles import Global, Machine, check_nesting
 
 __all__ = ["is_torch_file", "read"]
@@ -89,7 +90,8 @@ class _Loader:
 
     def machine(self, data: Any, position: int = 0, persistent: Callable | None = None, calls: Any = None) -> Machine:
         machine = Machine(data, self.who, position, CONSTANTS, calls or CALLS, BUILDS, persistent)
-        machine.hashable = (dtypes.dtype, devices.device)
+        machine.hashable = (*HASHABLE, dtypes.dtype, devices.device)
+        machine.fill = lambda: self.fill(self.reads.values())
         return machine
 
     def parts_of(self, saved: Any, count: int) -> tuple:
@@ -108,7 +110,7 @@ class _Loader:
             raise self.error(f"is damaged: storage {str(key)[:40]!r} of {str(elements)[:40]} elements. {_OLDER}")
         return STORAGES[name], key, location, elements, *rest
 
-    def storage(self, dtype: dtypes.dtype, key: str, location: Any, elements: int) -> Storage:
+    def storage(self, dtype: dtypes.dtype, key: str, location: Any, elements: int) -> TypedStorage:
         if key not in self.pieces:
             raise self.error(f"lacks the storage {key[:40]!r}: it is incomplete. {_OLDER}")
         offset, length, checksum = self.pieces[key]
@@ -129,7 +131,7 @@ class _Loader:
             if device.type != "cpu":
                 self.fill([one])
             self.memories[key, device] = arrays.to_device(one.target, device)
-        return Storage(self.memories[key, device], dtype, lambda: self.fill([one]))
+        return TypedStorage(wrap_storage=UntypedStorage._over(self.memories[key, device]), dtype=dtype)
 
     def device(self, location: Any) -> devices.device:
         if location not in self.devices:
@@ -186,11 +188,16 @@ class _Zip(_Loader):
         for name, piece in self.entries.items():
             if name.startswith(f"{root}/data/"):
                 self.pieces[name[len(root) + 6 :]] = piece
-        machine = self.machine(self.content("data.pkl"), 0, lambda saved: self.storage(*self.parts_of(saved, 5)))
+        machine = self.machine(self.content("data.pkl"), 0, self.named)
         value = machine.read()
         if machine.position != len(machine.data):
             raise self.error(f"is damaged: data.pkl goes on after its end. {_OLDER}")
         return self.finished(value)
+
+    def named(self, saved: Any) -> TypedStorage | UntypedStorage:
+        """The storage of a persistent id."""
+        storage = self.storage(*self.parts_of(saved, 5))
+        return storage.untyped() if saved[1].name.endswith("UntypedStorage") else storage
 
     def listed(self) -> dict[str, tuple[int, int, int | None]]:
         """(offset, length, checksum) of each file in the archive. PyTorch can be told to write no checksums: then all are 0."""
@@ -295,7 +302,7 @@ class _Legacy(_Loader):
         if at != self.size:
             raise self.error(f"is damaged: {self.size - at} bytes are left over. {_OLDER}")
 
-    def viewed(self, saved: Any) -> Storage:
+    def viewed(self, saved: Any) -> TypedStorage:
         dtype, key, location, elements, view = self.parts_of(saved, 6)
         whole = self.storage(dtype, key, location, elements)
         if view is None:
@@ -303,5 +310,5 @@ class _Legacy(_Loader):
         _, offset, count = view
         if not 0 <= offset <= offset + count <= elements:
             raise self.error(f"is damaged: a view of storage {key!r} lies outside of it. {_OLDER}")
-        part = whole.memory[offset * dtype.itemsize : (offset + count) * dtype.itemsize]
-        return Storage(part, dtype, whole.fill)
+        part = whole._memory[offset * dtype.itemsize : (offset + count) * dtype.itemsize]
+        return TypedStorage(wrap_storage=UntypedStorage._over(part), dtype=dtype)

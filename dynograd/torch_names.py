@@ -5,31 +5,25 @@ Each entry of `CALLS` is a function of (machine, arguments) that checks what it 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from dynograd import devices, dtypes, tensor_parts
+from dynograd import devices, dtypes, layouts, tensor_parts
 from dynograd.arrays import storages
 from dynograd.shapes import Size
+from dynograd.storages import TypedStorage, UntypedStorage
 from dynograd.tensor import Tensor, wrap
-from dynograd.torch_pickles import PLAIN_BUILDS, PLAIN_CALLS, Global, Machine
+from dynograd.torch_pickles import Global, Machine
+from dynograd.torch_plain_values import HASHABLE, PLAIN_BUILDS, PLAIN_CALLS, PLAIN_CONSTANTS
 
-__all__ = ["BUILDS", "CALLS", "CONSTANTS", "LOCATION", "OUTLINE", "STORAGES", "Storage"]
+__all__ = ["BUILDS", "CALLS", "CONSTANTS", "HASHABLE", "LOCATION", "OUTLINE", "STORAGES"]
 
 LOCATION = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|xla|mtia|privateuseone)(:\d{1,3})?")
 _OLDER = "Use an older checkpoint."
-
-
-class Storage(Global):
-    """Memory that tensors share, and its dtype. On the CPU the bytes come when the structure is known."""
-
-    __slots__ = ("memory", "dtype", "fill")
-
-    def __init__(self, memory: Any, dtype: dtypes.dtype, fill: Callable[[], None]) -> None:
-        self.name, self.memory, self.dtype, self.fill = "a storage", memory, dtype, fill
 
 
 def _wrong(what: str) -> TypeError:
@@ -37,9 +31,14 @@ def _wrong(what: str) -> TypeError:
 
 
 def _tensor(machine: Machine, storage: Any, offset: Any, size: Any, stride: Any, dtype: Any = None) -> Tensor:
-    if type(storage) is not Storage or not isinstance(size, (tuple, list)) or not isinstance(stride, (tuple, list)):
+    if (
+        not isinstance(storage, (TypedStorage, UntypedStorage))
+        or not isinstance(size, (tuple, list))
+        or not isinstance(stride, (tuple, list))
+    ):
         raise _wrong("arguments of a tensor")
-    dtype = storage.dtype if dtype is None else dtype
+    if dtype is None:
+        dtype = storage.dtype if isinstance(storage, TypedStorage) else dtypes.uint8
     if (
         any([type(one) is not int or not 0 <= one < 1 << 62 for one in (offset, *size, *stride)])
         or type(dtype) is not dtypes.dtype
@@ -49,7 +48,7 @@ def _tensor(machine: Machine, storage: Any, offset: Any, size: Any, stride: Any,
         )
     if len(size) != len(stride) or len(size) > 64:
         raise machine.error(f"is damaged: a tensor has {len(size)} sizes and {len(stride)} strides. {_OLDER}")
-    item, total = dtype.itemsize, storage.memory.nbytes
+    item, total = dtype.itemsize, storage.nbytes()
     last = offset + sum([(length - 1) * step for length, step in zip(size, stride)])
     if 0 not in size and (last + 1) * item > total:
         raise machine.error(
@@ -58,7 +57,7 @@ def _tensor(machine: Machine, storage: Any, offset: Any, size: Any, stride: Any,
         )
     machine.pay(1024)
     steps = storages.row_major(tuple(size), item) if 0 in size else tuple([step * item for step in stride])
-    return wrap(storages.placed(storage.memory, dtype.numpy, tuple(size), steps, offset * item))
+    return wrap(storages.placed(storage._memory, dtype.numpy, tuple(size), steps, offset * item))
 
 
 def _tensor_2(
@@ -74,7 +73,7 @@ def _tensor_2(
 ) -> Tensor:
     made = _tensor(machine, storage, offset, size, stride, dtype)
     if isinstance(metadata, dict) and (metadata.get("conj") or metadata.get("neg")):
-        storage.fill()
+        machine.fill()
         made = made.conj() if metadata.get("conj") else made
         made = -made if metadata.get("neg") else made
     return _with_grad(machine, made, requires_grad)
@@ -145,31 +144,59 @@ def _device(machine: Machine, kind: Any, index: Any = None) -> devices.device:
     return devices.device(name)
 
 
-class _NumpyDtype(Global):
-    """NumPy's name of a type; bytes are compared with its size before anything is made."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: Any) -> None:
-        self.name, self.dtype = "numpy.dtype", dtype
+def _layout(machine: Machine, name: Any) -> layouts.layout:
+    found = layouts.ALL.get(name.removeprefix("torch.")) if type(name) is str else None
+    if found is None:
+        raise machine.error(f"has a tensor of the layout {str(name)[:40]!r}, which is not here. Save its to_dense().")
+    return found
 
 
-def _numpy_dtype(machine: Machine, text: Any, *rest: Any) -> _NumpyDtype:
+def _sparse(machine: Machine, layout: Any, parts: Any) -> Any:
+    if type(layout) is not layouts.layout or type(parts) is not tuple or len(parts) < 3:
+        raise _wrong("parts of a sparse tensor")
+    machine.fill()
+    try:
+        return tensor_parts.make_sparse(layout, parts)
+    except (ValueError, IndexError, TypeError, RuntimeError) as error:
+        raise machine.error(
+            f"is damaged: a sparse tensor in it makes no sense ({str(error)[:200]}). {_OLDER}"
+        ) from None
+
+
+def _nested(machine: Machine, buffer: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
+    """A nested tensor of layout strided: rows that lie one after the other in `buffer`."""
+    parts = (buffer, sizes, strides, offsets)
+    if not all([isinstance(part, Tensor) for part in parts]) or (buffer.ndim, sizes.ndim, offsets.ndim) != (1, 2, 1):
+        raise _wrong("parts of a nested tensor")
+    machine.fill()
+    rows = []
+    for size, stride, offset in zip(sizes.tolist(), strides.tolist(), offsets.tolist(), strict=True):
+        count = math.prod(size)
+        if min(size, default=0) < 0 or stride != [math.prod(size[dim + 1 :]) for dim in range(len(size))]:
+            raise machine.error(f"has a nested tensor with a row of size {size} and strides {stride}. {_OLDER}")
+        if not 0 <= offset <= buffer.numel() - count:
+            raise machine.error(f"is damaged: a row of size {size} at {offset} of {buffer.numel()} elements. {_OLDER}")
+        rows.append(wrap(buffer.array[offset : offset + count].reshape(size)))
+    return tensor_parts.make_nested(rows)
+
+
+def _numpy_dtype(machine: Machine, text: Any, *rest: Any) -> numpy.dtype:
+    """A type of NumPy, as an object of its own, for its byte order comes later."""
     if type(text) is not str or not re.fullmatch(r"[<>=|]?(?:b1|[iu][1248]|f[248]|c8|c16|[SU]\d{1,9})", text):
         raise machine.error(f"holds a NumPy array of {str(text)[:40]!r}, which is not plain data. Save it as a tensor.")
-    return _NumpyDtype(numpy.dtype(text))
+    return numpy.dtype(text, False, True)  # type: ignore[call-overload]
 
 
-def _set_byte_order(machine: Machine, value: _NumpyDtype, state: Any) -> None:
+def _set_byte_order(machine: Machine, value: numpy.dtype, state: Any) -> None:
     if type(state) is not tuple or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
         raise _wrong("state of a dtype")
-    value.dtype = value.dtype.newbyteorder(state[1])
+    value.__setstate__((3, state[1], None, None, None, value.itemsize, value.alignment, 0))  # type: ignore[attr-defined]
 
 
 def _numpy_scalar(machine: Machine, kind: Any, raw: Any) -> Any:
-    if type(kind) is not _NumpyDtype or type(raw) is not bytes or len(raw) != kind.dtype.itemsize:
+    if not isinstance(kind, numpy.dtype) or type(raw) is not bytes or len(raw) != kind.itemsize:
         raise _wrong("NumPy scalar")
-    return numpy.frombuffer(raw, kind.dtype)[0]
+    return numpy.frombuffer(raw, kind)[0]
 
 
 def _numpy_array(machine: Machine, *arguments: Any) -> Any:
@@ -185,7 +212,7 @@ def _numpy_from_bytes(machine: Machine, raw: Any, kind: Any, shape: Any, order: 
 def _set_array(machine: Machine, value: Any, state: Any) -> None:
     _, shape, kind, by_columns, raw = state
     if (
-        type(kind) is not _NumpyDtype
+        not isinstance(kind, numpy.dtype)
         or type(raw) is not bytes
         or type(by_columns) is not bool
         or type(shape) is not tuple
@@ -196,10 +223,10 @@ def _set_array(machine: Machine, value: Any, state: Any) -> None:
         if type(length) is not int or not 0 <= length < 1 << 62 or len(shape) > 64:
             raise _wrong("shape of an array")
         count *= length
-    if count * kind.dtype.itemsize != len(raw):
+    if count * kind.itemsize != len(raw):
         raise machine.error(f"is damaged: an array of shape {shape} has {len(raw)} bytes. {_OLDER}")
     machine.pay(len(raw))
-    value.__setstate__((1, shape, kind.dtype, by_columns, raw))
+    value.__setstate__((1, shape, kind, by_columns, raw))
 
 
 STORAGES: dict[str, dtypes.dtype] = {
@@ -218,7 +245,12 @@ STORAGES: dict[str, dtypes.dtype] = {
     "UntypedStorage": dtypes.uint8,
 }
 _CLASSES = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter", "torch.nn.Parameter")
-CONSTANTS: dict[str, Any] = {f"torch.{one.name}": one for one in (*dtypes.ALL, *dtypes.FLOAT8)}
+_NUMPY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+CONSTANTS: dict[str, Any] = {
+    **PLAIN_CONSTANTS,
+    **{f"torch.{kind.name}": kind for kind in (*dtypes.ALL, *dtypes.FLOAT8)},
+    **{f"numpy.{name}": getattr(numpy, name) for name in (*_NUMPY_TYPES.split(), "bool_")},
+}
 CALLS: dict[str, Callable] = {
     **PLAIN_CALLS,
     **{f"{place}.{name}": _only_named for place in ("torch", "torch.cuda", "torch.storage") for name in STORAGES},
@@ -231,6 +263,9 @@ CALLS: dict[str, Callable] = {
     "torch._tensor._rebuild_from_type_v2": _of_type,
     "torch.Size": _size,
     "torch.device": _device,
+    "torch.serialization._get_layout": _layout,
+    "torch._utils._rebuild_sparse_tensor": _sparse,
+    "torch._utils._rebuild_nested_tensor": _nested,
     "numpy.dtype": _numpy_dtype,
     "numpy._core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray._reconstruct": _numpy_array,
@@ -238,7 +273,7 @@ CALLS: dict[str, Callable] = {
 }
 BUILDS: dict[type, Callable] = {
     **PLAIN_BUILDS,
-    _NumpyDtype: _set_byte_order,
+    numpy.dtype: _set_byte_order,
     numpy.ndarray: _set_array,
     type(None): lambda machine, value, state: None,  # of `OUTLINE`
 }

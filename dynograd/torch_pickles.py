@@ -7,8 +7,10 @@ grows with the length of the file, so a small file cannot ask for much memory, a
 
 from __future__ import annotations
 
+import argparse
 import struct
-from collections import Counter, OrderedDict
+import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ _FREE = 1 << 24
 _MARK = object()
 _OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg", "numpy.core.multiarray": "numpy._core.multiarray"}
 _OLD_MODULES["numpy.core.numeric"] = "numpy._core.numeric"
+_OLD_NAMES = {"builtins.xrange": "builtins.range", "builtins.long": "builtins.int", "builtins.unicode": "builtins.str"}
 
 
 class Global:
@@ -146,6 +149,7 @@ class Machine:
         if type(module) is not str or type(name) is not str:
             raise TypeError("a name that is not text")
         full = f"{_OLD_MODULES.get(module, module)}.{name}"
+        full = _OLD_NAMES.get(full, full)
         if full in self.constants:
             self.stack.append(self.constants[full])
         elif full in self.calls:
@@ -170,7 +174,7 @@ class Machine:
     def build(self) -> None:
         state = self.pop()
         value = self.top()
-        change = self.builds.get(type(value))
+        change = next((self.builds[kind] for kind in type(value).__mro__ if kind in self.builds), None)
         if change is None:
             raise self.error(f"is damaged: its pickle sets the state of a {type(value).__name__}.")
         change(self, value, state)
@@ -184,7 +188,7 @@ class Machine:
 
     def key(self, value: Any, room: int = 64) -> Any:
         """`value`, if hashing it is quick: text, numbers, and small tuples of them."""
-        if type(value) is tuple:
+        if isinstance(value, tuple):
             if len(value) > room:
                 raise self.error("has a dict whose key is a large tuple: it is not read.")
             for one in value:
@@ -194,6 +198,9 @@ class Machine:
         return value
 
     hashable: tuple[type, ...] = ()
+    fill: Callable[[], None] = staticmethod(
+        lambda: None
+    )  # reads the bytes of the storages that the pickle has named so far
 
     def set_items(self, items: list[Any]) -> None:
         target = self.top()
@@ -204,7 +211,7 @@ class Machine:
 
     def append(self, items: list[Any]) -> None:
         target = self.top()
-        if type(target) is not list:
+        if type(target) is not list and type(target) is not deque:
             raise self.error(f"is damaged: its pickle appends to a {type(target).__name__}.")
         target.extend(items)
 
@@ -247,9 +254,9 @@ def check_nesting(value: Any, who: str) -> None:
         one, done = waiting.pop()
         if isinstance(one, Global):
             raise CheckpointError(f"load: {who} holds {one.name!r} itself, which is not data. Save a state_dict().")
-        if not isinstance(one, (dict, list, tuple)):
+        if not isinstance(one, _CONTAINERS):
             continue
-        parts = list(one.values()) if isinstance(one, dict) else one
+        parts = _parts(one)
         if done:
             depth[id(one)] = 1 + max([depth.get(id(part), 0) for part in parts], default=0)
             if depth[id(one)] > MOST_NESTED:
@@ -261,7 +268,19 @@ def check_nesting(value: Any, who: str) -> None:
         if known is None:
             depth[id(one)] = 0
             waiting.append((one, True))
-            waiting.extend([(part, False) for part in parts if isinstance(part, (dict, list, tuple, Global)) and part])
+            waiting.extend([(part, False) for part in parts if isinstance(part, (*_CONTAINERS, Global))])
+
+
+_CONTAINERS = (dict, list, tuple, deque, slice, argparse.Namespace, types.SimpleNamespace)
+
+
+def _parts(value: Any) -> list[Any]:
+    """The values directly in a container."""
+    if isinstance(value, (argparse.Namespace, types.SimpleNamespace)):
+        value = vars(value)
+    if isinstance(value, dict):
+        return list(value.values())
+    return [value.start, value.stop, value.step] if isinstance(value, slice) else list(value)
 
 
 def _sized(kind: str, size: int, make: Callable[[bytes], Any]) -> Callable[[Machine], None]:
@@ -351,73 +370,3 @@ _STEPS: dict[int, Callable[[Machine], Any]] = {
     ord("h"): _get("<B", 1),
     ord("j"): _get("<I", 4),
 }
-
-
-# --- calls that make plain data, for the caller's table ---------------------------------------------------------------------
-
-
-def _encode(machine: Machine, text: str, encoding: str = "latin1") -> bytes:
-    if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8"):
-        raise TypeError("bytes from something else than text")
-    machine.pay(len(text))
-    return text.encode(encoding)
-
-
-def _bytearray(machine: Machine, *arguments: Any) -> bytearray:
-    if not arguments:
-        return bytearray()
-    raw = arguments[0]
-    if type(raw) is str:
-        raw = _encode(machine, *arguments)
-    elif type(raw) is not bytes or len(arguments) > 1:
-        raise TypeError("bytes from something else than text")
-    machine.pay(len(raw))
-    return bytearray(raw)
-
-
-def _bytes(machine: Machine) -> bytes:
-    return b""
-
-
-def _members(machine: Machine, items: Any = ()) -> list[Any]:
-    if not isinstance(items, (list, tuple, set)):
-        raise TypeError("a set of something else than a list")
-    machine.pay(100 * len(items))
-    return [machine.key(one) for one in items]
-
-
-def _ordered(machine: Machine, items: Any = ()) -> OrderedDict:
-    machine.pay(200 * len(items))
-    pairs = items.items() if isinstance(items, dict) else items
-    return OrderedDict([(machine.key(key), value) for key, value in pairs])
-
-
-def _counter(machine: Machine, items: Any = ()) -> Counter:
-    return Counter(dict(_ordered(machine, items)))
-
-
-def _complex(machine: Machine, real: float, imag: float) -> complex:
-    if not isinstance(real, (int, float)) or not isinstance(imag, (int, float)):
-        raise TypeError("a complex number of something else than numbers")
-    return complex(real, imag)
-
-
-def _keep_metadata(machine: Machine, value: Any, state: Any) -> None:
-    """`_metadata`, the versions of a state_dict's modules, is the one attribute that is kept."""
-    if not isinstance(state, dict):
-        raise TypeError("the state of a dict is not a dict")
-    if "_metadata" in state:
-        value._metadata = state["_metadata"]
-
-
-PLAIN_CALLS: dict[str, Callable] = {
-    "collections.OrderedDict": _ordered,
-    "collections.Counter": _counter,
-    "_codecs.encode": _encode,
-    "builtins.bytes": _bytes,
-    "builtins.bytearray": _bytearray,
-    "builtins.set": lambda machine, *items: set(_members(machine, *items)),
-    "builtins.frozenset": lambda machine, *items: frozenset(_members(machine, *items)),
-    "builtins.complex": _complex,
-}
-PLAIN_BUILDS: dict[type, Callable] = {OrderedDict: _keep_metadata}

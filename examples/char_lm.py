@@ -18,6 +18,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "tinyshakespeare.txt.gz"
 
@@ -101,13 +102,17 @@ def main(
     number = {character: place for place, character in enumerate(alphabet)}
     strangers = sorted(set(prompt) - set(alphabet))
     if strangers or not prompt:
-        raise ValueError(
+        raise programs.UsageError(
             f"char_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}."
         )
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     ids = torch.tensor([number[character] for character in whole], device=device)
     border = len(ids) * 9 // 10
     train, valid = in_rows(ids[:border], batch_size), in_rows(ids[border:], batch_size)
+    if length >= valid.shape[1]:
+        raise programs.UsageError(
+            f"char_lm: {batch_size} texts side by side have {valid.shape[1]} characters each, and length is {length}."
+        )
 
     model = CharacterModel(len(alphabet), hidden=hidden).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
@@ -143,18 +148,28 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=900, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="texts side by side (%(default)s)")
-    parser.add_argument("--length", type=int, default=64, help="characters that gradients reach back (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=4e-3, help="at the start (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=256, help="size of the LSTM (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), default=900, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=64, help="texts side by side (%(default)s)"
+    )
+    parser.add_argument(
+        "--length", type=programs.whole_number(1), default=64, help="characters that gradients reach back (%(default)s)"
+    )
+    parser.add_argument(
+        "--learning-rate", type=programs.number(above=0), default=4e-3, help="at the start (%(default)s)"
+    )
+    parser.add_argument("--hidden", type=programs.whole_number(1), default=256, help="size of the LSTM (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--prompt", default="ROMEO:", help="what the drawn text begins with (%(default)s)")
-    parser.add_argument("--temperature", type=float, default=0.8, help="below 1 bolder, above 1 wilder (%(default)s)")
-    parser.add_argument("--characters", type=int, default=500, help="to draw (%(default)s)")
-    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--temperature", type=programs.number(above=0), default=0.8, help="below 1 bolder, above 1 wilder (%(default)s)"
+    )
+    parser.add_argument("--characters", type=programs.whole_number(0), default=500, help="to draw (%(default)s)")
+    parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

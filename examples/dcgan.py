@@ -21,6 +21,7 @@ import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
 from dynograd.data.datasets import read_idx
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "out" / "dcgan.pgm"
@@ -172,16 +173,24 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1500, help="of both networks (%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="(%(default)s)")
-    parser.add_argument("--latent", type=int, default=64, help="numbers of noise for a picture (%(default)s)")
-    parser.add_argument("--channels", type=int, default=32, help="width of both networks (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=2e-4, help="of Adam (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
-    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
-    parser.add_argument("--picture", type=Path, default=PICTURE, help="file of drawn digits (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), default=1500, help="of both networks (%(default)s)")
+    parser.add_argument("--batch-size", type=programs.whole_number(1), default=64, help="(%(default)s)")
+    parser.add_argument(
+        "--latent", type=programs.whole_number(1), default=64, help="numbers of noise for a picture (%(default)s)"
+    )
+    parser.add_argument(
+        "--channels", type=programs.whole_number(1), default=32, help="width of both networks (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=2e-4, help="of Adam (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
+    parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--picture", type=programs.file_to_write, default=PICTURE, help="file of drawn digits (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -21,6 +21,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "cora.npz"
 
@@ -118,13 +119,21 @@ def main(steps=200, hidden=16, learning_rate=1e-2, weight_decay=5e-4, seed=0):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200, help="each on the whole graph (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=16, help="features of the hidden layer (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=1e-2, help="of Adam (%(default)s)")
-    parser.add_argument("--weight-decay", type=float, default=5e-4, help="of the first layer (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument(
+        "--steps", type=programs.whole_number(1), default=200, help="each on the whole graph (%(default)s)"
+    )
+    parser.add_argument(
+        "--hidden", type=programs.whole_number(1), default=16, help="features of the hidden layer (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=1e-2, help="of Adam (%(default)s)")
+    parser.add_argument(
+        "--weight-decay", type=programs.number(0), default=5e-4, help="of the first layer (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

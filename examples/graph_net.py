@@ -26,6 +26,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "cora.npz"
 ROUNDS = 2
@@ -184,16 +185,22 @@ def main(epochs=25, batch_size=28, size=64, learning_rate=3e-3, weight_decay=5e-
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=25, help="each on 140 graphs (%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=28, help="graphs in a step (%(default)s)")
-    parser.add_argument("--size", type=int, default=64, help="of a paper's vector (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--weight-decay", type=float, default=5e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--dropout", type=float, default=0.5, help="share of words left out in training (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=25, help="each on 140 graphs (%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=28, help="graphs in a step (%(default)s)"
+    )
+    parser.add_argument("--size", type=programs.whole_number(1), default=64, help="of a paper's vector (%(default)s)")
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=3e-3, help="of AdamW (%(default)s)")
+    parser.add_argument("--weight-decay", type=programs.number(0), default=5e-3, help="of AdamW (%(default)s)")
+    parser.add_argument(
+        "--dropout", type=programs.number(0, 1), default=0.5, help="share of words left out in training (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one graph after the other")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -24,6 +24,7 @@ from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
 from dynograd.data.datasets import read_idx
 from dynograd.func import functional_call, vmap
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 
@@ -148,15 +149,19 @@ def main(steps=None, epochs=20, batch_size=128, width=16, learning_rate=2e-3, pl
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=20, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=128, help="(%(default)s)")
-    parser.add_argument("--width", type=int, default=16, help="hidden units of the classifiers (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, help="of Adam (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=20, help="(%(default)s)")
+    parser.add_argument("--batch-size", type=programs.whole_number(1), default=128, help="(%(default)s)")
+    parser.add_argument(
+        "--width", type=programs.whole_number(1), default=16, help="hidden units of the classifiers (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=2e-3, help="of Adam (%(default)s)")
     parser.add_argument("--plain", action="store_true", help="no hypernetwork: the same weights for all angles")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -22,6 +22,7 @@ import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader
 from dynograd.data.datasets import read_idx
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 
@@ -133,14 +134,22 @@ def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, s
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=4, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=32, help="pictures in a batch (%(default)s)")
-    parser.add_argument("--channels", type=int, default=16, help="of the first convolution (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="highest of the cycle (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=4, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=32, help="pictures in a batch (%(default)s)"
+    )
+    parser.add_argument(
+        "--channels", type=programs.whole_number(1), default=16, help="of the first convolution (%(default)s)"
+    )
+    parser.add_argument(
+        "--learning-rate", type=programs.number(above=0), default=3e-3, help="highest of the cycle (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -19,6 +19,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINT = HERE / "out" / "mnist.safetensors"
@@ -126,15 +127,21 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=8, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="(%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="highest of the cycle (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
-    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help="file of the weights (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=8, help="(%(default)s)")
+    parser.add_argument("--batch-size", type=programs.whole_number(1), default=64, help="(%(default)s)")
+    parser.add_argument(
+        "--learning-rate", type=programs.number(above=0), default=3e-3, help="highest of the cycle (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
+    parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--checkpoint", type=programs.file_to_write, default=CHECKPOINT, help="file of the weights (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

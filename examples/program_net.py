@@ -24,6 +24,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data.datasets import read_idx
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data"
 SIDE = 3
@@ -221,15 +222,24 @@ def main(steps=3000, batch_size=64, depth=2, size=64, learning_rate=7e-3, seed=0
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=3000, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="questions in a step (%(default)s)")
-    parser.add_argument("--depth", type=int, default=2, help="of conditions within conditions, at most (%(default)s)")
-    parser.add_argument("--size", type=int, default=64, help="features of a digit (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=7e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), default=3000, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=64, help="questions in a step (%(default)s)"
+    )
+    parser.add_argument(
+        "--depth",
+        type=programs.whole_number(1),
+        default=2,
+        help="of conditions within conditions, at most (%(default)s)",
+    )
+    parser.add_argument("--size", type=programs.whole_number(1), default=64, help="features of a digit (%(default)s)")
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=7e-3, help="of AdamW (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one question after the other")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.utils import programs
 
 
 class CartPoles:
@@ -126,15 +127,21 @@ def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, s
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100, help="updates of the policy (%(default)s)")
-    parser.add_argument("--episodes", type=int, default=16, help="for one update (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=64, help="units of the policy (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=1e-2, help="of Adam (%(default)s)")
-    parser.add_argument("--discount", type=float, default=0.99, help="of later steps (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
-    parser.add_argument("--limit", type=int, default=500, help="steps of an episode at most (%(default)s)")
+    parser.add_argument(
+        "--steps", type=programs.whole_number(1), default=100, help="updates of the policy (%(default)s)"
+    )
+    parser.add_argument("--episodes", type=programs.whole_number(1), default=16, help="for one update (%(default)s)")
+    parser.add_argument("--hidden", type=programs.whole_number(1), default=64, help="units of the policy (%(default)s)")
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=1e-2, help="of Adam (%(default)s)")
+    parser.add_argument("--discount", type=programs.number(0, 1), default=0.99, help="of later steps (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
+    parser.add_argument(
+        "--limit", type=programs.whole_number(1), default=500, help="steps of an episode at most (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

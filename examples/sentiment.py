@@ -31,6 +31,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, Dataset, collate_ragged
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data" / "rt-polarity.tsv.gz"
@@ -262,10 +263,11 @@ def main(
 
 def restore(checkpoint=CHECKPOINT):
     """(model, vocabulary) out of a file that `main` wrote."""
-    found = torch.load(checkpoint)
-    vocabulary = Vocabulary(found["words"])
-    model = Classifier(len(vocabulary), **found["config"])
-    model.load_state_dict(found["model"])
+    with programs.checkpoint_of("sentiment.py", checkpoint):
+        found = torch.load(checkpoint)
+        vocabulary = Vocabulary(found["words"])
+        model = Classifier(len(vocabulary), **found["config"])
+        model.load_state_dict(found["model"])
     return model.eval(), vocabulary
 
 
@@ -274,7 +276,7 @@ def predict(text, checkpoint=CHECKPOINT):
     model, vocabulary = restore(checkpoint)
     words = re.findall(r"[\w'&-]+|[^\w\s]", text.lower())
     if not words:
-        raise ValueError(f"predict: expected a sentence with at least one word, got {text!r}.")
+        raise programs.UsageError(f"predict: expected a sentence with at least one word, got {text!r}.")
     with torch.no_grad():
         logit = model(torch.ragged_tensor([vocabulary.encode(words)]))
     return logit.sigmoid().item()
@@ -313,16 +315,26 @@ def draw(history, path):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help="file of the kept weights (%(default)s)")
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=8, help="most epochs (%(default)s)")
-    parser.add_argument("--patience", type=int, default=3, help="epochs without a better validation (%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="sentences in a batch (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="processes that make batches (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument(
+        "--checkpoint", type=programs.file_to_write, default=CHECKPOINT, help="file of the kept weights (%(default)s)"
+    )
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=8, help="most epochs (%(default)s)")
+    parser.add_argument(
+        "--patience", type=programs.whole_number(1), default=3, help="epochs without a better validation (%(default)s)"
+    )
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=64, help="sentences in a batch (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=2e-3, help="of AdamW (%(default)s)")
+    parser.add_argument(
+        "--workers", type=programs.whole_number(0), default=2, help="processes that make batches (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing an interrupted run")
-    parser.add_argument("--plot", type=Path, help="file of the curves (beside the checkpoint)")
+    parser.add_argument("--plot", type=programs.file_to_write, help="file of the curves (beside the checkpoint)")
     commands = parser.add_subparsers(dest="command", metavar="predict")
     asked = commands.add_parser("predict", help="the probability that a sentence is positive")
     asked.add_argument("text")
@@ -330,10 +342,14 @@ def parse(arguments=None):
     return parser.parse_args(arguments)
 
 
-if __name__ == "__main__":
+def program():
     options = vars(parse())
     if options.pop("command") == "predict":
         probability = predict(options["text"], options["checkpoint"])
         print(f"{probability:.1%} positive: {options['text']}")
     else:
         main(**options)
+
+
+if __name__ == "__main__":
+    sys.exit(programs.run(program))

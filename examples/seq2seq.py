@@ -29,6 +29,7 @@ from dynograd import nn
 from dynograd.data import BucketBatchSampler, DataLoader, collate_pad
 from dynograd.data.datasets import Table
 from dynograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "tatoeba-eng-fra-5k.tsv.gz"
 PADDING, START, END, UNKNOWN = range(4)
@@ -228,15 +229,21 @@ def main(steps=None, epochs=12, batch_size=64, hidden=128, learning_rate=3e-3, s
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=12, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="pairs in a batch (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=128, help="units of encoder and decoder (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=12, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=64, help="pairs in a batch (%(default)s)"
+    )
+    parser.add_argument(
+        "--hidden", type=programs.whole_number(1), default=128, help="units of encoder and decoder (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=3e-3, help="of AdamW (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--sentence", help="an English sentence to translate at the end")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -26,6 +26,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data.datasets import CoNLLU
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data"
 SHIFT, LEFT, RIGHT = range(
@@ -253,16 +254,24 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=32, help="sentences in a step (%(default)s)")
-    parser.add_argument("--size", type=int, default=64, help="of vectors of words and trees (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--word-dropout", type=float, default=0.05, help="share of words made unknown (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=5, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=32, help="sentences in a step (%(default)s)"
+    )
+    parser.add_argument(
+        "--size", type=programs.whole_number(1), default=64, help="of vectors of words and trees (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=3e-3, help="of AdamW (%(default)s)")
+    parser.add_argument(
+        "--word-dropout", type=programs.number(0, 1), default=0.05, help="share of words made unknown (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one sentence after the other")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

@@ -22,6 +22,7 @@ import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, collate_ragged
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "rt-polarity.tsv.gz"
 UNKNOWN = 0
@@ -123,13 +124,15 @@ def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, senten
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=6, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=64, help="sentences in a batch (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of AdamW (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=6, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=64, help="sentences in a batch (%(default)s)"
+    )
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=1e-3, help="of AdamW (%(default)s)")
+    parser.add_argument("--seed", type=programs.seed, default=0, help="(%(default)s)")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

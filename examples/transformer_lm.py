@@ -19,6 +19,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data" / "tinyshakespeare.txt.gz"
 
@@ -124,7 +125,7 @@ def main(
     number = {character: place for place, character in enumerate(alphabet)}
     strangers = sorted(set(prompt) - set(alphabet))
     if strangers or not prompt:
-        raise ValueError(
+        raise programs.UsageError(
             f"transformer_lm: expected a prompt of characters that the text has, got {prompt!r} with {strangers}."
         )
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -133,6 +134,10 @@ def main(
         [len(ids) * 18 // 20, len(ids) // 20, len(ids) - len(ids) * 18 // 20 - len(ids) // 20]
     )
 
+    if length >= len(valid):
+        raise programs.UsageError(
+            f"transformer_lm: the validation text has {len(valid)} characters, and length is {length}."
+        )
     model = CharacterModel(len(alphabet), length, size, layers=layers).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.1, betas=(0.9, 0.98))
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
@@ -165,19 +170,33 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=32, help="texts in a batch (%(default)s)")
-    parser.add_argument("--length", type=int, default=96, help="characters that the model sees (%(default)s)")
-    parser.add_argument("--size", type=int, default=128, help="numbers of a character (%(default)s)")
-    parser.add_argument("--layers", type=int, default=3, help="(%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="highest of the cycle (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), default=1000, help="(%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=programs.whole_number(1), default=32, help="texts in a batch (%(default)s)"
+    )
+    parser.add_argument(
+        "--length", type=programs.whole_number(1), default=96, help="characters that the model sees (%(default)s)"
+    )
+    parser.add_argument(
+        "--size", type=programs.whole_number(4, multiple=4), default=128, help="numbers of a character (%(default)s)"
+    )
+    parser.add_argument("--layers", type=programs.whole_number(1), default=3, help="(%(default)s)")
+    parser.add_argument(
+        "--learning-rate", type=programs.number(above=0), default=3e-3, help="highest of the cycle (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
     parser.add_argument("--prompt", default="ROMEO:", help="what the drawn text begins with (%(default)s)")
-    parser.add_argument("--temperature", type=float, default=0.8, help="below 1: likelier characters (%(default)s)")
-    parser.add_argument("--characters", type=int, default=400, help="how many are drawn (%(default)s)")
-    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--temperature", type=programs.number(above=0), default=0.8, help="below 1: likelier characters (%(default)s)"
+    )
+    parser.add_argument(
+        "--characters", type=programs.whole_number(0), default=400, help="how many are drawn (%(default)s)"
+    )
+    parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

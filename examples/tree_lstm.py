@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import gzip
 import random
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,6 +25,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
+from dynograd.utils import programs
 
 DATA = Path(__file__).resolve().parent / "data"
 NEUTRAL = 2
@@ -150,18 +152,23 @@ def accuracy(model, trees, plain=False):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=25)
-    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=5)
+    parser.add_argument("--batch", type=programs.whole_number(1), default=25)
+    parser.add_argument("--width", type=programs.whole_number(1), default=128)
     parser.add_argument(
-        "--drop", type=float, default=0.3, help="share of words replaced by the unknown one in training"
+        "--drop", type=programs.number(0, 1), default=0.3, help="share of words replaced by the unknown one in training"
     )
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--decay", type=float, default=1e-4)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--trees", type=int, default=None, help="so many of each part of the data (default: all)")
+    parser.add_argument("--lr", type=programs.number(above=0), default=0.05)
+    parser.add_argument("--decay", type=programs.number(0), default=1e-4)
+    parser.add_argument("--seed", type=programs.seed, default=0)
     parser.add_argument(
-        "--compared", type=int, default=8, help="so many batches of the first epoch run without autobatch, to compare"
+        "--trees", type=programs.whole_number(1), default=None, help="so many of each part of the data (default: all)"
+    )
+    parser.add_argument(
+        "--compared",
+        type=programs.whole_number(0),
+        default=8,
+        help="so many batches of the first epoch run without autobatch, to compare",
     )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one tree after the other")
     options = parser.parse_args(arguments)
@@ -193,4 +200,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(programs.run(main))

@@ -21,6 +21,7 @@ import dynograd.nn.functional as F
 from dynograd import nn
 from dynograd.data import DataLoader, TensorDataset
 from dynograd.data.datasets import read_idx
+from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "out" / "vae.pgm"
@@ -135,17 +136,23 @@ def main(
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--epochs", type=int, default=30, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=128, help="(%(default)s)")
-    parser.add_argument("--hidden", type=int, default=400, help="units of the hidden layers (%(default)s)")
-    parser.add_argument("--latent", type=int, default=20, help="numbers of a code (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of Adam (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (%(default)s)")
-    parser.add_argument("--device", help="cpu or cuda (a GPU where there is one)")
-    parser.add_argument("--picture", type=Path, default=PICTURE, help="file of drawn digits (%(default)s)")
+    parser.add_argument("--steps", type=programs.whole_number(1), help="stop after so many steps")
+    parser.add_argument("--epochs", type=programs.whole_number(1), default=30, help="(%(default)s)")
+    parser.add_argument("--batch-size", type=programs.whole_number(1), default=128, help="(%(default)s)")
+    parser.add_argument(
+        "--hidden", type=programs.whole_number(1), default=400, help="units of the hidden layers (%(default)s)"
+    )
+    parser.add_argument("--latent", type=programs.whole_number(1), default=20, help="numbers of a code (%(default)s)")
+    parser.add_argument("--learning-rate", type=programs.number(above=0), default=1e-3, help="of Adam (%(default)s)")
+    parser.add_argument(
+        "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
+    parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--picture", type=programs.file_to_write, default=PICTURE, help="file of drawn digits (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(**vars(parse()))
+    sys.exit(programs.run(lambda: main(**vars(parse()))))

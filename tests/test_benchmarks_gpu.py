@@ -21,7 +21,8 @@ def test_without_a_card_nothing_is_measured(words, capsys):
 def test_rows_are_listed(capsys):
     assert program.main(["gpu", "--list", "matmul.8192*"]) == 0
     assert capsys.readouterr().out.split() == [name for name in GPU_ROWS if name.startswith("matmul.8192")]
-    assert program.main(["gpu", "nothing"]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        program.main(["gpu", "nothing"])
     assert "no row is called" in capsys.readouterr().err
 
 

@@ -59,6 +59,43 @@ def test_sizes_come_as_numbers_or_a_tuple(make):
         make(2, device="cuda")
 
 
+MAKERS = [dg.zeros, dg.ones, dg.empty, dg.rand, dg.randn]
+MAKERS += [dg.ones(1).new_zeros, dg.ones(1).new_ones, dg.ones(1).new_empty]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_sizes_by_name(make):
+    assert make(size=(2, 3)).shape == (2, 3) and make(size=[4], dtype=dg.float64).dtype is dg.float64
+    with pytest.raises(
+        TypeError, match=rf"{make.__name__}: got sizes twice: \(2,\) by position and size=\(3,\) by name"
+    ):
+        make(2, size=(3,))
+    with pytest.raises(TypeError, match=rf"{make.__name__}: argument 'size' must be tuple of ints, got 3 of type int"):
+        make(size=3)
+    with pytest.raises(TypeError, match="bogus"):
+        make(2, bogus=1)
+
+
+def test_other_arguments_by_name():
+    assert dg.arange(end=3).tolist() == [0, 1, 2] and dg.arange(end=5, step=2, start=1).tolist() == [1, 3]
+    assert dg.randint(high=1, size=(2,)).tolist() == [0, 0] and dg.randint(low=3, high=4, size=(1,)).tolist() == [3]
+    assert dg.randint_like(dg.ones(2), high=1).tolist() == [0, 0]
+    x = dg.ones(1, dtype=dg.float64)
+    assert x.new_full(size=(2,), fill_value=3).tolist() == [3, 3] and x.new_tensor(data=[5]).dtype is dg.float64
+    assert dg.ones(2, 3).sum_to_size(size=(1, 3)).tolist() == [[2, 2, 2]]
+    rows = [
+        (lambda: dg.arange(), "arange: missing 1 required argument: 'end'"),
+        (lambda: dg.randint(size=(2,)), "randint: missing the argument 'high'"),
+        (lambda: dg.randint(3), "randint: missing the argument 'size'"),
+        (lambda: dg.randint_like(x), "randint_like: missing the argument 'high'"),
+        (lambda: x.new_full((2,), 3, names=None), "names"),
+        (lambda: dg.ones(2, 3).sum_to_size(1, size=(1, 3)), "sum_to_size: got sizes twice"),
+    ]
+    for call, message in rows:
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
 def test_full_takes_the_dtype_of_its_value():
     assert dg.full((2,), 3).dtype is dg.int64 and dg.full((2,), 3.0).tolist() == [3.0, 3.0]
     assert dg.full((2,), True).dtype is dg.bool and dg.full((), dg.tensor(2.0)).item() == 2

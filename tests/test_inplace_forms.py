@@ -363,3 +363,29 @@ def test_operands_as_large_of_another_shape(name):
         with pytest.raises(ShapeError):
             FORMS[name](x, wrong, wrong)
     assert bits(x) == before
+
+
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64, dynograd.bool])
+@pytest.mark.parametrize("name", ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"])
+def test_operands_by_name(name, dtype):
+    def made():
+        return dynograd.tensor([0, 1, 1]).to(dtype)
+
+    other = dynograd.tensor([1, 1, 0]).to(dtype)
+    assert getattr(made(), name)(other=other).tolist() == getattr(made(), name)(other).tolist()
+    for arguments, options, message in [
+        ((), {}, "missing 1 required positional argument: 'other'"),
+        ((other,), {"other": other}, "multiple values for argument 'other'"),
+        ((other,), {"bogus": 1}, "unexpected keyword argument 'bogus'"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            getattr(made(), name)(*arguments, **options)
+
+
+def test_methods_as_functions_call_their_tensor_input():
+    assert dynograd.zero_(input=dynograd.ones(2)).tolist() == [0, 0] and dynograd.fill_(
+        input=dynograd.ones(2), value=3
+    ).tolist() == [3, 3]
+    assert dynograd.as_strided_(input=dynograd.ones(4), size=(2,), stride=(1,)).shape == (2,)
+    assert dynograd.resize_as_(input=dynograd.ones(4), the_template=dynograd.ones(2)).shape == (2,)
+    assert dynograd.unsafe_split(input=dynograd.ones(4), split_size=2)[1].shape == (2,)

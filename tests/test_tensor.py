@@ -156,6 +156,15 @@ def test_size_and_stride_take_axis():
     assert x.size() == (2, 3) and x.stride() == (3, 1)
 
 
+def test_complex_numbers_without_an_imaginary_part_become_numbers():
+    assert (int(dg.tensor(2 + 0j)), float(dg.tensor([-1.5 + 0j]))) == (2, -1.5)
+    for convert in (int, float):
+        with pytest.raises(
+            RuntimeError, match=rf"{convert.__name__}\(\): \(2\+1j\) cannot be converted without its imag"
+        ):
+            convert(dg.tensor(2 + 1j))
+
+
 def test_format_of_one_number_is_that_of_the_number():
     x = dg.tensor(0.5, requires_grad=True)
     assert f"{x}" == f"{x * 1}" == format(x) == "0.5" and f"{x:.2f}" == "0.50" and f"{dg.tensor(True)}" == "True"

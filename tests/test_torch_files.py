@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
+import datetime
+import decimal
+import fractions
 import io
+import pathlib
 import pickle
 import random
 import struct
@@ -32,6 +38,7 @@ KINDS = {
     "BoolStorage": numpy.bool_,
     "ComplexFloatStorage": numpy.complex64,
     "ComplexDoubleStorage": numpy.complex128,
+    "UntypedStorage": numpy.uint8,
 }
 
 
@@ -248,6 +255,88 @@ def test_state_dict_versions_are_kept():
     assert found._metadata["0"] == {"version": 2}
 
 
+# --- plain values of Python and NumPy ------------------------------------------------------------------------------------------------
+
+PLAIN = [
+    collections.defaultdict(list, {"losses": [1.0, 2.0]}),
+    collections.defaultdict(None, {1: 2}),
+    *[collections.defaultdict(kind, {"a": kind()}) for kind in (int, float, str, bool, dict, tuple, set, frozenset)],
+    *[collections.defaultdict(kind, {"a": kind()}) for kind in (bytes, bytearray, complex, OrderedDict, collections.Counter)],
+    collections.Counter("aab"),
+    collections.deque([1, [2]], maxlen=4),
+    collections.deque(),
+    {1, 2},
+    frozenset([1, 2]),
+    slice(1, None, 2),
+    range(3, 9, 2),
+    Ellipsis,
+    {"kind": float, "numpy": numpy.float32, "dtype": numpy.dtype(">f8"), "text": numpy.dtype("<U5")},
+    datetime.date(2020, 2, 29),
+    datetime.time(3, 4, 5, 6),
+    datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
+    datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=-3), "west")),
+    datetime.timedelta(-1, 2, 3),
+    pathlib.Path("/runs/one"),
+    pathlib.PurePosixPath("a/b"),
+    pathlib.PureWindowsPath("a/b"),
+    {pathlib.Path("a"): 1, datetime.date(2020, 1, 1): 2, fractions.Fraction(1, 3): 3, decimal.Decimal("0.1"): 4, range(2): 5},
+    fractions.Fraction(-1, 3),
+    *[decimal.Decimal(text) for text in ("-1.50", "1E+20", "Infinity", "0E-9")],
+    argparse.Namespace(lr=0.1, layers=[1, 2], path=pathlib.Path("a")),
+    types.SimpleNamespace(lr=0.1, inner=argparse.Namespace(a=1)),
+    [numpy.float32(2), numpy.arange(3), numpy.array(["a", "bb"]), numpy.bool_(True)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{type(value).__name__} {value!r:.40}")
+def test_plain_values(value, protocol):
+    found = load(zipped(None, raw=pickle.dumps(value, protocol)))
+    assert type(found) is type(value) and repr(found) == repr(value)
+    if isinstance(value, collections.defaultdict):
+        assert found.default_factory is value.default_factory
+
+
+def test_containers_in_one_another_hold_tensors():
+    weight = Stored("0", [1, 2], "FloatStorage")
+    value = {"log": collections.defaultdict(list, {"w": [tensor(weight, (2,), (1,))]}), "args": argparse.Namespace(a=1)}
+    for form in FORMATS:
+        found = load(FORMATS[form](value))
+        assert found["log"]["w"][0].tolist() == [1.0, 2.0] and found["log"]["new"] == [] and found["args"].a == 1
+
+
+def test_storages_themselves():
+    stored = Stored("0", [1, 2], "FloatStorage")
+    for form in FORMATS:
+        found = load(FORMATS[form]([stored, tensor(stored, (2,), (1,))]))
+        assert type(found[0]) is dg.TypedStorage and found[0].tolist() == [1.0, 2.0]
+        assert found[1].untyped_storage() == found[0].untyped()
+    untyped = Stored("0", [1, 2], "UntypedStorage")
+    assert load(zipped(untyped)).tolist() == [1, 2] and type(load(zipped(untyped))) is dg.UntypedStorage
+
+
+def sparse(layout, *parts):
+    return Called("torch._utils", "_rebuild_sparse_tensor", Called("torch.serialization", "_get_layout", layout), parts)
+
+
+def whole(*values):
+    return tensor(Stored("ab"[len(values) == 2], values, "LongStorage"), (len(values),), (1,))
+
+
+def test_sparse_and_nested_tensors():
+    values = tensor(Stored("0", [5, 6], "FloatStorage"), (2,), (1,))
+    places = tensor(Stored("1", [0, 1, 2, 0], "LongStorage"), (2, 2), (2, 1))
+    size = Called("torch", "Size", (2, 3))
+    for form in FORMATS:
+        found = load(FORMATS[form]([sparse("torch.sparse_coo", places, values, size, True), values]))[0]
+        assert found.layout is dg.sparse_coo and found.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
+        found = load(FORMATS[form](sparse("torch.sparse_csr", whole(0, 1, 2), whole(2, 0), values, size)))
+        assert found.layout is dg.sparse_csr and found.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
+        shape = tensor(Stored("2", [1, 1], "LongStorage"), (2, 1), (1, 1))
+        nested = Called("torch._utils", "_rebuild_nested_tensor", values, shape, shape, whole(0, 1))
+        assert [row.tolist() for row in load(FORMATS[form](nested)).unbind()] == [[5.0], [6.0]]
+
+
 # --- hostile files ----------------------------------------------------------------------------------------------------------------
 
 ONE = Stored("0", range(4), "FloatStorage")
@@ -368,6 +457,28 @@ RAW = {
     "a call without arguments": b"\x80\x02cos\nsystem\nR.",
     "a call of a number": b"\x80\x02K\x01)R.",
     "arguments that are a list": b"\x80\x02ccollections\nOrderedDict\n]R.",
+    "a call of a type": b"\x80\x02c__builtin__\nint\nX\x01\x00\x00\x001\x85R.",
+    "a default made by a function": b"\x80\x02ccollections\ndefaultdict\ncos\nsystem\n\x85R.",
+    "a default made by a call": b"\x80\x02ccollections\ndefaultdict\nc_codecs\nencode\n\x85R.",
+    "a default that is a number": b"\x80\x02ccollections\ndefaultdict\nK\x01\x85R.",
+    "a deque of a number": b"\x80\x02ccollections\ndeque\nK\x01\x85R.",
+    "a deque that contains itself": b"\x80\x02ccollections\ndeque\n)Rq\x00h\x00a.",
+    "a namespace that contains itself": b"\x80\x02cargparse\nNamespace\n)\x81q\x00}X\x01\x00\x00\x00ah\x00sb.",
+    "a namespace of another class": b"\x80\x02cargparse\nNamespace\n)\x81}X\x09\x00\x00\x00__class__K\x01sb.",
+    "a namespace of numbers": b"\x80\x02cargparse\nNamespace\n)\x81}K\x01K\x01sb.",
+    "a name in a namespace": b"\x80\x02ctypes\nSimpleNamespace\n)R}X\x01\x00\x00\x00ac_codecs\nencode\nsb.",
+    "a name in a slice": b"\x80\x02c__builtin__\nslice\nc_codecs\nencode\n\x85R.",
+    "a range of text": b"\x80\x02c__builtin__\nxrange\nX\x01\x00\x00\x001\x85R.",
+    "a date of text": b"\x80\x02cdatetime\ndate\nX\x04\x00\x00\x00abcd\x85R.",
+    "a date in month 99": b"\x80\x03cdatetime\ndate\nC\x04\x07\xe4c\x01\x85R.",
+    "a time in a zone of text": b"\x80\x03cdatetime\ntime\nC\x06\x00\x00\x00\x00\x00\x00X\x01\x00\x00\x00a\x86R.",
+    "a zone of text": b"\x80\x02cdatetime\ntimezone\nX\x01\x00\x00\x00a\x85R.",
+    "a fraction of a power": b"\x80\x02cfractions\nFraction\nX\x0c\x00\x00\x001e9999999999\x85R.",
+    "a decimal of words": b"\x80\x02cdecimal\nDecimal\nX\x03\x00\x00\x00one\x85R.",
+    "a path of numbers": b"\x80\x02cpathlib\nPosixPath\nK\x01\x85R.",
+    "a layout of blocks": b"\x80\x02ctorch.serialization\n_get_layout\nX\x10\x00\x00\x00torch.sparse_bsr\x85R.",
+    "a sparse tensor of numbers": b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\nK\x01K\x01\x86R.",
+    "a nested tensor of numbers": b"\x80\x02ctorch._utils\n_rebuild_nested_tensor\n(K\x01K\x01K\x01K\x01tR.",
     "a popped mark": b"\x80\x02(0.",
     "marks alone": b"\x80\x02" + b"(" * 1000 + b".",
     "a persistent id of text": b"\x80\x02Pos.system\n.",
@@ -429,6 +540,28 @@ def test_hostile_files_run_nothing(name, form, executed):
 @pytest.mark.parametrize("name", RAW)
 def test_hostile_pickles_run_nothing(name, executed):
     assert "the given file" in refused(zipped(None, raw=RAW[name]), executed)
+
+
+def test_damaged_sparse_and_nested_tensors():
+    values = tensor(Stored("0", [5, 6], "FloatStorage"), (2,), (1,))
+    size = Called("torch", "Size", (2, 3))
+    places = tensor(Stored("1", [0, 1, 2, 9], "LongStorage"), (2, 2), (2, 1))
+    shape = tensor(Stored("2", [1, 2], "LongStorage"), (2, 1), (1, 1))
+    steps = tensor(Stored("3", [1, 1], "LongStorage"), (2, 1), (1, 1))
+    nested = "torch._utils", "_rebuild_nested_tensor", values
+    rows = [
+        (sparse("torch.sparse_coo", places, values, size, True), "a sparse tensor in it makes no sense.*9"),
+        (
+            sparse("torch.sparse_csr", whole(0, 1, 7), whole(2, 0), values, size),
+            "a sparse tensor in it makes no sense.*number of values, 2",
+        ),
+        (sparse("torch.sparse_bsr", values, values, values, size), "layout 'torch.sparse_bsr'.*to_dense"),
+        (Called(*nested, shape, steps, whole(0, 1)), r"a row of size \[2\] at 1 of 2 elements"),
+        (Called(*nested, shape, shape, whole(0, 0)), r"a row of size \[2\] and strides \[2\]"),
+    ]
+    for value, message in rows:
+        with pytest.raises(CheckpointError, match=message):
+            load(zipped(value))
 
 
 def test_files_that_are_not_read():
@@ -530,4 +663,4 @@ def test_the_converter(tmp_path):
     assert load_file(tmp_path / "b.safetensors")["w"].tolist() == [[0.0, 2.0], [1.0, 3.0]]
     (tmp_path / "a.pt").write_bytes(zipped(HOSTILE["os.system"]))
     found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 1 and "'os.system'" in found.stderr
+    assert found.returncode == 2 and "'os.system'" in found.stderr

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import dynograd
 from dynograd import nn
+from dynograd.utils import programs
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "autobatch-groups.svg"
 TREES = (
@@ -33,6 +35,10 @@ def step() -> dynograd.autobatch:
     return report
 
 
-if __name__ == "__main__":
+def main() -> None:
     PICTURE.write_text(step().svg(), encoding="utf-8")
     print(PICTURE)
+
+
+if __name__ == "__main__":
+    sys.exit(programs.run_alone(main, __doc__))

@@ -16,6 +16,7 @@ from dynograd.ops.op import registry  # noqa: E402
 from dynograd.ragged import rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402
 from dynograd.ragged.refusals import INNER  # noqa: E402
+from dynograd.utils import programs  # noqa: E402
 from tests.ragged.samples import Documents, Images, Item, Sample, items  # noqa: E402
 
 PAGE = ROOT / "docs" / "ragged.md"
@@ -121,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(programs.run_alone(main, __doc__))

@@ -21,6 +21,7 @@ from dynograd.transforms import batching  # noqa: E402
 from dynograd.transforms.autobatch.exceptions import PARTLY  # noqa: E402
 from dynograd.transforms.autobatch.forms import AT_ONCE  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
+from dynograd.utils import programs  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
 
@@ -178,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(programs.run_alone(main, __doc__))

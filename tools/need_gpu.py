@@ -4,6 +4,7 @@ import sys
 
 from dynograd import cuda
 from dynograd.cuda import driver
+from dynograd.utils import programs
 
 
 def main() -> int:
@@ -18,4 +19,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(programs.run_alone(main, __doc__))

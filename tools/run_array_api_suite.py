@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dynograd.utils import programs
+
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = "https://github.com/data-apis/array-api-tests"
 COMMIT = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"  # April 2026
@@ -24,10 +26,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", default=ROOT / ".array-api-tests", type=Path, help="a clone of the suite")
     parser.add_argument("--module", default=OURS, help="the namespace that is tested")
-    parser.add_argument("--examples", default=20, type=int, help="inputs that are drawn for each test")
+    parser.add_argument(
+        "--examples", default=20, type=programs.whole_number(1), help="inputs that are drawn for each test"
+    )
     parser.add_argument("--random", action="store_true", help="other inputs in each run")
     parser.add_argument("rest", nargs="*", help="further arguments of pytest, behind --")
     options = parser.parse_args(arguments)
+    return programs.run(lambda: run_suite(options), mistakes=(subprocess.CalledProcessError,))
+
+
+def run_suite(options: argparse.Namespace) -> int:
     if not (options.folder / "array_api_tests").is_dir():
         obtain(options.folder)
     return subprocess.call(command(options), cwd=options.folder, env=environment(options.module))

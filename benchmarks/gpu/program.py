@@ -12,6 +12,7 @@ import sys
 from datetime import UTC, datetime
 
 from benchmarks.gpu.rows import GPU_ROWS
+from dynograd.utils import programs
 
 __all__ = ["main", "table"]
 
@@ -19,6 +20,10 @@ __all__ = ["main", "table"]
 def main(arguments=None) -> int:
     """Returns 1 where there is no GPU, or a row of dynograd failed."""
     options = parser().parse_args(arguments)
+    return programs.run(lambda: measured(options), "benchmarks gpu")
+
+
+def measured(options) -> int:
     names = [
         name for name in GPU_ROWS if not options.rows or any(fnmatch.fnmatchcase(name, one) for one in options.rows)
     ]
@@ -26,8 +31,7 @@ def main(arguments=None) -> int:
         print("\n".join(names))
         return 0
     if not names:
-        print(f"no row is called {options.rows}; --list shows them", file=sys.stderr)
-        return 1
+        parser().error(f"no row is called {options.rows}; --list shows them")
     from dynograd import cuda
     from dynograd.cuda import driver
 
@@ -56,7 +60,7 @@ def parser():
     made.add_argument("--small", action="store_true", help="tiny sizes, one step each: shows that the rows run")
     made.add_argument("--peer", default="torch", help="what it is compared with, or none")
     made.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    made.add_argument("--json", metavar="FILE", help="write all figures there too")
+    made.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
     return made
 
 

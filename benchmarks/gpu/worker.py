@@ -5,6 +5,7 @@ python -m benchmarks.gpu.worker LIBRARY [--compile] [--small] ROW...
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import statistics
@@ -19,18 +20,24 @@ WARM_STEPS, TURNS, SECONDS = 3, 7, 0.2
 
 
 def main(arguments=None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    options = {one for one in given if one.startswith("--")}
-    library, *names = [one for one in given if not one.startswith("--")]
-    torch = importlib.import_module(library)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.worker", description=__doc__.partition("\n")[0])
+    parser.add_argument("library", choices=["dynograd", "torch"])
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    parser.add_argument("--compile", action="store_true", help="rows that can be compiled are")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, one step each")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.rows if name not in GPU_ROWS]
+    if unknown:
+        parser.error(f"no row is called {unknown[0]!r}")
+    torch = importlib.import_module(options.library)
     if not torch.cuda.is_available():
-        print(json.dumps({"error": f"{library} finds no CUDA device"}))
+        print(json.dumps({"error": f"{options.library} finds no CUDA device"}))
         return 1
-    if "--compile" in options:
+    if options.compile:
         torch.benchmark_compile = torch.compile
-    for name in names:
+    for name in options.rows:
         try:
-            answer = timed(torch, GPU_ROWS[name], "--small" in options)
+            answer = timed(torch, GPU_ROWS[name], options.small)
         except Exception as error:
             answer = {"error": "".join(traceback.format_exception_only(error)).strip()[:300]}
         print(json.dumps({"row": name, **answer}), flush=True)

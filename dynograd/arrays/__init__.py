@@ -258,11 +258,13 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
         return array.astype(dtype.numpy)
     if type(array) is MetaArray:
         return meta_arrays.empty(array.shape, dtype.numpy)
-    if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX:
+    if array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX and dtype is not dtypes.bool:
         array = array.real
     if dtype is dtypes.float8_e4m3fn:  # it has no infinity: what is too large becomes the largest number, as in PyTorch
         array = numpy.clip(array.astype(numpy.float64 if array.dtype.itemsize == 8 else numpy.float32), -448.0, 448.0)
     if dtype.category == dtypes.INTEGER and dtypes.of_array(array).category == dtypes.FLOATING:
+        if dtypes.of_array(array) in dtypes.FLOAT8:
+            array = array.astype(numpy.float32)  # its infinities would become another number
         try:
             return array.astype(dtype.numpy)
         except FLOATING_WARNINGS:  # NaN and what is too large

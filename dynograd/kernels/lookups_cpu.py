@@ -109,15 +109,19 @@ def bincount(x, weights, minlength):
 def unique(x, dim, wants_inverse=True):
     """(values, inverse, counts): the distinct elements in ascending order, or the distinct slices along `dim`.
 
-    Without `wants_inverse` the inverse is an empty array where that is quicker.
+    Each NaN is an element of its own, as it equals none; they come last. Without `wants_inverse` the inverse is an empty array where that is
+    quicker.
     """
+    if x.dtype.num > 255:  # NumPy's sorts do not know where NaN of these types belongs
+        values, inverse, counts = unique(x.astype(np.float32), dim, wants_inverse)
+        return values.astype(x.dtype), inverse, counts
     if dim is None:
         if x.dtype.char in "fdilq" and x.size >= 64:
             return _distinct(np.ascontiguousarray(x), wants_inverse)
         if x.dtype.char in "?bBhH" and x.size >= _COMPILED_SIZE:
             values, inverse, counts = _distinct(x.astype(np.int32, order="C"), wants_inverse)
             return values.astype(x.dtype), inverse, counts
-        values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+        values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=False)
         return values, inverse.reshape(x.shape).astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
     moved = np.moveaxis(x, dim, 0)
     order = (
@@ -141,8 +145,6 @@ def _distinct(x, wants_inverse):
     fresh = np.empty(flat.size, bool)
     fresh[0] = True
     np.not_equal(ordered[1:], ordered[:-1], fresh[1:])
-    if x.dtype.kind == "f" and ordered[-1] != ordered[-1]:
-        fresh[1:] &= (ordered[1:] == ordered[1:]) | (ordered[:-1] == ordered[:-1])  # NaN is there once
     starts = true_places(fresh)
     if not wants_inverse:
         return ordered[starts], np.empty(0, np.int64), np.diff(starts, append=flat.size)
@@ -202,6 +204,8 @@ def _runs(rows):
 
 def searchsorted(boundaries, values, side, sorter, dtype):
     """Where each value belongs in its sorted row: the leading dims of the two agree, or `boundaries` is one row for all."""
+    if boundaries.dtype.num > 255:
+        boundaries, values = _ordered(boundaries), _ordered(values)
     if sorter is not None:
         boundaries = np.take_along_axis(boundaries, sorter, -1)
     if (
@@ -231,8 +235,15 @@ def searchsorted(boundaries, values, side, sorter, dtype):
     return result
 
 
+def _ordered(x):
+    """`x` in a dtype that NumPy sorts: bfloat16 and float8 as float32, for it knows no place for their NaN."""
+    return x.astype(np.float32) if x.dtype.num > 255 else x
+
+
 def isin(x, tested, invert):
     """bool: whether each element occurs in `tested`."""
+    if x.dtype.num > 255 or tested.dtype.num > 255:
+        x, tested = _ordered(x), _ordered(tested)
     if x.dtype == tested.dtype and x.dtype.kind == "f" and x.size >= _COMPILED_SIZE and tested.size:
         table = sorted_numbers(tested.reshape(-1))
         places = searchsorted(table, x, "left", None, np.dtype(np.int64))

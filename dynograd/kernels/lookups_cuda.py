@@ -81,7 +81,7 @@ def unique(x: CudaArray, dim: int | None, wants_inverse: bool = True) -> tuple[C
     if dim is None:
         flat = contiguous(x).reshape(-1)
         ordered, order = sort(flat, 0, False)
-        values, numbers, counts = _runs_of_numbers(ordered, True)
+        values, numbers, counts = _runs_of_numbers(ordered)
         return values, sent_to(order, numbers).reshape(x.shape), counts
     rows = _front(x, dim)
     order = _order_of_rows(rows)
@@ -94,7 +94,7 @@ def unique_consecutive(
 ) -> tuple[CudaArray, CudaArray, CudaArray]:
     """(values, inverse, counts): only the first of each run of equal elements (or slices along `dim`)."""
     if dim is None:
-        values, inverse, counts = _runs_of_numbers(contiguous(x).reshape(-1), False)
+        values, inverse, counts = _runs_of_numbers(contiguous(x).reshape(-1))
         return values, inverse.reshape(x.shape), counts
     values, inverse, counts = _runs(_front(x, dim))
     return _from_front(values, dim), inverse, counts
@@ -124,13 +124,13 @@ def _order_of_rows(rows: CudaArray) -> CudaArray:
     return order
 
 
-def _runs_of_numbers(x: CudaArray, one_nan: bool) -> tuple[CudaArray, CudaArray, CudaArray]:
+def _runs_of_numbers(x: CudaArray) -> tuple[CudaArray, CudaArray, CudaArray]:
     fresh = cuda_arrays.empty(x.shape, numpy.int8, x.device_index)
     if x.size:
         floating = x.dtype.kind not in "iub"
         given = x.astype(numpy.float32) if is_half(x.dtype) else x if floating else bits(x)
         grid = (-(-x.size // _BLOCK),)
-        kernels.begins_run_of_numbers(grid, given, fresh, x.size, ONE_NAN=one_nan and floating, BLOCK=_BLOCK)
+        kernels.begins_run_of_numbers(grid, given, fresh, x.size, BLOCK=_BLOCK)
     return _cut(x, fresh)
 
 

@@ -140,19 +140,16 @@ def begins_run(x, fresh, rows, columns, BLOCK: tl.constexpr):
 
 @triton_kernel(
     variants=[
-        dict(x="*fp32", fresh="*i8", total="i64", ONE_NAN=True, BLOCK=1024, num_warps=4),
-        dict(x="*i64", fresh="*i8", total="i64", ONE_NAN=False, BLOCK=1024, num_warps=4),
+        dict(x="*fp32", fresh="*i8", total="i64", BLOCK=1024, num_warps=4),
+        dict(x="*i64", fresh="*i8", total="i64", BLOCK=1024, num_warps=4),
     ]
 )
-def begins_run_of_numbers(x, fresh, total, ONE_NAN: tl.constexpr, BLOCK: tl.constexpr):
-    """Whether an element differs from the one before it; ONE_NAN: two NaN are the same."""
+def begins_run_of_numbers(x, fresh, total, BLOCK: tl.constexpr):
+    """Whether an element differs from the one before it."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     here = tl.load(x + e, mask=e < total, other=0)
     before = tl.load(x + e - 1, mask=(e < total) & (e > 0), other=0)
-    differ = here != before
-    if ONE_NAN:
-        differ = differ & ((here == here) | (before == before))
-    tl.store(fresh + e, ((e == 0) | differ).to(tl.int8), mask=e < total)
+    tl.store(fresh + e, ((e == 0) | (here != before)).to(tl.int8), mask=e < total)
 
 
 # --- bags ----------------------------------------------------------------------------------------------------------------

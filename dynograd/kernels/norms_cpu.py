@@ -61,7 +61,7 @@ def renorm(input: Any, p: float, dims: tuple[int, ...], maxnorm: float) -> Any:
     """Slices whose norm over `dims` is above `maxnorm`, scaled down to it."""
     wide = numpy.ascontiguousarray(widened(input))  # PyTorch's result is row-major
     sizes = vector_norm_forward(wide, p, dims, True)
-    scale = numpy.minimum(maxnorm / (sizes + wide.dtype.type(1e-7)), wide.dtype.type(1))
+    scale = numpy.where(sizes > maxnorm, maxnorm / (sizes + sizes.dtype.type(1e-7)), sizes.dtype.type(1))
     return (wide * scale).astype(input.dtype, copy=False)
 
 

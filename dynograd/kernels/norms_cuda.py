@@ -19,7 +19,7 @@ _reciprocal = CudaLoop("absolute_reciprocal", ("input",), (), (parse("input == 0
 _signed = CudaLoop(
     "signed_power", ("input",), ("exponent",), (parse("input == 0 ? 0 : input * abs(input) ** exponent"),)
 )
-_scaled = CudaLoop("renorm", ("input", "size"), ("most",), (parse("input * min(most / (size + 1e-7), 1)"),))
+_scaled = CudaLoop("renorm", ("input", "size"), ("most",), (parse("input * (size > most ? most / (size + 1e-7) : 1)"),))
 
 
 def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:

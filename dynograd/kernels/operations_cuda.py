@@ -78,7 +78,8 @@ def copy_into(target: CudaArray, source: Any) -> None:
         copy_into(target.imag, source.imag) if source.dtype.kind == "c" else fill(target.imag, 0)
         return
     elif source.dtype.kind == "c":
-        source = source.real
+        parts = source.real, source.imag
+        source = elementwise("logical_or", *parts) if target.dtype.kind == "b" else parts[0]
     kind = source.dtype
     compute = _FLOAT32 if kind.name in _HALVES else numpy.dtype(numpy.uint8) if kind.kind == "b" else kind
     _copy([source.broadcast_to(target.shape)], (), [target.dtype], compute, [target])

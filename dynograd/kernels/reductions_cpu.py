@@ -23,8 +23,8 @@ _multiply_reduce = numpy.multiply.reduce
 
 
 def is_half(kind: Any) -> bool:
-    """float16 or bfloat16."""
-    return kind.num == _HALF or kind.kind == "V"
+    """float16, bfloat16 or float8."""
+    return kind.num == _HALF or kind.num > 255
 
 
 def widened(input: Any) -> Any:

@@ -75,7 +75,8 @@ PROGRAMS = {
         vector weight, bias
         number eps
         mean = sum(x) / columns
-        rstd = 1 / sqrt(sum((x - mean) ** 2) / columns + eps)
+        square = sum((x - mean) ** 2) / columns + eps
+        rstd = square > 3.4028235e38 ? 0 : 1 / sqrt(square)
         y = minus(x, mean) * rstd * weight + bias
         write y, mean, rstd
     """,
@@ -98,7 +99,8 @@ PROGRAMS = {
         number eps
         total = x + residual
         mean = sum(total) / columns
-        rstd = 1 / sqrt(sum((total - mean) ** 2) / columns + eps)
+        square = sum((total - mean) ** 2) / columns + eps
+        rstd = square > 3.4028235e38 ? 0 : 1 / sqrt(square)
         y = minus(total, mean) * rstd * weight + bias
         write y, total, mean, rstd
     """,
@@ -119,7 +121,8 @@ PROGRAMS = {
         row x
         vector weight
         number eps
-        scale = 1 / sqrt(sum(x * x) / columns + eps)
+        square = sum(x * x) / columns + eps
+        scale = square > 3.4028235e38 ? 0 : 1 / sqrt(square)
         y = x * scale * weight
         write y, scale
     """,

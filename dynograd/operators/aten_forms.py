@@ -22,7 +22,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.inplace import refuse_repeats
 from dynograd.methods import public_functions
 from dynograd.nn import functional as F
-from dynograd.ops.interpolations import resample
+from dynograd.ops.interpolations import resampled
 from dynograd.out_forms import write_out
 from dynograd.public_forms import explained
 from dynograd.shapes import check_tensor, normalize_dim
@@ -241,28 +241,28 @@ def index(self: Array, indices: Sequence[Any]) -> Any:
 
 
 @form
-def _unsafe_masked_index(self: Array, mask: Array, indices: Sequence[Any], fill: complex) -> Any:
-    """`self[indices]` where `mask` says so, else `fill`; there, indices may be anything."""
-    if not self.numel():
+def _unsafe_masked_index(input: Array, mask: Array, indices: Sequence[Any], fill: complex) -> Any:
+    """`input[indices]` where `mask` says so, else `fill`; there, indices may be anything."""
+    if not input.numel():
         if mask.any():
             raise ShapeError(
-                f"_unsafe_masked_index: self has no elements (shape {tuple(self.shape)}), but mask selects some."
+                f"_unsafe_masked_index: input has no elements (shape {tuple(input.shape)}), but mask selects some."
             )
-        return (mask * 0 + fill).to(self.dtype)
-    return self[_within(self, mask, indices)].masked_fill(~mask, fill)
+        return (mask * 0 + fill).to(input.dtype)
+    return input[_within(input, mask, indices)].masked_fill(~mask, fill)
 
 
 @form
-def _unsafe_masked_index_put_accumulate(self: Array, mask: Array, indices: Sequence[Any], values: Array) -> Any:
-    """`self.index_put(indices, values, accumulate=True)` where `mask` says so."""
-    if not self.numel():
-        return self.clone()
+def _unsafe_masked_index_put_accumulate(input: Array, mask: Array, indices: Sequence[Any], values: Array) -> Any:
+    """`input.index_put(indices, values, accumulate=True)` where `mask` says so."""
+    if not input.numel():
+        return input.clone()
     if mask.ndim > values.ndim:
         raise ShapeError(
             f"_unsafe_masked_index_put_accumulate: mask has shape {tuple(mask.shape)}, which cannot be broadcast to values of shape "
             f"{tuple(values.shape)}. Reshape the mask."
         )
-    return self.index_put(_within(self, mask, indices), values.masked_fill(~mask, 0), accumulate=True)
+    return input.index_put(_within(input, mask, indices), values.masked_fill(~mask, 0), accumulate=True)
 
 
 def _places(indices: Sequence[Any]) -> tuple[Any, ...]:
@@ -644,9 +644,7 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
         rule = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(
             mode, mode
         ) + "-antialias" * antialias
-        for place, (count, step) in enumerate(zip(output_size, steps)):
-            input = resample(input, place + 2, count, rule, bool(align_corners), 1 / step)
-        return input
+        return resampled(input, output_size, rule, bool(align_corners), [1 / step for step in steps])
 
     upsample.__name__, upsample.__doc__ = name, f"`nn.functional.interpolate` with mode {mode!r}."
     return upsample

@@ -115,6 +115,10 @@ def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Any:
         raise DtypeError(
             f"{who}: for integer tensors, alpha must not be a floating-point number, got {alpha}. Use input.float()."
         )
+    augend, addend = getattr(input, "array", input), getattr(other, "array", other)
+    kind = getattr(addend, "dtype", None)
+    if kind is not None and getattr(augend, "dtype", kind) is not kind:  # in the dtype of the sum, which may hold more
+        other = convert(other, dtypes.result_dtype(augend, addend))
     return mul(other, alpha)
 
 

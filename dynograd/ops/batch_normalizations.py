@@ -104,6 +104,8 @@ def batch_norm(
     """
     who = "batch_norm"
     shape = tuple(input.shape)
+    if shape == (0,):  # there is nothing to normalize
+        return input * 1
     if len(shape) < 2:
         raise ShapeError(
             f"{who}: expected an input of at least 2 dims (N, C, ...), got shape {shape}. Use unsqueeze(0)."

@@ -107,7 +107,7 @@ def _filled(input: Any, mask: Any, value: Any) -> Any:
             f"masked_fill: expected value to be a number or a 0-dimensional tensor, got shape {tuple(value.shape)}. "
             f"Use where(mask, value, input) for several values."
         )
-    if kind.category < dtypes.COMPLEX and getattr(value, "array", value).dtype.kind == "c":
+    if kind.category < dtypes.COMPLEX and kind is not dtypes.bool and getattr(value, "array", value).dtype.kind == "c":
         raise DtypeError(
             f"masked_fill: value is complex and cannot be converted to {kind} without overflow. Use value.real."
         )
@@ -129,14 +129,14 @@ def _fitting(value: Any, kind: dtypes.dtype) -> Any:
     """The number as one that does not change the dtype `kind` of what it is put into."""
     if kind.category == dtypes.COMPLEX:
         return value
+    if kind is dtypes.bool:
+        return bool(value)
     if isinstance(value, complex):
         raise DtypeError(
             f"masked_fill: value {value} cannot be converted to {kind} without overflow. Use a complex input."
         )
     if kind.category == dtypes.FLOATING:
         return literals.fitting(value, kind)
-    if kind is dtypes.bool:
-        return bool(value)
     limits = dtypes.iinfo(kind)
     if not limits.min <= value <= limits.max:
         raise DtypeError(
@@ -229,6 +229,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
             f"Make the number a tensor."
         )
     array = getattr(input, "array", input)
+    if array.dtype.kind != "c" and (isinstance(min, complex) or isinstance(max, complex)):
+        raise DtypeError(f"clamp: the bounds {min} and {max} cannot be compared with {input.dtype}. Give real numbers.")
     if array.dtype.kind in "iub":
         floating = isinstance(min, float) or isinstance(max, float)
         if floating or array.dtype.kind == "b":

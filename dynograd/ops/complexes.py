@@ -258,7 +258,7 @@ def angle(input: Any) -> Any:
         return turns(input)
     if not input.dtype.is_floating_point:
         input = convert(input, dtypes.get_default_dtype())
-    return where(input < 0, pi, input * 0)
+    return where(input < 0, pi, where(input == input, 0.0, input))
 
 
 # --- conjugation ---------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def isreal(input: Any) -> Any:
     >>> dynograd.isreal(tensor([1 + 0j, 2j]))
     tensor([ True, False])
     """
-    return imag(input) == 0 if is_complex_array(input) else input == input
+    return imag(input) == 0 if is_complex_array(input) else (input == input) | (input != input)
 
 
 def set_real(input: Any, value: Any) -> None:

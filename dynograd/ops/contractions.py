@@ -14,6 +14,7 @@ from dynograd.errors import ShapeError
 from dynograd.ops.arithmetic import conj, mul
 from dynograd.ops.matmuls import dot, matmul
 from dynograd.ops.op import composed
+from dynograd.ops.precisions import narrowed
 from dynograd.ops.reductions import sum_dims
 from dynograd.ops.strides import diagonal
 from dynograd.ops.views import permuted, reshaped
@@ -52,7 +53,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
         raise ShapeError(f"bilinear: bias of shape {tuple(bias.shape)} does not match {inner[0]} output features.")
     rows = matmul(input1, reshaped(permuted(weight, (1, 0, 2)), (inner[1], inner[0] * inner[2])))
     rows = reshaped(rows, (*one[:-1], inner[0], inner[2]))
-    found = sum_dims(rows * reshaped(input2, (*two[:-1], 1, two[-1])), len(one), False)
+    found = narrowed(sum_dims(rows * reshaped(input2, (*two[:-1], 1, two[-1])), len(one), False), rows)
     return found if bias is None else found + bias
 
 
@@ -400,7 +401,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     output = (*[label for label in one if label not in two], *[label for label in two if label >= rank1])
     tensors, labels = _without_ones([a, b], [tuple(one), tuple(two)])
     made, own = _contract(tensors[0], labels[0], tensors[1], labels[1], frozenset(output))
-    return _as_output(made, own, output)
+    made = _as_output(made, own, output)
+    return narrowed(made, a) if a.dtype == b.dtype else made  # sums of integers stay in their dtype
 
 
 @composed(method=True)

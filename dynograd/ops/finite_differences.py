@@ -71,6 +71,8 @@ def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Any:
         return narrow(values, dim, start, length)
 
     if _is_coordinates(spacing):
+        if not (spacing.dtype.is_floating_point or spacing.dtype.is_complex):
+            spacing = spacing.to(dtypes.get_default_dtype())
         along = (-1, *(1,) * (values.ndim - dim - 1))
         steps = reshaped(narrow(spacing, 0, 1, count - 1) - narrow(spacing, 0, 0, count - 1), along)
     else:

@@ -108,6 +108,7 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     formula="abs(input) <= lambd ? 0 : input",
     derivative="where((input >= -lambd) & (input <= lambd), 0.0, g)",
     promote="float",
+    method=True,
 )
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """`input`, and 0 where it is within `lambd` of 0.

@@ -11,8 +11,11 @@ from dynograd import arrays, dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
+from dynograd.ops.broadcasting import convert
+from dynograd.ops.choices import clamp
 from dynograd.ops.op import composed, op
 from dynograd.ops.poolings import adaptive_average
+from dynograd.ops.roundings import floor
 
 __all__ = ["interpolate", "upsample"]
 
@@ -24,6 +27,7 @@ _RULES = {
     "bicubic": "cubic",
     "trilinear": "linear",
 }
+_OF_BYTES = ("bilinear", "bicubic")
 _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
@@ -95,17 +99,27 @@ def interpolate(
             f"interpolate: Input and output sizes should be greater than 0, but got input {own} and output {sizes} (input of shape {shape})."
         )
     kind = getattr(input, "array", input).dtype
-    if kind.kind in "iub" and not mode.startswith("nearest"):
+    if kind.kind in "iub" and not (mode.startswith("nearest") or (kind.char == "B" and mode in _OF_BYTES)):
         raise DtypeError(
             f"interpolate: mode {mode!r} is not implemented for {dtypes.BY_NUM[kind.num]}. Use input.float()."
         )
     if mode == "area":
         return adaptive_average(input, sizes)
-    out, rule = input, _RULES[mode] + ("-antialias" if antialias else "")
-    for place, (count, scale) in enumerate(zip(sizes, scales, strict=True)):
-        if count != own[place] or scale is not None:
-            out = resample(out, place + 2, count, rule, bool(align_corners), scale)
+    rule = _RULES[mode] + ("-antialias" if antialias else "")
+    out = resampled(input, sizes, rule, bool(align_corners), scales)
     return out * 1 if out is input else out
+
+
+def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Any:
+    """`input` with its last dims resampled one after the other. Bytes begin with the last dim, and are rounded after each."""
+    own, bytewise = input.shape[2:], "nearest" not in rule and getattr(input, "array", input).dtype.char == "B"
+    order = range(len(sizes))
+    for place in reversed(order) if bytewise else order:
+        if sizes[place] != own[place] or scales[place] is not None:
+            wide = convert(input, dtypes.float32) if bytewise else input
+            wide = resample(wide, place + 2, sizes[place], rule, align_corners, scales[place])
+            input = convert(clamp(floor(wide + 0.5), 0, 255), dtypes.uint8) if bytewise else wide
+    return input
 
 
 @composed()

@@ -227,6 +227,8 @@ def unique(
         return_inverse: also give where in the result each element went.
         return_counts: also give how often each occurs.
 
+    NaN equals nothing: each one is an element of its own, behind the others.
+
     >>> dynograd.unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """

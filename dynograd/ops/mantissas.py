@@ -1,4 +1,4 @@
-"""Floating point numbers as mantissa and exponent: `frexp`."""
+"""Floating point numbers as mantissa and exponent: `frexp`, `ldexp`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import namedtuple
 from typing import Any
 
 from dynograd import dtypes
-from dynograd.ops.arithmetic import abs
+from dynograd.ops.arithmetic import abs, mul
 from dynograd.ops.broadcasting import convert
-from dynograd.ops.choices import where
+from dynograd.ops.choices import clamp, where
 from dynograd.ops.comparisons import isfinite
 from dynograd.ops.exponentials import exp2, log2
 from dynograd.ops.op import composed
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.roundings import floor
 
-__all__ = ["frexp"]
+__all__ = ["frexp", "ldexp"]
 
 frexp_result = namedtuple("frexp", "mantissa exponent")  # type: ignore[name-match]
 
@@ -39,6 +39,27 @@ def frexp(input: Any) -> Any:
     exponent = where(mantissa >= 1, exponent + 1, where(mantissa < 0.5, exponent - 1, exponent))
     exponent = where(ordinary, exponent, 0.0)
     return frexp_result(narrowed(_scaled(wide, -exponent), input), convert(exponent, dtypes.int32))
+
+
+@composed(method=True, inplace=True)
+def ldexp(input: Any, other: Any) -> Any:
+    """`input * 2 ** other`; with whole `other` in the dtype of a floating `input`, rounded once, and finite wherever the product is.
+
+    >>> dynograd.ldexp(tensor([1.0, 1e-30]), tensor([2, 200]))
+    tensor([4.0000e+00, 1.6069e+30])
+    """
+    if not (hasattr(input, "dtype") and hasattr(other, "dtype")):
+        return mul(input, exp2(other))
+    kind, exponents = [dtypes.of_array(getattr(one, "array", one)) for one in (input, other)]
+    if kind.category != dtypes.FLOATING or exponents.category >= dtypes.FLOATING:
+        return mul(input, exp2(other))
+    if kind is not dtypes.float64:  # products with float64's powers are exact
+        exponent = clamp(convert(other, dtypes.float64), -600, 600)
+        return convert(mul(convert(input, dtypes.float64), exp2(exponent)), kind)
+    mantissa, exponent = frexp(input)
+    exponent = exponent + clamp(convert(other, dtypes.float64), -5000, 5000)
+    ordinary = clamp(exponent, -1021, 1023)  # the first product is exact, the second one rounds
+    return mantissa * exp2(ordinary) * exp2(clamp(exponent - ordinary, -1074, 1023))  # 0 times infinity would be NaN
 
 
 def _scaled(value: Any, exponent: Any) -> Any:

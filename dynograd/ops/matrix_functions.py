@@ -15,6 +15,7 @@ from dynograd.ops.linear_systems import adjoint_of, check_matrices, linalg_inv, 
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.matrix_products import chain_matmul, cross, matrix_power
 from dynograd.ops.op import composed, op
+from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.rearrangements import flipped
 from dynograd.ops.scans import cumprod
 from dynograd.ops.strides import diagonal
@@ -50,8 +51,9 @@ def matrix_exp(input: Any) -> Any:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    check_matrices("linalg.matrix_exp", input, True)
-    return exponentials(input)
+    wide = widened(input)
+    check_matrices("linalg.matrix_exp", wide, True)
+    return narrowed(exponentials(wide), input)
 
 
 # --- powers of numbers ---------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.arithmetic import abs, conj, maximum, minimum
+from dynograd.ops.arithmetic import abs, conj, maximum
 from dynograd.ops.broadcasting import convert
+from dynograd.ops.choices import where
 from dynograd.ops.extremes import tie_shares
 from dynograd.ops.matmuls import matmul
 from dynograd.ops.op import composed, op, registry, shortcut
@@ -162,7 +163,7 @@ def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
 @renorm.decomposition
 def renorm_by_parts(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     sizes = norm_dims(input, p, _other_dims("renorm", dim, len(input.shape)), True)
-    return input * minimum(maxnorm / (sizes + 1e-7), 1.0)
+    return input * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)  # also of NaN, as it is
 
 
 def _other_dims(who: str, dim: int, rank: int) -> tuple[int, ...]:

@@ -193,9 +193,13 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     >>> dynograd.index_fill(dynograd.zeros(3), 0, tensor([0, -1]), 5.0)
     tensor([5., 0., 5.])
     """
+    raw = getattr(input, "array", input)
+    kind = dtypes.BY_NUM[raw.dtype.num]
+    if kind.category < dtypes.COMPLEX and (
+        isinstance(value, complex) or getattr(getattr(value, "dtype", None), "is_complex", False)
+    ):
+        raise DtypeError(f"index_fill: value {value} is complex and does not fit into {kind}. Use value.real.")
     if not hasattr(value, "ndim"):
-        raw = getattr(input, "array", input)
-        kind = dtypes.BY_NUM[raw.dtype.num]
         value = arrays.cast(arrays.from_python(literals.fitting(value, kind), None), kind)
         value = arrays.to_device(value, arrays.place_of(raw))
     elif value.ndim:
@@ -203,9 +207,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
             f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). Use index_copy."
         )
     elif getattr(value, "requires_grad", False):  # an index twice writes one value, whose gradient counts once
-        raw = getattr(input, "array", input)
         marks = index_fill(arrays.zeros_like(raw), dim, index, 1)
-        return where(ne(marks, 0), convert(value, dtypes.BY_NUM[raw.dtype.num]), input)
+        return where(ne(marks, 0), convert(value, kind), input)
     return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
 
 

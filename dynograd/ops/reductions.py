@@ -19,7 +19,7 @@ from dynograd.ops.indices import FULL
 from dynograd.ops.joins import joined
 from dynograd.ops.op import composed, op, registry, shortcut
 from dynograd.ops.views import reshaped
-from dynograd.shapes import as_shape, normalize_dims
+from dynograd.shapes import as_shape, normalize_dims, sizes_by_name
 
 __all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
 
@@ -215,7 +215,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @composed(method=True)
-def sum_to_size(input: Any, *size: Any) -> Any:
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     """`input` summed over the dims that broadcasting from `size` would have stretched.
 
     Raises:
@@ -224,7 +224,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     >>> dynograd.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    wanted, shape = as_shape("sum_to_size", size), tuple(input.shape)
+    sizes = sizes if size is None else sizes_by_name("sum_to_size", sizes, size)
+    wanted, shape = as_shape("sum_to_size", sizes), tuple(input.shape)
     lead = len(shape) - len(wanted)
     if lead < 0 or [one for one, full in zip(wanted, shape[lead:], strict=True) if one not in (1, full)]:
         raise ShapeError(

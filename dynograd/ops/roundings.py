@@ -7,8 +7,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError
-from dynograd.ops.arithmetic import mul
-from dynograd.ops.exponentials import exp2
+from dynograd.ops.complexes import from_parts, imag, real
 from dynograd.ops.op import composed, elementwise
 from dynograd.shapes import whole_number
 
@@ -96,12 +95,14 @@ def replace_nonfinite(input: Array, nan: float, posinf: float, neginf: float) ->
 def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN becomes `nan` (0), infinity `posinf` (the largest number of the dtype), minus infinity `neginf` (the smallest).
 
-    The gradient there is 0.
+    The parts of complex numbers are replaced one by one. The gradient there is 0.
 
     >>> dynograd.nan_to_num(tensor([float("nan"), float("-inf"), 1.0]), neginf=-9.0)
     tensor([ 0., -9.,  1.])
     """
     kind = dtypes.of_array(getattr(input, "array", input))
+    if kind.category == dtypes.COMPLEX:
+        return from_parts(*[nan_to_num(part, nan, posinf, neginf) for part in (real(input), imag(input))])
     if kind.category >= dtypes.FLOATING:
         limits = dtypes.finfo(kind)
         posinf = limits.max if posinf is None else posinf
@@ -136,16 +137,6 @@ def heaviside(input: Array, values: Array) -> Array:
     >>> dynograd.heaviside(tensor([-2.0, 0.0, 2.0]), tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])
     """
-
-
-@composed(method=True, inplace=True)
-def ldexp(input: Any, other: Any) -> Any:
-    """`input * 2 ** other`.
-
-    >>> dynograd.ldexp(tensor([1.0, 3.0]), tensor([2, 1]))
-    tensor([4., 6.])
-    """
-    return mul(input, exp2(other))
 
 
 @elementwise(formula="gcd(input, other)", derivative=None, promote="integer", method=True, inplace=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd import dtypes
 from dynograd.errors import DtypeError
-from dynograd.ops.broadcasting import stretch
+from dynograd.ops.arithmetic import is_whole
+from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.choices import clamp_min
 from dynograd.ops.norms import vector_norm
 from dynograd.ops.op import composed
@@ -33,11 +35,13 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     who = "cosine_similarity"
     shape = broadcast_shapes(who, tuple(x1.shape), tuple(x2.shape))
     place = normalize_dim(who, dim, len(shape))
-    for one in (x1, x2):
-        if getattr(one, "array", one).dtype.kind in "iub":
+    if is_whole(x1) or is_whole(x2):
+        kind = dtypes.result_dtype(*[getattr(one, "array", one) for one in (x1, x2)])
+        if kind.category < dtypes.FLOATING:
             raise DtypeError(
-                f"{who}: expected common dtype to be floating point, yet common dtype is {one.dtype}. Use x.float()."
+                f"{who}: expected common dtype to be floating point, yet common dtype is {kind}. Use x.float()."
             )
+        x1, x2 = convert(x1, kind), convert(x2, kind)
     if not shape:
         return reshaped(cosine_similarity(reshaped(x1, (1,)), reshaped(x2, (1,)), 0, eps), ())
     x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))

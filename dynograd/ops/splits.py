@@ -196,7 +196,7 @@ def _unsafe(name: str, function: Any) -> Any:
 
 
 unsafe_chunk = _unsafe("chunk", chunk)
-unsafe_split = _unsafe("split", split)
+unsafe_split = _unsafe("split", lambda input, split_size, dim=0: split(input, split_size, dim))
 unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 
 

@@ -282,9 +282,10 @@ class Optimizer(HookMethods):
 
     def _check_parameter(self, one: Any, position: int) -> None:
         if not isinstance(one, Tensor):
+            way_out = " Pass its parameters()." if callable(getattr(one, "parameters", None)) else ""
             raise TypeError(
                 f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the params is {type(one).__name__} "
-                f"(number {position}: {one!r:.60})."
+                f"(number {position}: {one!r:.60}).{way_out}"
             )
         if not self.defaults.get("differentiable") and not (one.is_leaf or one.retains_grad):
             raise ValueError(
@@ -388,9 +389,14 @@ def _listed(params: Any, who: str) -> list[Any]:
             f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got a dict with the keys "
             f"{[*params][:3]}. Pass {'[group], a list of groups' if group else 'its items() or values()'}."
         )
-    if callable(getattr(params, "parameters", None)):
+    try:
+        return list(params)
+    except TypeError:
+        if isinstance(params, Iterable):
+            raise
+        is_module = callable(getattr(params, "parameters", None))
         raise TypeError(
-            f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got the module "
-            f"{type(params).__name__}. Pass its parameters()."
-        )
-    return list(params)
+            f"{who}: params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+            f"{'the module ' if is_module else ''}{type(params).__name__}. "
+            f"{'Pass its parameters().' if is_module else 'Pass a list of tensors.'}"
+        ) from None

@@ -24,7 +24,7 @@ from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.shapes import Size
 from dynograd.tensor import Tensor, wrap
 
-__all__ = ["Groups", "Source", "grouped", "grouped_function", "index_of", "joined"]
+__all__ = ["Groups", "Source", "back_in_order", "grouped", "grouped_function", "index_of", "joined"]
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -272,7 +272,7 @@ def _join_one(
                 else run("permute", one, (0, dim + 1, *[at for at in range(1, rank + 1) if at != dim + 1]))
             )
             pieces.append(registry["reshape"].function(front, (front.shape[0] * front.shape[1], *front.shape[2:])))
-        whole, part = _back_in_order(pieces, Partition(np.ascontiguousarray(sizes[:, dim])), groups)
+        whole, part = back_in_order(pieces, Partition(np.ascontiguousarray(sizes[:, dim])), groups)
         for one in ragged:
             if one.partition.same(part) and not isinstance(one.partition, Shapes):
                 part = one.partition
@@ -280,14 +280,14 @@ def _join_one(
         return make(whole, part, dim + 1)
     fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(shapes[0]))
     pieces = [registry["reshape"].function(one, (prod(one.shape),)) for one in found]
-    whole, part = _back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
+    whole, part = back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
     for one in ragged:
         if part.same(one.partition) and one.partition.fixed == fixed:  # type: ignore[attr-defined]
             part = one.partition
     return make(whole, part, 0)
 
 
-def _back_in_order(pieces: list[Any], part: Any, groups: Groups) -> tuple[Any, Any]:
+def back_in_order(pieces: list[Any], part: Any, groups: Groups) -> tuple[Any, Any]:
     whole = cat(pieces) if len(pieces) > 1 else pieces[0]
     if groups.sorted:
         return whole, part

@@ -59,11 +59,12 @@ def _of_sizes(who: str, function: Any) -> Any:
     """`zeros(B, T, D)` with a ragged T."""
 
     def handler(given: dict[str, Any]) -> Any:
-        sizes = given.pop("size")
+        sizes = given.pop("sizes", ())
+        if (size := given.pop("size", None)) is not None:
+            sizes = size if isinstance(size, (tuple, list)) else (size,)
         if given.get("out") is not None:
             raise ShapeError(f"{who}: out= has no form for ragged tensors. Leave it away.")
         given.pop("out", None)
-        sizes = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
         if who == "full":
             value = given.pop("fill_value")
             return made_of_sizes(who, (sizes,), lambda shape: function(shape, value, **given))

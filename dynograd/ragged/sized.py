@@ -43,8 +43,7 @@ def made_of_sizes(who: str, sizes: Any, make_packed: Callable[[tuple[int, ...]],
 def arange_of_rows(given: dict[str, Any]) -> Any:
     """(B, j): 0, 1, ... of each row."""
     start, end = given.pop("start"), given.pop("end")
-    if end is None:
-        start, end = 0, start
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     step = given.pop("step")
     if not isinstance(end, RaggedSize) or not isinstance(start, int) or not isinstance(step, int) or step < 1:
         return NotImplemented

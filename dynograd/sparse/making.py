@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd import dtypes
+from dynograd import dtypes, layouts
 from dynograd.creation import as_tensor, empty, tensor
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.ops.indexing import getitem
@@ -259,6 +259,15 @@ def _as(form: str) -> Callable[..., SparseTensor]:
 
 
 to_sparse_coo, to_sparse_csr, to_sparse_csc = (_as(form) for form in _FORMS)
+
+
+def from_parts(layout: Any, parts: Any) -> SparseTensor:
+    """A sparse tensor as checkpoints hold it: its indices, values and size, all of them checked."""
+    if layout is layouts.sparse_coo:
+        indices, values, size, *coalesced = parts
+        made = sparse_coo_tensor(indices, values, size, check_invariants=True)
+        return made.coalesce() if coalesced and coalesced[0] else made
+    return sparse_compressed_tensor(*parts, layout=layout, check_invariants=True)
 
 
 def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:

@@ -249,3 +249,16 @@ def test_a_quotient_may_be_written_into_before_backward():
     z += 1
     z.sum().backward()
     assert x.grad.tolist() == [0, 0.25] and y.grad.tolist() == [0, -0.5]
+
+
+def test_alpha_multiplies_in_the_dtype_of_the_sum():
+    wide, half = dynograd.tensor([1.0], dtype=dynograd.float64), dynograd.tensor([4.3125], dtype=dynograd.bfloat16)
+    assert dynograd.add(wide, half, alpha=-3.125).tolist() == [1 - 3.125 * 4.3125]
+    assert dynograd.sub(wide, half[0], alpha=3.125).tolist() == [1 - 3.125 * 4.3125]
+    assert dynograd.rsub(half, wide, alpha=3.125).tolist() == [1 - 3.125 * 4.3125]
+    assert dynograd.add(dynograd.tensor([1000]), dynograd.tensor([100], dtype=dynograd.int8), alpha=3).tolist() == [
+        1300
+    ]
+    half.requires_grad_()
+    dynograd.add(wide, half, alpha=3).sum().backward()
+    assert half.grad.dtype is dynograd.bfloat16 and half.grad.tolist() == [3.0]

@@ -218,6 +218,16 @@ def test_gradients_of_bounds():
 def test_masked_fill_keeps_numbers_real():
     with pytest.raises(RuntimeError, match="complex.*int64"):
         tensor([1, 2]).masked_fill(tensor([True, False]), tensor(1j))
+    for value in (2j, tensor(2j)):
+        assert tensor([False, False]).masked_fill(tensor([True, False]), value).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("limits", [{"min": 1j}, {"max": 1 + 0j}])
+def test_clamp_compares_real_numbers(limits):
+    with pytest.raises(
+        RuntimeError, match="clamp: the bounds .*j.* cannot be compared with dynograd.float32. Give real"
+    ):
+        dynograd.ones(2).clamp(**limits)
 
 
 @pytest.mark.parametrize("function", ["masked_fill", "softmax", "renorm"])

@@ -323,3 +323,10 @@ def test_real_tensors_are_their_own_conjugates():
     x = zeros(2)
     assert x.conj() is x
     assert dynograd.conj(tensor([1 + 2j])).tolist() == [1 - 2j]
+
+
+def test_special_real_numbers_are_real_and_have_an_angle():
+    x = dynograd.tensor([numpy.inf, -numpy.inf, numpy.nan, 0.0, -0.0])
+    assert x.isreal().tolist() == [True] * 5
+    numpy.testing.assert_array_equal(x.angle().numpy(), numpy.float32([0, numpy.pi, numpy.nan, 0, 0]))
+    assert not numpy.signbit(x.angle().numpy()).any()

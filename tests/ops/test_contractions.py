@@ -239,3 +239,13 @@ def test_einsum_refuses_mixed_dtypes(dtype):
             dynograd.zeros(2, 2, dtype=getattr(dynograd, dtype)),
             dynograd.zeros(2, 2, dtype=dynograd.float64),
         )
+
+
+def test_sums_of_small_integers_keep_their_dtype():
+    def ones(*shape):
+        return dynograd.ones(*shape, dtype=dynograd.uint8)
+
+    found = dynograd.tensordot(ones(1, 1, 1), ones(2, 1, 2), dims=([0, 1], [2, 0]))
+    assert found.dtype is dynograd.uint8 and found.tolist() == [[4]]
+    found = dynograd.nn.functional.bilinear(ones(2, 3), ones(2, 3), ones(1, 3, 3))
+    assert found.dtype is dynograd.uint8 and found.tolist() == [[9], [9]]

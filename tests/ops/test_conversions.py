@@ -117,6 +117,41 @@ def test_floats_are_cut_to_integers():
     assert dynograd.tensor([0.0, 0.5, float("nan")]).bool().tolist() == [False, True, True]
 
 
+EITHER_PART = [2j, 0j, 1 + 0j, 1 + 1j, complex(-0.0, -0.0), complex(0, numpy.nan), complex(numpy.nan, 0)]
+TO_BOOL = [
+    lambda x: x.bool(),
+    lambda x: x.to(dynograd.bool),
+    lambda x: dynograd.tensor(EITHER_PART, dtype=dynograd.bool),
+    lambda x: dynograd.zeros(7, dtype=dynograd.bool).copy_(x),
+    lambda x: dynograd.zeros(14, dtype=dynograd.bool)[::2].copy_(x),
+    lambda x: dynograd.zeros(7, dtype=dynograd.bool).index_put((dynograd.arange(7),), x.bool()),
+    lambda x: dynograd.stack([dynograd.full((), one, dtype=dynograd.bool) for one in EITHER_PART]),
+    lambda x: dynograd.logical_and(x, dynograd.ones(7)),
+    lambda x: dynograd.logical_or(dynograd.zeros(7, dtype=dynograd.bool), x),
+    lambda x: dynograd.logical_xor(x, dynograd.zeros(7)),
+    lambda x: x.logical_not().logical_not(),
+    lambda x: x.reshape(7, 1).any(1),
+    lambda x: x.reshape(7, 1).all(1),
+    lambda x: dynograd.where(x.bool(), True, False),
+    lambda x: dynograd.tensor([bool(one) for one in x]),
+]
+
+
+@pytest.mark.parametrize("dtype", [dynograd.complex64, dynograd.complex128])
+@pytest.mark.parametrize("call", TO_BOOL)
+def test_a_complex_number_is_true_by_either_part(call, dtype):
+    assert call(dynograd.tensor(EITHER_PART, dtype=dtype)).tolist() == [True, False, True, True, False, True, True]
+
+
+@pytest.mark.parametrize("kind", [dynograd.int32, dynograd.uint8, dynograd.int64])
+@pytest.mark.parametrize("other", [dynograd.float8_e4m3fn, dynograd.float8_e5m2])
+def test_float8_is_cut_to_integers_by_its_value(other, kind):
+    x = dynograd.tensor([0.0, 1.75, 3.5, 40.0]).to(other)
+    assert x.to(kind).tolist() == [0, 1, 3, 40]
+    large = dynograd.tensor([float("inf"), float("nan")])
+    assert large.to(dynograd.float8_e5m2).to(kind).tolist() == large.to(kind).tolist()
+
+
 @pytest.mark.parametrize("through", ["half", "bfloat16", "double"])
 def test_the_gradient_comes_back_in_the_dtype_of_the_input(through):
     x = dynograd.ones(3, requires_grad=True)

@@ -201,3 +201,30 @@ def test_a_nan_spreads_only_to_its_neighbours():
     x[0, 0, 0] = float("nan")
     y = F.interpolate(x, scale_factor=2, mode="linear")
     assert numpy.isnan(y.numpy()).sum() == 3
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("options", [{}, {"align_corners": True}, {"antialias": True}])
+@pytest.mark.parametrize("size", [(3, 3), (9, 7), (6, 2), (1, 14)])
+def test_bytes_are_rounded_after_each_dim(mode, options, size):
+    """Beside float64, rounded after the last dim and again after the other."""
+    x = dynograd.from_numpy(numpy.random.default_rng(0).integers(0, 256, (2, 3, 6, 10)).astype("uint8"))
+    found = F.interpolate(x, size, mode=mode, **options)
+
+    def rounded(wide):
+        return (wide + 0.5).floor().clamp(0, 255)
+
+    row = rounded(F.interpolate(x.double(), (6, size[1]), mode=mode, **options))
+    expected = rounded(F.interpolate(row, size, mode=mode, **options))
+    assert found.dtype is dynograd.uint8 and (found.double() - expected).abs().max() <= 1
+    assert (found.double() != expected).double().mean() < 0.1  # halves, which float32 misses
+
+
+def test_other_integers_and_modes_are_refused():
+    for mode, kind, rank in (
+        ("bilinear", dynograd.int8, 2),
+        ("trilinear", dynograd.uint8, 3),
+        ("area", dynograd.uint8, 2),
+    ):
+        with pytest.raises(TypeError, match=f"interpolate: mode '{mode}' is not implemented for {kind}"):
+            F.interpolate(dynograd.ones(1, 1, *[4] * rank, dtype=kind), scale_factor=2, mode=mode)

@@ -1,5 +1,7 @@
 """Where values are, which there are and how often."""
 
+import math
+
 import numpy
 import pytest
 from few_calls import few_or_many_calls  # noqa: F401
@@ -248,3 +250,39 @@ def test_half_types_are_looked_up(dtype):
 def test_slices_without_elements_are_equal():
     values, inverse, counts = dynograd.unique(dynograd.zeros(5, 1, 5), True, True, True, dim=1)
     assert (tuple(values.shape), inverse.tolist(), counts.tolist()) == ((5, 1, 5), [0], [1])
+
+
+FLOATING = [dynograd.float16, dynograd.bfloat16, dynograd.float32, dynograd.float64, *dynograd.dtypes.FLOAT8]
+
+
+@pytest.mark.parametrize("copies", [1, 60, 5000])
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_each_nan_is_distinct_and_comes_last(dtype, copies):
+    """Small, compiled and long: `copies` of six numbers of which one is NaN."""
+    x = tensor([3.0, math.nan, -0.0, 1.0, 0.0, -2.0] * copies).to(dtype)
+    values, inverse, counts = x.unique(return_inverse=True, return_counts=True)
+    assert values.dtype is dtype
+    numpy.testing.assert_array_equal(values.double().numpy(), [-2.0, 0.0, 1.0, 3.0] + [math.nan] * copies)
+    assert counts.tolist() == [copies, 2 * copies, copies, copies] + [1] * copies
+    numpy.testing.assert_array_equal(values[inverse].double().numpy(), x.double().numpy())
+    assert sorted(inverse[1::6].tolist()) == list(range(4, 4 + copies))
+    assert x.unique().shape == values.shape
+    assert x[:6].unique_consecutive().shape == (6,)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_nan_is_sought_and_sorted_as_the_largest(dtype):
+    x = tensor([3.0, math.nan, 1.0, math.nan, -2.0]).to(dtype)
+    ordered, order = x.sort()
+    numpy.testing.assert_array_equal(ordered.double().numpy(), [-2.0, 1.0, 3.0, math.nan, math.nan])
+    assert order.tolist() == x.argsort().tolist() == [4, 2, 0, 1, 3]
+    numpy.testing.assert_array_equal(x.topk(3)[0].double().numpy(), [math.nan, math.nan, 3.0])
+    assert x.kthvalue(3)[0].item() == 3.0 and math.isnan(x.kthvalue(4)[0].item())
+    assert math.isnan(x.median().item()) and x.nanmedian().item() == 1.0
+    assert dynograd.searchsorted(ordered, x[[0, 2, 4]]).tolist() == [2, 1, 0]
+    assert dynograd.isin(x, x).tolist() == [True, False, True, False, True]
+
+
+def test_complex_numbers_are_nonzero_by_either_part():
+    x = tensor([2j, 0j, 1 + 0j, complex(0, math.nan)])
+    assert x.nonzero().flatten().tolist() == [0, 2, 3] and dynograd.count_nonzero(x).item() == 3

@@ -133,3 +133,12 @@ def test_ormqr_is_the_product_with_q():
     numpy.testing.assert_allclose(dynograd.ormqr(packed, tau, other).numpy(), (q @ other).numpy(), atol=1e-12)
     numpy.testing.assert_allclose(packed.ormqr(tau, other, transpose=True).numpy(), (q.mH @ other).numpy(), atol=1e-12)
     numpy.testing.assert_allclose(packed.ormqr(tau, other.mH, left=False).numpy(), (other.mH @ q).numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [dynograd.float16, dynograd.bfloat16])
+def test_exponentials_of_half_types_are_computed_in_float32(dtype):
+    x = dynograd.tensor([[0.0, 2.0], [0.5, -1.0]], dtype=dtype, requires_grad=True)
+    found = dynograd.matrix_exp(x)
+    assert found.dtype is dtype and found.tolist() == dynograd.matrix_exp(x.float()).to(dtype).tolist()
+    found.sum().backward()
+    assert x.grad.dtype is dtype

@@ -236,3 +236,22 @@ def test_rms_norm_of_complex_numbers():
     assert dynograd.autograd.gradcheck(
         lambda one: dynograd.view_as_real(F.rms_norm(dynograd.complex(*one), (2,), eps=0.5)), [parts]
     )
+
+
+def test_batch_norm_of_nothing_is_nothing():
+    x = dynograd.zeros(0, requires_grad=True)
+    made = dynograd.nn.functional.batch_norm(x, dynograd.zeros(0), dynograd.ones(0), training=True)
+    made.sum().backward()
+    assert made.shape == x.grad.shape == (0,)
+
+
+@pytest.mark.parametrize("rows", [1, 3000])
+@pytest.mark.parametrize("number", [numpy.inf, 1e30])
+def test_rows_whose_squares_overflow_are_divided_by_infinity(rows, number):
+    """By NumPy and by the compiled kernels."""
+    x = dynograd.tensor([[number, 1.0, 2.0, -3.0]] * rows)
+    first = numpy.nan if number == numpy.inf else 0.0
+    expected = numpy.float32([[first, 0, 0, 0]] * rows)
+    numpy.testing.assert_array_equal(dynograd.nn.functional.rms_norm(x, (4,)).numpy(), expected)
+    if number != numpy.inf:
+        numpy.testing.assert_array_equal(dynograd.nn.functional.layer_norm(x, (4,)).numpy(), expected * 0)

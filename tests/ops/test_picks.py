@@ -1,6 +1,7 @@
 """Slices and elements picked by index vectors and masks."""
 
 import numpy
+import pytest
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
@@ -252,3 +253,10 @@ def test_index_reduce_of_a_number_in_place():
     value.index_reduce_(0, dynograd.tensor([0]), source[0], "prod")
     value.backward()
     assert (value.item(), x.grad.item(), source.grad.tolist()) == (6.0, 3.0, [2.0])
+
+
+@pytest.mark.parametrize("value", [2j, dynograd.tensor(2j)])
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.int64, dynograd.bool])
+def test_index_fill_keeps_numbers_real(value, dtype):
+    with pytest.raises(RuntimeError, match=f"index_fill: value .*2.*j.* is complex and does not fit into {dtype}"):
+        dynograd.zeros(2, dtype=dtype).index_fill(0, dynograd.tensor([0]), value)

@@ -1,6 +1,7 @@
 """Rounding, fractions, signs put on, NaN replaced."""
 
 import numpy
+import pytest
 
 import dynograd
 from dynograd import tensor
@@ -55,13 +56,6 @@ ROWS = [
     Row("heaviside", heaviside, shapes=[(3, 4), (3, 4)], avoid=[0.0]),
     Row("heaviside", heaviside, shapes=[(3, 4), (3, 4)], domain=[with_zeros, (-1, 1)], grad=(False, True), id="at 0"),
     Row(
-        "ldexp",
-        lambda x, y: x * 2.0**y,
-        args=lambda rng: [rng.normal(size=(3, 4)), rng.integers(-3, 4, (3, 4))],
-        result=lambda name: "float64" if name == "float64" else "float32",
-        inplace=False,
-    ),
-    Row(
         "gcd",
         numpy.gcd,
         shapes=[(3, 4), (3, 4)],
@@ -96,3 +90,14 @@ def test_copysign_knows_minus_zero():
 
 def test_heaviside_of_nan_is_zero():
     assert dynograd.heaviside(tensor([NAN]), tensor([0.5])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_parts_of_complex_numbers_are_replaced(dtype):
+    numbers = [complex(numpy.inf, 0), complex(numpy.nan, -numpy.inf), complex(1, numpy.nan), 2 + 3j]
+    x = dynograd.tensor(numbers, dtype=getattr(dynograd, dtype), requires_grad=True)
+    numpy.testing.assert_array_equal(x.detach().nan_to_num().numpy(), numpy.nan_to_num(x.detach().numpy()))
+    assert x.nan_to_num(5.0, 6.0, 7.0).tolist() == [6 + 0j, 5 + 7j, 1 + 5j, 2 + 3j]
+    dynograd.view_as_real(x.nan_to_num()).sum().backward()
+    assert x.grad.tolist() == [1j, 0j, 1 + 0j, 1 + 1j]
+    assert x.detach().clone().nan_to_num_(0.0, 1.0, -1.0).tolist() == [1 + 0j, -1j, 1 + 0j, 2 + 3j]

@@ -1,6 +1,7 @@
 """Cosine, distance, and vectors of length 1."""
 
 import numpy
+import pytest
 
 import dynograd
 from dynograd.nn import functional as F
@@ -31,7 +32,7 @@ ROWS = [
         errors=[
             error(lambda op: op(x, dynograd.zeros(2, 4)), RuntimeError, "cosine_similarity", "(2, 3)", "(2, 4)"),
             error(lambda op: op(x, x, dim=2), IndexError, "cosine_similarity", "[-2, 1]", "2"),
-            error(lambda op: op(x.long(), x), RuntimeError, "floating point", "int64"),
+            error(lambda op: op(x.long(), x.int()), RuntimeError, "floating point", "int64"),
         ],
     ),
     Row("nn.functional.cosine_similarity", np_cosine, shapes=[(2, 3, 4), (4,)], kwargs={"dim": -1}, id="broadcast", ones=False),
@@ -75,4 +76,12 @@ def test_normalized_vectors_have_length_one():
 
 
 def test_cosine_of_numbers():
-    assert dynograd.nn.functional.cosine_similarity(dynograd.tensor(2.0), dynograd.tensor(-3.0), dim=0).item() == -1
+    assert F.cosine_similarity(dynograd.tensor(2.0), dynograd.tensor(-3.0), dim=0).item() == -1
+
+
+def test_cosine_similarity_of_integers_and_floats():
+    x, y = dynograd.tensor([[3, 4]]), dynograd.tensor([[4.0, 3.0]])
+    for found in (F.cosine_similarity(x, y), F.cosine_similarity(y, x)):
+        numpy.testing.assert_allclose(found.numpy(), [0.96], rtol=1e-6)
+    with pytest.raises(TypeError, match="cosine_similarity: expected common dtype to be floating point, yet .*int64"):
+        F.cosine_similarity(x, x.int())

@@ -222,6 +222,18 @@ def test_step_hooks():
         optimizer.step()
 
 
+def test_modules_that_iterate_over_their_parameters():
+    held = dynograd.nn.ParameterList([dynograd.ones(2), dynograd.ones(3)])
+    for params in (held, [{"params": held}], [("a", held[0]), ("b", held[1])], iter(held)):
+        optimizer = optim.SGD(params, lr=0.5)
+        held[0].grad = dynograd.ones(2)
+        optimizer.step()
+        assert optimizer.param_groups[0]["params"][1] is held[1]
+    assert held[0].tolist() == [-1.0, -1.0]
+    held[0].grad = dynograd.full((2,), 3.0)
+    assert dynograd.nn.utils.clip_grad_norm_(held, 1.0).item() == pytest.approx(18**0.5)
+
+
 # --- errors ------------------------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +247,17 @@ def leaf(size=2):
         (lambda: optim.SGD([]), ValueError, "empty parameter list.*only once"),
         (lambda: optim.SGD(leaf()), TypeError, r"iterable of Tensors or dicts, but got dynograd\.Tensor.*\[tensor\]"),
         (lambda: optim.SGD(dynograd.nn.Linear(1, 1)), TypeError, r"got the module Linear.*parameters\(\)"),
+        (
+            lambda: optim.SGD(dynograd.nn.Sequential(dynograd.nn.Linear(1, 1))),
+            TypeError,
+            r"one of the params is Linear \(number 0: .*\)\. Pass its parameters\(\)",
+        ),
+        (lambda: optim.SGD(3), TypeError, "iterable of Tensors or dicts, but got int. Pass a list of tensors"),
+        (
+            lambda: optim.SGD([{"params": dynograd.nn.Linear(1, 1)}]),
+            TypeError,
+            r"got the module Linear.*parameters\(\)",
+        ),
         (lambda: optim.SGD([leaf(), 3]), TypeError, "can only optimize Tensors, but one of the params is int"),
         (lambda: optim.SGD([{"params": {leaf()}}]), TypeError, "ordered collections.*list"),
         (lambda: optim.SGD([leaf() * 2]), ValueError, "can't optimize a non-leaf Tensor.*detach"),

@@ -1,5 +1,7 @@
 """NumPy's names of arguments: where PyTorch takes `axis` for `dim` and `keepdims` for `keepdim`, so do we.
 
+PyTorch's own names are all here too: those of each overload in its stubs.
+
 (It also takes `x`, `a`, `x1` for `input` and `x2` for `other`; these are not here, for each name would slow every call down.)
 
 Every function and method of PyTorch's op database is called with the samples that it has, each argument by its name and one of them by the
@@ -11,6 +13,8 @@ other name. `argument_names_known.txt` lists what torch takes and we refuse. Wit
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
 import sys
 import warnings
@@ -51,7 +55,48 @@ def refused(name: str) -> set[str]:
                 for alias, args, kwargs in _calls(ours, sample, form):
                     if f"{form} {alias}" not in found and _refused(theirs, ours, args, kwargs):
                         found.add(f"{form} {alias}")
+    for form, (theirs, ours) in forms.items():
+        for args, kwargs in _as_in_the_stubs(entry.name, form, samples):
+            called = ", ".join(kwargs)
+            if f"{form} {called}" not in found and _refused(theirs, ours, args, kwargs):
+                found.add(f"{form} {called.replace(', ', ' ')}")
     return found
+
+
+@functools.cache
+def _stubs() -> dict[str, dict[str, list[list[str]]]]:
+    """The names of parameters of each overload, by form and function, as PyTorch's stubs have them."""
+    folder = Path(torch.__file__).parent / "_C"
+    functions = ast.parse((folder / "_VariableFunctions.pyi").read_text()).body
+    (tensor,) = [
+        node
+        for node in ast.parse((folder / "__init__.pyi").read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == "TensorBase"
+    ]
+    found: dict[str, dict[str, list[list[str]]]] = {"function": {}, "method": {}}
+    for form, body in (("function", functions), ("method", tensor.body)):
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+                found[form].setdefault(node.name, []).append(names)
+    found["inplace"] = {name[:-1]: names for name, names in found["method"].items() if name.endswith("_")}
+    return found
+
+
+def _as_in_the_stubs(name: str, form: str, samples: list[Any]) -> Iterator[tuple[tuple, dict[str, Any]]]:
+    """The samples' calls with all arguments by name, a tensor whose method is called excepted."""
+    for names in _stubs()[form].get(name, ()):
+        for sample in samples:
+            fixed: tuple = () if form == "function" else (sample.input,)
+            rest = (sample.input, *sample.args)[len(fixed) :]
+            wanted = names[len(fixed) :]
+            if not rest or not wanted or (fixed and not isinstance(sample.input, torch.Tensor)):
+                continue
+            packed = dict(zip(wanted, rest))
+            if len(rest) > len(wanted):
+                packed[wanted[-1]] = tuple(rest[len(wanted) - 1 :])
+            if not packed.keys() & sample.kwargs.keys():
+                yield fixed, packed | sample.kwargs
 
 
 def _calls(function: Any, sample: Any, form: str) -> Iterator[tuple[str, tuple, dict[str, Any]]]:

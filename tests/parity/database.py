@@ -21,6 +21,11 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:220]}"
 
 
+BY_MACHINE = (
+    "by machine: "  # begins the reason of what passes on some machines, as PyTorch's own results differ between them
+)
+
+
 class Database:
     """Entries by name, and checks: functions of an entry that yield what is wrong with it.
 
@@ -69,7 +74,9 @@ class Database:
         if wrong and known is not None:
             pytest.xfail(known)
         assert not wrong, "\n".join(wrong)
-        assert known is None, f"passes now: take `{kind}` of {name} out of {self.known_file.name}"
+        assert known is None or known.startswith(BY_MACHINE), (
+            f"passes now: take `{kind}` of {name} out of {self.known_file.name}"
+        )
 
     def unknown(self) -> list[tuple[str, str]]:
         """What the list names and is not there."""

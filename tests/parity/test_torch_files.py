@@ -1,7 +1,15 @@
 """Files that PyTorch itself saved come back as they were."""
 
+import argparse
+import collections
+import datetime
+import decimal
+import fractions
 import io
 import json
+import pathlib
+import random
+import warnings
 
 import numpy
 import pytest
@@ -153,3 +161,29 @@ def test_shards_of_pickled_files(tmp_path):
 
     found = {key: one for path in target.glob("*.safetensors") for key, one in load_file(path).items()}
     assert found.keys() == state.keys() and all(torch.equal(found[key], one) for key, one in state.items())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_that_programs_keep_beside_their_weights(form):
+    x = torch.eye(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = {
+            "log": collections.defaultdict(list, {"loss": [1.0]}),
+            "recent": collections.deque([1, 2], maxlen=2),
+            "args": argparse.Namespace(lr=0.1, out=pathlib.Path("runs")),
+            "when": datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC),
+            "third": fractions.Fraction(1, 3),
+            "price": decimal.Decimal("1.10"),
+            "part": slice(1, 5),
+            "order": range(3),
+            "kind": numpy.dtype("float32"),
+            "generator": random.getstate(),
+        }
+        tensors = [x.to_sparse(), x.to_sparse_csr(), x.to_sparse_csc(), torch.nested.nested_tensor([x[0], x[1, :2]])]
+        found = through([kept, tensors, [torch.strided, torch.sparse_coo], x.untyped_storage().tolist()], form)
+        assert found[0] == kept and found[2] == [dg.strided, dg.sparse_coo]
+        for one, wanted in zip(found[1][:3], tensors):
+            assert str(one.layout).split(".")[1] == str(wanted.layout).split(".")[1]
+            assert one.to_dense().tolist() == x.tolist()
+        assert [row.tolist() for row in found[1][3].unbind()] == [[1, 0, 0], [0, 1]]

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from dynograd.creation import arange, zeros
+from dynograd.creation import arange, full, zeros
 from dynograd.dtypes import bool as bool_dtype
 from dynograd.errors import ShapeError
 from dynograd.methods import public_functions
+from dynograd.ragged import is_ragged
 from dynograd.tensor import Tensor
 
 __all__ = [
+    "AuxOutput",
+    "AuxRequest",
     "BlockMask",
     "and_masks",
     "create_block_mask",
@@ -133,19 +136,43 @@ def create_block_mask(
     device: Any = None,
     BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
     _compile: bool = False,
-    **options: Any,
+    separate_full_blocks: bool = True,
+    compute_dq_write_order: bool = False,
+    dq_kv_order: bool = True,
 ) -> BlockMask:
-    """A mask for `flex_attention`. B or H of None (or 1) means one mask for all."""
+    """A mask for `flex_attention`. B or H of None (or 1) means one mask for all; the last four say how PyTorch keeps blocks."""
     block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), block, device)  # type: ignore[arg-type]
 
 
-def create_nested_block_mask(*args: Any, **kwargs: Any) -> BlockMask:
-    """Refuses: ragged tensors go to `varlen_attn`, or to attention as they are."""
-    raise NotImplementedError(
-        "create_nested_block_mask: not for ragged tensors. nn.functional.scaled_dot_product_attention and "
-        "nn.attention.varlen.varlen_attn take them as they are."
-    )
+def create_nested_block_mask(
+    mask_mod: Mask,
+    B: int | None,
+    H: int | None,
+    q_nt: Any,
+    kv_nt: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    _compile: bool = False,
+) -> BlockMask:
+    """A mask for ragged queries (B, H, j, E) and keys, those of the queries unless given: as large as the longest row needs."""
+    queries, keys = [
+        _row_lengths("create_nested_block_mask", one).longest for one in (q_nt, q_nt if kv_nt is None else kv_nt)
+    ]
+    return create_block_mask(mask_mod, B, H, queries, keys, q_nt.device, BLOCK_SIZE, _compile)
+
+
+class AuxRequest(NamedTuple):
+    """What `flex_attention` gives beside its result."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What was asked for in an `AuxRequest`, None for the rest."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 def flex_attention(
@@ -158,17 +185,20 @@ def flex_attention(
     enable_gqa: bool = False,
     return_lse: bool = False,
     kernel_options: dict[str, Any] | None = None,
-    **options: Any,
+    *,
+    return_aux: AuxRequest | None = None,
 ) -> Any:
     """`softmax(score_mod(query @ key.mT * scale, b, h, q, k)) @ value` over the keys that `block_mask` lets through.
 
-    A query that sees no key gives zeros.
+    A query that sees no key gives zeros. Ragged rows (B, H, j, E) see the keys of their own row: q and k count from the row's beginning, b
+    counts the rows, and `block_mask` is at least as large as the longest row. Rows of equal shape are computed together, nothing is padded.
 
     Args:
         query (B, H, Q, E), key (B, H, K, E), value (B, H, K, V): with `enable_gqa`, keys and values may have fewer heads.
         score_mod: the new scores from scores and the four indices, all broadcast to (B, H, Q, K).
         scale: `1 / sqrt(E)` unless given.
         return_lse: also gives the logarithm of the sums of exponentials, (B, H, Q).
+        return_aux: also gives an `AuxOutput` of what is asked for: the same logarithms, and each query's largest score (without history).
     Returns:
         (B, H, Q, V).
 
@@ -179,31 +209,93 @@ def flex_attention(
     >>> flex_attention(q, q, v, block_mask=causal).flatten()
     tensor([1.0000, 1.5000, 2.0000])
     """
-    if any([one.array.ndim != 4 for one in (query, key, value)]):
-        shapes = ", ".join([str(tuple(one.shape)) for one in (query, key, value)])
+    if return_lse and return_aux is not None:
+        raise ValueError(
+            "flex_attention: both return_lse and return_aux are given. Pass return_aux=AuxRequest(lse=True)."
+        )
+    named = {"query": query, "key": key, "value": value}
+    if any([one.ndim != 4 for one in named.values()]):
+        shapes = ", ".join([str(tuple(one.shape)) for one in named.values()])
         raise ShapeError(f"flex_attention: expected query, key and value of 4 dims (B, H, T, E), got {shapes}.")
-    heads, held = query.shape[1], key.shape[1]
-    if heads != held:
-        if not enable_gqa or heads % held:
-            raise ShapeError(
-                f"flex_attention: query has {heads} heads and key {held}. Pass enable_gqa=True where {heads} is a multiple of {held}."
-            )
-        key, value = (_ops["repeat_interleave"](one, heads // held, 1) for one in (key, value))
+    parts = [_row_lengths("flex_attention", one) for one in named.values() if is_ragged(one)]
+    heads, key_heads = query.shape[1], key.shape[1]
+    if heads != key_heads and (not enable_gqa or heads % key_heads):
+        raise ShapeError(
+            f"flex_attention: query has {heads} heads and key {key_heads}. Pass enable_gqa=True where {heads} is a multiple of {key_heads}."
+        )
+    if block_mask is not None:
+        _check_mask(block_mask, query, key)
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, batch: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        if heads != key_heads:
+            key, value = (_ops["repeat_interleave"](one, heads // key_heads, 1) for one in (key, value))
+        return _attended(query, key, value, score_mod, block_mask, scale, batch)
+
+    if parts:
+        from dynograd.ragged.attending import attend_by_shape
+
+        result, lse, largest = attend_by_shape(attend, query, key, value)
+    else:
+        result, lse, largest = attend(query, key, value)
+    if return_aux is not None:
+        return result, AuxOutput(lse if return_aux.lse else None, largest if return_aux.max_scores else None)
+    return (result, lse) if return_lse else result
+
+
+def _attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor] | None,
+    block_mask: BlockMask | None,
+    scale: float | None,
+    batch: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(result, logarithms of the sums, largest scores); `batch` are the numbers of ragged rows."""
     scores = _ops["matmul"](query, key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)  # type: ignore[attr-defined]
     indices = _indices(tuple(scores.shape), scores.device)
+    if batch is not None:
+        indices[0] = batch.reshape(-1, 1, 1, 1)  # type: ignore[attr-defined]
     if score_mod is not None:
         scores = score_mod(scores, *indices)
     if block_mask is not None:
-        mask = block_mask.mask()
-        if tuple(mask.shape[-2:]) != tuple(scores.shape[-2:]):
-            raise ShapeError(
-                f"flex_attention: block_mask is for {tuple(mask.shape[-2:])} queries and keys, but there are "
-                f"{tuple(scores.shape[-2:])}. Make it with create_block_mask(..., Q_LEN={scores.shape[-2]}, KV_LEN={scores.shape[-1]})."
-            )
-        scores = scores.masked_fill(~mask.to(scores.device), -math.inf)
-    top = _ops["amax"](scores.detach(), -1, True)
-    top = top.masked_fill(top == -math.inf, 0.0)
+        if batch is None:
+            mask = block_mask.mask().to(scores.device)  # type: ignore[attr-defined]
+        else:
+            shared = [index * 0 if size == 1 else index for index, size in zip(indices[:2], block_mask.shape[:2])]
+            mask = block_mask.mask_mod(*shared, *indices[2:]).to(bool_dtype)  # type: ignore[attr-defined]
+        scores = scores.masked_fill(~mask, -math.inf)
+    if scores.shape[-1]:
+        largest = _ops["amax"](scores.detach(), -1, True)
+    else:
+        largest = full((*scores.shape[:-1], 1), -math.inf, dtype=scores.dtype, device=scores.device)
+    top = largest.masked_fill(largest == -math.inf, 0.0)
     weights = (scores - top).exp()
     total = weights.sum(-1, keepdim=True)
     result = _ops["matmul"](weights / total.masked_fill(total == 0, 1.0), value).to(value.dtype)
-    return (result, (total.log() + top).squeeze(-1)) if return_lse else result
+    return result, (total.log() + top).squeeze(-1), largest.squeeze(-1)
+
+
+def _check_mask(block_mask: BlockMask, query: Any, key: Any) -> None:
+    """That there is a mask for all scores: for ragged rows it may be larger."""
+    queries, keys = (_row_lengths("", one).longest if is_ragged(one) else one.shape[-2] for one in (query, key))
+    sizes = tuple(block_mask.shape[-2:])
+    if is_ragged(query) or is_ragged(key):
+        fits = sizes[0] >= queries and sizes[1] >= keys
+    else:
+        fits = sizes == (queries, keys)
+    if not fits:
+        raise ShapeError(
+            f"flex_attention: block_mask is for {sizes} queries and keys, but there are {(queries, keys)}. "
+            f"Make it with create_block_mask(..., Q_LEN={queries}, KV_LEN={keys})."
+        )
+
+
+def _row_lengths(who: str, x: Any) -> Any:
+    """The partition of ragged rows (B, H, j, E)."""
+    if not is_ragged(x) or x.ndim != 4 or x.place != 2 or is_ragged(x.packed):
+        raise ShapeError(
+            f"{who}: expected ragged rows (B, H, j, E) whose lengths differ in dim 2, got shape {tuple(x.shape)}. "
+            f"Bring the heads forward: x.transpose(1, 2) of (B, j, H, E)."
+        )
+    return x.partition

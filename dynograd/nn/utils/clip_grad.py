@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from dynograd import arrays, dtypes
@@ -112,7 +113,7 @@ def clip_grad_norm(
 
 
 def _listed(tensors: Any) -> list[Tensor]:
-    if callable(getattr(tensors, "parameters", None)):
+    if callable(getattr(tensors, "parameters", None)) and not isinstance(tensors, Iterable):
         raise TypeError(
             f"clip_grad_norm_ and its like: expected an iterable of Tensors, got the module {type(tensors).__name__}. "
             f"Pass its parameters()."
