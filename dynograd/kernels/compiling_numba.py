@@ -26,10 +26,10 @@ from dynograd.kernels import blas, drivers_numba, kernel_cache, threads
 
 __all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
 
-# What LLVM may do beyond IEEE 754. Elementwise: round a product and a sum once. Sums and rows: add in another order, and take the
-# reciprocal of what divides a whole row. Never "nnan" or "ninf" (masks of -inf, NaN inputs), "nsz" (signs of zeros) or "afn"; nor
-# "arcp" elementwise: reciprocals and roots by estimates are NaN at 0, infinity and denormal numbers, so large arrays would differ
-# from small ones. error_model="numpy" lets divisions vectorise.
+# What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
+# functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
+# a whole row. Never "nnan" or "ninf" (masks of -inf, NaN inputs), "nsz" (signs of zeros) or "afn" (estimates that are NaN at 0,
+# infinity and denormal numbers, as those of "arcp" are). error_model="numpy" lets divisions vectorise.
 IN_ORDER = frozenset({"contract"})
 REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
@@ -94,7 +94,6 @@ def chunked(
     function: Callable[..., None] | None = None,
     *,
     noalias: bool = False,
-    in_order: bool = False,
     exact: bool = False,
     blas: bool = False,
     key: str = "",
@@ -105,8 +104,8 @@ def chunked(
     kernels that call `blas_numba.gemm`, so that BLAS adds no threads of its own.
     """
     if function is None:
-        return lambda one: Chunked(one, noalias=noalias, in_order=in_order, exact=exact, blas=blas, key=key)
-    return Chunked(function, noalias=noalias, in_order=in_order, exact=exact, blas=blas, key=key)
+        return lambda one: Chunked(one, noalias=noalias, exact=exact, blas=blas, key=key)
+    return Chunked(function, noalias=noalias, exact=exact, blas=blas, key=key)
 
 
 class Chunked:
@@ -123,13 +122,12 @@ class Chunked:
         function: Callable[..., None],
         *,
         noalias: bool = False,
-        in_order: bool = False,
         exact: bool = False,
         blas: bool = False,
         key: str = "",
     ) -> None:
         self.name = function.__name__
-        self.serial = compiled(function, noalias=noalias, in_order=in_order, exact=exact, key=key)
+        self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
         self._needs_blas = blas
         self._addresses: dict[int, int] = {}
         self._table = drivers_numba.table_of({})

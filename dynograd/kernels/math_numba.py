@@ -95,13 +95,13 @@ def minimum(x, y):
 @compiled(in_order=True, inline=True)
 def fmax(x, y):
     """The larger one; the other one when one is NaN."""
-    return x if (x >= y) | (y != y) else y
+    return x if (x > y) | (y != y) else y
 
 
 @compiled(in_order=True, inline=True)
 def fmin(x, y):
     """The smaller one; the other one when one is NaN."""
-    return x if (x <= y) | (y != y) else y
+    return x if (x < y) | (y != y) else y
 
 
 @compiled(in_order=True, inline=True)
