@@ -105,6 +105,8 @@ def _reciprocal_power(q, s):
 @compiled(in_order=True)
 def _zeta(s, q):
     """Sum of (q + k)^-s over k >= 0 for q > 0, by Euler and Maclaurin after the first terms."""
+    if s >= 1e6:  # of so high powers only the first counts
+        return q**-s
     total = 0.0
     while q < 12.0 or q < s + 10.0:
         term = _reciprocal_power(q, s)
@@ -158,7 +160,7 @@ def _zeta_below(s, q):
     """For q below 0 and whole s: the terms below 0 are, mirrored, a difference of two sums."""
     rest = q - math.floor(q)
     mirrored = _zeta(s, 1.0 - rest) - _zeta(s, 1.0 - q)
-    return _zeta(s, rest) + (mirrored if s % 2.0 == 0.0 else -mirrored)
+    return _zeta(s, rest) + (mirrored if s == _INFINITY or s % 2.0 == 0.0 else -mirrored)
 
 
 @compiled(in_order=True)
