@@ -86,7 +86,11 @@ def compiled(
     if parallel:
         options["parallel"] = True
     made = njit(**options)(function)
-    _attach(made, noalias, f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil))
+    _attach(
+        made,
+        noalias,
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil),
+    )
     return made
 
 

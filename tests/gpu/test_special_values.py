@@ -41,9 +41,10 @@ def test_as_on_the_cpu(name, dtype):
             found, expected = results[device, what], results["cpu", what]
             for kind, where in differences(found, expected, dtype).items():
                 apart = numpy.abs(found[where] - expected[where])
-                if kind in ("value", "zero here", "zero there") and (
-                    (apart < 1e-5) | (apart < 1e-4 * numpy.abs(expected[where]))
-                ).all():
+                if (
+                    kind in ("value", "zero here", "zero there")
+                    and ((apart < 1e-5) | (apart < 1e-4 * numpy.abs(expected[where]))).all()
+                ):
                     continue
                 if kind == "sign of zero" and name in EITHER_ZERO:
                     continue

@@ -120,7 +120,10 @@ def bodies_of_ops():
             if body == "out=" and not _takes_out(op):
                 continue
             yield pytest.param(
-                name, body, id=f"{name}-{body}", marks=[] if name in QUICK and body != "recorded" else [pytest.mark.slow]
+                name,
+                body,
+                id=f"{name}-{body}",
+                marks=[] if name in QUICK and body != "recorded" else [pytest.mark.slow],
             )
 
 
@@ -187,4 +190,6 @@ def test_gradients_of_activations_where_the_input_is_nan(name, slope, size):
     """As PyTorch's vector code has them."""
     x = dynograd.full((size,), numpy.nan, requires_grad=True)
     getattr(dynograd.nn.functional, name)(x).backward(dynograd.full((size,), 2.0))
-    numpy.testing.assert_allclose(x.grad.numpy(), numpy.full(size, numpy.nan if slope == NAN else slope, "f4"), rtol=1e-6)
+    numpy.testing.assert_allclose(
+        x.grad.numpy(), numpy.full(size, numpy.nan if slope == NAN else slope, "f4"), rtol=1e-6
+    )
