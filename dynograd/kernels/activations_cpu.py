@@ -72,19 +72,19 @@ def silu_backward(input: Any, other: Any) -> Any:
     if input.dtype.char == "f":
         return compiled("silu_backward", "ff")(_unit(input), other)
     s = sigmoid(other)
-    return input * (s + other * s * (1 - s))
+    return input * s * (1 + other * (1 - s))
 
 
 def gelu(input: Any) -> Any:
     if input.dtype.char == "f":
         return compiled("gelu", "f")(input)
-    return 0.5 * input * (1 + compiled("erf", "d")(input * _ROOT_HALF))
+    return input * (0.5 * compiled("erfc", "d")(input * -_ROOT_HALF))
 
 
 def gelu_backward(input: Any, other: Any) -> Any:
     if input.dtype.char == "f":
         return compiled("gelu_backward", "ff")(_unit(input), other)
-    below = 0.5 * (1 + compiled("erf", "d")(other * _ROOT_HALF))
+    below = 0.5 * compiled("erfc", "d")(other * -_ROOT_HALF)
     return input * (below + other * _DENSITY_0 * numpy.exp(-0.5 * other * other))
 
 
@@ -108,10 +108,9 @@ def _unit(array: Any) -> Any:
 
 
 def elu(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    low = between(input, -math.inf, 0)
+    low = numpy.minimum(_ZEROS.get(input.dtype.char, 0), input)  # in this order -0 stays -0
     bent = numpy.expm1(low if input_scale == 1 else low * input_scale) * (alpha * scale)
-    high = between(input, 0, math.inf)
-    return bent + (high if scale == 1 else high * scale)
+    return select(input > 0, input if scale == 1 else input * scale, bent)
 
 
 def leaky_relu(input: Any, negative_slope: float) -> Any:

@@ -26,9 +26,13 @@ from dynograd.kernels import blas, drivers_numba, kernel_cache, threads
 
 __all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
 
-# No "nnan" or "ninf": masks of -inf and NaN inputs must come out right. error_model="numpy" lets divisions vectorise.
-IN_ORDER = frozenset({"contract", "nsz", "arcp", "afn"})
-REASSOCIATED = IN_ORDER | {"reassoc"}
+# What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
+# functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
+# a whole row. Never "nnan" or "ninf" (masks of -inf, NaN inputs), "nsz" (signs of zeros) or "afn" (estimates that are NaN at 0,
+# infinity and denormal numbers, as those of "arcp" are). error_model="numpy" lets divisions vectorise.
+IN_ORDER = frozenset({"contract"})
+REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
+_ESTIMATES = IN_ORDER | {"arcp", "afn"}
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
@@ -40,6 +44,7 @@ def compiled(
     noalias: bool = False,
     in_order: bool = False,
     exact: bool = False,
+    estimates: bool = False,
     inline: bool = False,
     parallel: bool = False,
     nogil: bool = True,
@@ -52,6 +57,7 @@ def compiled(
             an array that is changed in place is then passed once.
         in_order: sums and differences are computed as written (`reassoc` off).
         exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
+        estimates: reciprocals and roots may be refined estimates, which are NaN at the edges: for helpers whose callers see to these.
         inline: helpers that must become part of their callers' loops.
         parallel: `prange` loops run in the pool. Prefer `chunked`.
         nogil: other Python threads may go on meanwhile.
@@ -63,14 +69,16 @@ def compiled(
             noalias=noalias,
             in_order=in_order,
             exact=exact,
+            estimates=estimates,
             inline=inline,
             parallel=parallel,
             nogil=nogil,
             key=key,
         )
+    flags = _ESTIMATES if estimates else IN_ORDER if in_order else REASSOCIATED
     options: dict[str, Any] = {
         "error_model": "numpy",
-        "fastmath": False if exact else set(IN_ORDER if in_order else REASSOCIATED),
+        "fastmath": False if exact else set(flags),
         "nogil": nogil,
     }
     if inline:
@@ -78,7 +86,11 @@ def compiled(
     if parallel:
         options["parallel"] = True
     made = njit(**options)(function)
-    _attach(made, noalias, f"{noalias} {in_order} {exact} {inline} {parallel} {key}" + " gil" * (not nogil))
+    _attach(
+        made,
+        noalias,
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil),
+    )
     return made
 
 
@@ -109,7 +121,15 @@ class Chunked:
 
     __slots__ = ("_addresses", "_needs_blas", "_table", "name", "serial")
 
-    def __init__(self, function: Callable[..., None], *, noalias: bool, exact: bool, blas: bool, key: str) -> None:
+    def __init__(
+        self,
+        function: Callable[..., None],
+        *,
+        noalias: bool = False,
+        exact: bool = False,
+        blas: bool = False,
+        key: str = "",
+    ) -> None:
         self.name = function.__name__
         self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
         self._needs_blas = blas

@@ -223,6 +223,14 @@ def _repair() -> None:
             return handle(wide if after == tl.float32 else wide.astype(numpy.float64), after)
         return cast(self, source, kind)
 
+    def of_numbers(compare: Any) -> Any:
+        def compared(self: Any, one: Any, other: Any) -> Any:
+            """bfloat16 operands are compared as numbers, not as bit patterns."""
+            sides = [handle(widened(x.data), tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (one, other)]
+            return compare(self, *sides)
+
+        return compared
+
     def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""
         if x.data.dtype != numpy.float32:
@@ -240,6 +248,8 @@ def _repair() -> None:
     builder.create_minnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmin)
     builder.create_maxnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmax)
     builder.create_fma = create_fma
+    for name in [name for name in dir(builder) if name.startswith("create_fcmp")]:
+        setattr(builder, name, of_numbers(getattr(builder, name)))
     interpreter._patch_lang_tensor = patched_tensor
 
     def sort(x: Any, dim: Any = None, descending: bool = False) -> Any:

@@ -40,6 +40,9 @@ def _numba(tree: Tree, dtype: str, truths: frozenset[str]) -> str:
         return f"({texts[1]} if {texts[0]} else {texts[2]})"
     both = head in ("==", "!=") and all(formulas.is_truth(part, truths) for part in parts)
     texts = [(_numba if both else _numba_value)(part, dtype, truths) for part in parts]
+    if head == "/" and dtype == "float32" and parts[1].head == "sqrt":
+        root = f"rsqrt({_numba_value(parts[1].parts[0], dtype, truths)})"
+        return root if parts[0] == formulas.number(1) else f"({texts[0]} * {root})"
     if head in INFIX:
         return f"({texts[0]} {head} {texts[1]})"
     if head == "neg":
@@ -93,7 +96,7 @@ def _numba_power(base: Tree, exponent: Tree, dtype: str, truths: frozenset[str])
         if value == 0.5:
             return f"sqrt({x})"
         if value == -0.5:
-            return f"({one} / sqrt({x}))"
+            return f"rsqrt({x})" if dtype == "float32" else f"({one} / sqrt({x}))"
         if value == -1:
             return f"({one} / {x})"
         if value == -2:

@@ -66,6 +66,7 @@ def _lgamma(x):
     value = tl.where(size < 8.0, near, far)
     rest = size - tl.floor(size + 0.5)
     mirrored = tl.log(3.141592653589793 / (size * tl.abs(tl.sin(3.141592653589793 * rest)))) - value
+    mirrored = tl.where(size < 1e-150, -tl.log(size), tl.where(rest == 0, float("inf"), mirrored))
     value = tl.where(x < 0, mirrored, value)
     return tl.where(size == float("inf"), size, value)
 
@@ -106,8 +107,7 @@ def _digamma(x):
 def polygamma(x, n):
     """The n-th derivative of digamma; n is a whole number, a scalar or a block, of any dtype."""
     wide = x.to(tl.float64)
-    order = wide * 0.0 + n
-    order = tl.where(order == order, order, 1.0)
+    order = tl.zeros_like(wide) + n
     value = tl.where(order == 0, _digamma(wide), _polygamma(order, wide))
     return value.to(x.dtype)
 
@@ -158,13 +158,18 @@ def _whole_zeta(s, q, even):
 @triton.jit
 def zeta(x, q):
     """The sum of (q + k)**-x over k = 0, 1, ...: infinite at x = 1 and at whole q up to 0, NaN for x below 1."""
-    s, place = x.to(tl.float64) + q * 0.0, q.to(tl.float64) + x * 0.0
+    s = x.to(tl.float64) + tl.zeros_like(q).to(tl.float64)
+    place = q.to(tl.float64) + tl.zeros_like(x).to(tl.float64)
     whole = tl.floor(s) == s
-    value = _whole_zeta(tl.where(s > 1.0, s, 2.0), place, tl.floor(s * 0.5) * 2.0 == s)
+    value = _whole_zeta(tl.where((s > 1.0) & (s < 1e6), s, 2.0), place, tl.floor(s * 0.5) * 2.0 == s)
+    # Of so high powers only the largest counts: that of the number nearest to 0.
+    rest = place - tl.floor(place)
+    nearest = tl.where(place < 0, tl.minimum(rest, 1.0 - rest), place)
+    value = tl.where(s < 1e6, value, tl.where(nearest == 1.0, 1.0, tl.exp2(-s * tl.log2(nearest))))
     value = tl.where(place == float("inf"), 0.0, tl.where((place < 0) & (whole == 0), float("nan"), value))
     value = tl.where((place <= 0) & (place == tl.floor(place)), float("inf"), value)
     value = tl.where(s > 1.0, value, tl.where(s == 1.0, float("inf"), float("nan")))
-    return tl.where(place == place, value, float("nan")).to(x.dtype)
+    return tl.where((place == place) | (s == 1.0), value, float("nan")).to(x.dtype)
 
 
 @triton.jit

@@ -29,7 +29,7 @@ from dynograd.kernels import (
     quotients_numba,
     special_numba,
 )
-from dynograd.kernels.compiling_numba import REASSOCIATED, _KernelCache, _stamp_of, compile_source
+from dynograd.kernels.compiling_numba import _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_numba import to_numba
 
@@ -107,7 +107,7 @@ def row_kernel(
         f"        for i in range(width):\n"
         f"{''.join(loads)}{body}"
     )
-    return compile_source(source, title, _NAMES, chunk=True, noalias=True, key=_KEY)
+    return compile_source(source, title, _NAMES, chunk=True, noalias=True, exact=True, key=_KEY)
 
 
 def _body(trees: list[Tree], dtype: str, truths: set[str], indent: str, target: str = "q{index}[i]") -> str:
@@ -198,9 +198,9 @@ def _compiled_loop(source: str, name: str) -> Any:
         exec(compile(source, f"<dynograd ufunc {name}>", "exec"), space)
         function = space[name]
         function.dynograd_source = source
-        options = {"error_model": "numpy", "fastmath": set(REASSOCIATED), "nopython": True}
+        options = {"error_model": "numpy", "nopython": True}
         made = CFunc(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
-        made._cache = _KernelCache(function, f"ufunc {_KEY}")
+        made._cache = _KernelCache(function, f"ufunc exact {_KEY}")
         made.compile()
     except (ImportError, AttributeError, TypeError):
         return None
@@ -216,5 +216,5 @@ def _by_vectorize(
     space = dict(_NAMES, __name__=__name__)
     exec(compile(source, f"<dynograd ufunc {name}>", "exec"), space)
     arguments = [getattr(types, one.replace("bool_", "boolean")) for one in names]
-    made = numba.vectorize([arguments[-1](*arguments[:-1])], fastmath=set(REASSOCIATED))(space[name])
+    made = numba.vectorize([arguments[-1](*arguments[:-1])])(space[name])
     return getattr(made, "ufunc", made)

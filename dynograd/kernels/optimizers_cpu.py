@@ -96,7 +96,7 @@ def adam_step(
     sign = -1.0 if maximize else 1.0
     shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
     rate = lr / (1 - beta1**step)
-    scale = sqrt(1 - beta2**step)
+    scale = 1 / sqrt(1 - beta2**step)
     moments = (exp_avg, exp_avg_sq) if max_exp_avg_sq is None else (exp_avg, exp_avg_sq, max_exp_avg_sq)
     arrays = _flat(parameter, gradient, *moments)
     if arrays is not None:
@@ -115,7 +115,7 @@ def adam_step(
     if max_exp_avg_sq is not None:
         square = np.maximum(_wide(max_exp_avg_sq), square)
         max_exp_avg_sq[...] = square
-    parameter[...] = value - rate * mean / (np.sqrt(square) / scale + eps)
+    parameter[...] = value - rate * mean / (np.sqrt(square) * scale + eps)
 
 
 def row_step(name, tables, index, gradient, *numbers):

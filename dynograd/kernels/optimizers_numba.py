@@ -54,13 +54,13 @@ def momentum_pass(parameter, gradient, buffer, sign, decay, momentum, fresh, ahe
 
 @compiled(noalias=True)
 def adam_pass(parameter, gradient, mean, square, sign, shrink, decay, one_less_1, beta2, one_less_2, scale, eps, rate):
-    """Adam: `shrink` multiplies the parameter first (decoupled decay), `decay` is added to the gradient."""
+    """Adam: `shrink` multiplies the parameter first (decoupled decay), `decay` is added to the gradient, `scale` the root."""
     for i in range(parameter.size):
         old = parameter[i] * shrink
         g = sign * gradient[i] + decay * old
         mean[i] += one_less_1 * (g - mean[i])
         square[i] = beta2 * square[i] + one_less_2 * g * g
-        parameter[i] = old - rate * mean[i] / (np.sqrt(square[i]) / scale + eps)
+        parameter[i] = old - rate * mean[i] / (np.sqrt(square[i]) * scale + eps)
 
 
 @compiled(noalias=True)
@@ -74,7 +74,7 @@ def amsgrad_pass(
         mean[i] += one_less_1 * (g - mean[i])
         square[i] = beta2 * square[i] + one_less_2 * g * g
         highest[i] = square[i] if square[i] > highest[i] or square[i] != square[i] else highest[i]
-        parameter[i] = old - rate * mean[i] / (np.sqrt(highest[i]) / scale + eps)
+        parameter[i] = old - rate * mean[i] / (np.sqrt(highest[i]) * scale + eps)
 
 
 # --- all parameters of a table -----------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def begin(listed, fields, dtype, rows, ranges, like):
 
 @compiled
 def begin_adam(listed, fields, dtype, rows, ranges, rates, lr, beta1, beta2):
-    """Reads the gradients, counts the steps of the rows that have one, and writes their (rate, scale) into `rates`."""
+    """Reads the gradients, counts the steps of the rows that have one, and writes their (rate, scale of the root) into `rates`."""
     bad = read_gradients(listed, fields, dtype, rates.itemsize, rows, ranges)
     if bad >= 0:
         return bad
@@ -105,7 +105,7 @@ def begin_adam(listed, fields, dtype, rows, ranges, rates, lr, beta1, beta2):
             wide[0] += 1
             step = wide[0]
         if step != known:
-            known, rate, scale = step, lr / (1 - beta1**step), np.sqrt(1 - beta2**step)
+            known, rate, scale = step, lr / (1 - beta1**step), 1 / np.sqrt(1 - beta2**step)
         rates[row, 0], rates[row, 1] = rate, scale
     return bad
 

@@ -11,8 +11,8 @@ __all__ = ["chebyshev", "gegenbauer", "hermite", "laguerre", "spherical_bessel"]
 @triton.jit
 def _degrees(wide, n):
     """(the degrees as a block, their largest)."""
-    degrees = wide * 0.0 + n
-    degrees = tl.where(degrees > -1.0, tl.floor(tl.maximum(degrees, 0.0)), -1.0)
+    degrees = tl.zeros_like(wide) + n
+    degrees = tl.where((degrees > -1.0) & (degrees < 1e9), tl.floor(tl.maximum(degrees, 0.0)), -1.0)
     return degrees, tl.max(degrees.to(tl.int64))
 
 
@@ -26,7 +26,7 @@ def chebyshev(x, n, slope, offset):
     """p(0) = 1, p(1) = slope x + offset, p(k + 1) = 2 x p(k) - p(k - 1)."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
-    before = wide * 0.0 + 1.0
+    before = tl.zeros_like(wide) + 1.0
     now = wide * slope + offset
     for k in range(1, most):
         after = (wide + wide) * now - before
@@ -41,7 +41,7 @@ def hermite(x, n, scale):
     """p(k + 1) = scale (x p(k) - k p(k - 1))."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
-    before = wide * 0.0 + 1.0
+    before = tl.zeros_like(wide) + 1.0
     now = wide * scale
     for k in range(1, most):
         after = (wide * now - k * before) * scale
@@ -56,8 +56,8 @@ def laguerre(x, n, alpha):
     """(k + 1) p(k + 1) = (2 k + 1 + alpha - x) p(k) - (k + alpha) p(k - 1)."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
-    shift = wide * 0.0 + alpha
-    before = wide * 0.0 + 1.0
+    shift = tl.zeros_like(wide) + alpha
+    before = tl.zeros_like(wide) + 1.0
     now = 1.0 + shift - wide
     for k in range(1, most):
         after = ((2 * k + 1 + shift - wide) * now - (k + shift) * before) / (k + 1)
@@ -72,8 +72,8 @@ def gegenbauer(x, n, alpha):
     """(k + 1) p(k + 1) = 2 (k + alpha) x p(k) - (k + 2 alpha - 1) p(k - 1)."""
     wide = x.to(tl.float64)
     degrees, most = _degrees(wide, n)
-    double = (wide * 0.0 + alpha) * 2.0
-    before = wide * 0.0 + 1.0
+    double = (alpha - tl.zeros_like(wide)) * 2.0
+    before = tl.zeros_like(wide) + 1.0
     now = double * wide
     for k in range(1, most):
         after = ((2 * k + double) * wide * now - (k + double - 1) * before) / (k + 1)

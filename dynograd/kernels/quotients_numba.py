@@ -35,9 +35,9 @@ def floor_divide(x: float, y: float) -> float:
 
 @compiled(in_order=True, inline=True)
 def _rest32(x, y):
-    """|x| modulo |y| as float64. The division may be done by a reciprocal; what that is off by one is put right."""
+    """|x| modulo |y| as float64. The reciprocal is taken once where y repeats; what a quotient by it is off by one is put right."""
     a, b = abs(np.float64(x)), abs(np.float64(y))
-    rest = a - np.floor(a / b) * b
+    rest = a - np.floor(a * (1.0 / b)) * b
     rest = rest + b if rest < 0.0 else rest
     rest = rest - b if rest >= b else rest
     return a if b == np.inf else rest

@@ -21,7 +21,7 @@ from numba.extending import overload
 from dynograd.arrays import buffers
 from dynograd.kernels import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, threads
 from dynograd.kernels.compiled_kernels import in_shape
-from dynograd.kernels.compiling_numba import IN_ORDER, compile_source
+from dynograd.kernels.compiling_numba import IN_ORDER, compile_source, compiled
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_numba import to_numba
 from dynograd.kernels.kernel_cache import digest_of
@@ -414,6 +414,12 @@ def _unordered(key):  # type: ignore[no-untyped-def]
     return wide
 
 
+@compiled(in_order=True, inline=True)
+def rsqrt(x):  # type: ignore[no-untyped-def]
+    """1 / sqrt(x) as IEEE 754 has it: a row takes one, so an estimate gains nothing."""
+    return type(x)(1) / numpy.sqrt(x)
+
+
 # The modules whose functions formulas may call.
 _FUNCTIONS = (math_numba, logarithms_numba, normal_numba)
 
@@ -431,6 +437,7 @@ _NAMES: dict[str, Any] = {
     "sqrt": math.sqrt,
     "unordered": unordered,
     **{name: getattr(module, name) for module in _FUNCTIONS for name in module.__all__},
+    "rsqrt": rsqrt,
 }
 
 

@@ -91,17 +91,30 @@ def _digamma(x):
     return total + math.log(x) - 0.5 / x - series * z
 
 
+@compiled(in_order=True, inline=True)
+def _reciprocal_power(q, s):
+    """q^-s; whole exponents, which derivatives of digamma have, by multiplication: a tenth of the time."""
+    if s > 16.0 or s != math.floor(s):
+        return q**-s
+    power = q
+    for _ in range(1, int(s)):
+        power *= q
+    return 1.0 / power
+
+
 @compiled(in_order=True)
 def _zeta(s, q):
     """Sum of (q + k)^-s over k >= 0 for q > 0, by Euler and Maclaurin after the first terms."""
+    if s >= 1e6:  # of so high powers only the first counts
+        return q**-s
     total = 0.0
     while q < 12.0 or q < s + 10.0:
-        term = q**-s
+        term = _reciprocal_power(q, s)
         total += term
         if term <= 1e-18 * total:
             return total
         q += 1.0
-    power = q**-s
+    power = _reciprocal_power(q, s)
     total += power * q / (s - 1.0) + 0.5 * power
     # B_2j / (2j)! times s (s+1) ... (s+2j-2) q^(1-s-2j)
     factor = s * power / q
@@ -147,7 +160,7 @@ def _zeta_below(s, q):
     """For q below 0 and whole s: the terms below 0 are, mirrored, a difference of two sums."""
     rest = q - math.floor(q)
     mirrored = _zeta(s, 1.0 - rest) - _zeta(s, 1.0 - q)
-    return _zeta(s, rest) + (mirrored if s % 2.0 == 0.0 else -mirrored)
+    return _zeta(s, rest) + (mirrored if s == _INFINITY or s % 2.0 == 0.0 else -mirrored)
 
 
 @compiled(in_order=True)

@@ -81,7 +81,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @elementwise(
     name="elu",
     formula="input > 0 ? input * scale : expm1(input * input_scale) * (alpha * scale)",
-    derivative="where(input <= 0, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0.0) * input_scale), g * scale)",
+    derivative="where(input > 0, g * scale, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0.0) * input_scale))",
     promote="float",
     inplace=True,
 )

@@ -204,7 +204,7 @@ def neg(input: Array) -> Array:
     name="pow",
     formula="input ** other",
     derivative=(
-        "where(other == 0, 0.0, g * other * pow(input, other - 1))",
+        "where(other == 0, 0.0, g * (other * pow(input, other - 1)))",
         "where((input == 0) & (abs(other) == other), 0.0, g * output * log(input))",
     ),
     inplace=True,

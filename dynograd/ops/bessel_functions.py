@@ -49,7 +49,7 @@ def i0e(input: Array) -> Array:
 @elementwise(
     name="special_i1",
     formula="abs(input) == inf ? input : exp(abs(input)) * special_i1e(input)",
-    derivative="g * where(input == 0, 0.5, i0(input) - output / where(input == 0, 1.0, input))",
+    derivative="g * where(abs(input) < 1e-30, 0.5, i0(input) - output / where(input == 0, 1.0, input))",
     promote="float",
 )
 def i1(input: Array) -> Array:
@@ -63,7 +63,7 @@ def i1(input: Array) -> Array:
 @elementwise(
     name="special_i1e",
     formula="bessel_i1e(input)",
-    derivative="g * where(input == 0, 0.5, special_i0e(input) - output * (sign(input) + 1 / where(input == 0, 1.0, input)))",
+    derivative="g * where(abs(input) < 1e-30, 0.5, special_i0e(input) - output * (sign(input) + 1 / where(input == 0, 1.0, input)))",
     promote="float",
 )
 def i1e(input: Array) -> Array:

@@ -16,7 +16,7 @@ __all__ = ["addcdiv", "addcmul", "lerp"]
 @elementwise(
     name="addcmul",
     formula="input + value * tensor1 * tensor2",
-    derivative=("g", "g * tensor2 * value", "g * tensor1 * value"),
+    derivative=("g", "g * (tensor2 * value)", "g * (tensor1 * value)"),
     inplace=True,
 )
 def add_product(input: Array, tensor1: Array, tensor2: Array, value: float) -> Array:

@@ -28,7 +28,7 @@ __all__ = [
 @elementwise(
     name="hardtanh",
     formula="min(max(input, min_val), max_val)",
-    derivative="where((input <= min_val) | (input >= max_val), 0.0, g)",
+    derivative="where((input > min_val) & (input < max_val), g, 0.0)",
     inplace=True,
 )
 def bounded(input: Array, min_val: float, max_val: float) -> Array:
@@ -84,7 +84,7 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Any:
 @elementwise(
     name="hardswish",
     formula="input * min(max(input + 3, 0), 6) / 6",
-    derivative="where(input <= -3, 0.0, where(input < 3, g * (input / 3 + 0.5), g))",
+    derivative="where(input <= -3, 0.0, where(input >= 3, g, g * (input / 3 + 0.5)))",
     promote="float",
     inplace=True,
 )
@@ -106,7 +106,7 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 
 @elementwise(
     formula="abs(input) <= lambd ? 0 : input",
-    derivative="where((input >= -lambd) & (input <= lambd), 0.0, g)",
+    derivative="where((input < -lambd) | (input > lambd), g, 0.0)",
     promote="float",
     method=True,
 )
@@ -121,7 +121,7 @@ def hardshrink(input: Array, lambd: float = 0.5) -> Array:
 @elementwise(
     name="softshrink",
     formula="input - min(max(input, -lambd), lambd)",
-    derivative="where((input >= -lambd) & (input <= lambd), 0.0, g)",
+    derivative="where((input < -lambd) | (input > lambd), g, 0.0)",
     promote="float",
 )
 def shrunk(input: Array, lambd: float) -> Array:

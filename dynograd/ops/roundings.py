@@ -112,7 +112,7 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
 
 @elementwise(
     formula="copysign(input, other)",
-    derivative=("g * sign(input) * copysign(zeroed(input) + 1, other)", "zeroed(g)"),
+    derivative=("where(isnan(input), g * input, g * sign(input) * copysign(zeroed(input) + 1, other))", "zeroed(g)"),
     promote="float",
     method=True,
     inplace=True,

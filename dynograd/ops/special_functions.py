@@ -65,7 +65,7 @@ def erfinv(input: Array) -> Array:
 @elementwise(
     name="special_erfcx",
     formula="error_erfcx(input)",
-    derivative="g * (2 * input * output - 1.1283791670955126)",
+    derivative="g * (2 * (input * output) - 1.1283791670955126)",
     promote="float",
 )
 def erfcx(input: Array) -> Array:

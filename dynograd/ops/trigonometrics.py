@@ -71,8 +71,8 @@ def atan(input: Array) -> Array:
 @elementwise(
     formula="atan2(input, other)",
     derivative=(
-        "where((input == 0) & (other == 0), 0.0, g * other / (input * input + other * other))",
-        "where((input == 0) & (other == 0), 0.0, -g * input / (input * input + other * other))",
+        "where(input * input + other * other == 0, 0.0, g * other / (input * input + other * other))",
+        "where(input * input + other * other == 0, 0.0, -g * input / (input * input + other * other))",
     ),
     promote="float",
     method=True,

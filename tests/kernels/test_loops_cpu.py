@@ -154,7 +154,7 @@ class TestInPlace:
         (x,) = arrays_of([(9000,)])
         expected = blend(x, x, x, 2.0)
         BLEND((x, x, x), (2.0,), x)
-        numpy.testing.assert_allclose(x, expected, rtol=1e-5)
+        numpy.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
 
     def test_shifted_against_an_operand(self):
         (x,) = arrays_of([(9001,)])

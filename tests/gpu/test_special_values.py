@@ -1,0 +1,51 @@
+"""Every elementwise op at the edges of its dtypes on the device: the same class of result as on the CPU, forward and backward."""
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.ops.op import registry
+from special_values import STATICS, differences, operands_of, told
+
+
+# What is 0 by underflow, or the larger of 0 and -0, has either sign.
+EITHER_ZERO = ("fmax", "fmin", "maximum", "minimum", "gelu", "gelu_backward")
+
+
+@pytest.mark.filterwarnings("ignore:.*has no kernel for GPUs")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", [name for name, op in registry.items() if op.kind == "elementwise" and op.promote != "integer"]
+)
+def test_as_on_the_cpu(name, dtype):
+    op = registry[name]
+    operands = operands_of(op, dtype)
+    statics = [STATICS[one] for one in op.static_names]
+    results = {}
+    for device in ("cpu", "cuda"):
+        tensors = [dynograd.tensor(x).to(getattr(dynograd, dtype)).to(device) for x in operands]
+        if op.promote == "select":
+            tensors[0] = tensors[0] > 0
+        wanted = [index for index, text in enumerate(op.derivative or ()) if text]
+        for index in wanted:
+            tensors[index].requires_grad_()
+        result = op.function(*tensors, *statics)
+        results[device, "forward"] = result.detach().cpu().to(dynograd.float64).numpy()
+        if wanted:
+            outer = dynograd.full_like(result, 2.0).detach()
+            gradients = dynograd.autograd.grad(result, [tensors[index] for index in wanted], outer)
+            for index, gradient in zip(wanted, gradients, strict=True):
+                results[device, f"gradient {index}"] = gradient.cpu().to(dynograd.float64).numpy()
+    for device, what in results:
+        if device == "cuda":
+            found, expected = results[device, what], results["cpu", what]
+            for kind, where in differences(found, expected, dtype).items():
+                apart = numpy.abs(found[where] - expected[where])
+                if (
+                    kind in ("value", "zero here", "zero there")
+                    and ((apart < 1e-5) | (apart < 1e-4 * numpy.abs(expected[where]))).all()
+                ):
+                    continue
+                if kind == "sign of zero" and name in EITHER_ZERO:
+                    continue
+                pytest.fail(f"{name}, {what}: {kind}: {told(operands, found, expected, where)}")
