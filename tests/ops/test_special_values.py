@@ -6,11 +6,11 @@ the registry.
 
 import numpy
 import pytest
+from special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
 import dynograd
 from dynograd.kernels import loops_cpu, ufuncs
 from dynograd.ops.op import registry
-from special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
 # One size beyond each threshold from which another body computes.
 SIZES = sorted(
@@ -97,7 +97,7 @@ def recorded(op, tensors, statics):
 def in_a_chain(op, tensors, statics):
     """After and before ops that change no class, which may be computed in one pass with it."""
     with dynograd.autobatch():
-        parts = [-(-op.function(*[x * 1.0 for x in tensors], *statics)) for _ in range(2)]
+        parts = [op.function(*[x * 1.0 for x in tensors], *statics).neg().neg() for _ in range(2)]
     return parts[1]
 
 
