@@ -46,7 +46,7 @@ class Meta:
     views_limit = 32
     hooks: Hooks | None = None
     after_accumulate: dict[int, Any] | None = None
-    retains = False
+    retained: RemovableHandle | None = None  # what fills `.grad` of a tensor that is no leaf
     silent = False
     name: str | None = None
 

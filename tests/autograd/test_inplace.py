@@ -360,15 +360,73 @@ def test_a_leaf_that_is_a_view_of_what_needs_no_gradient_is_not_written(make, wr
         write(x)
 
 
+WHOLE = {
+    "zero_": lambda x: x.zero_(),
+    "fill_": lambda x: x.fill_(2),
+    "copy_": lambda x: x.copy_(dg.ones(2)),
+    "copy_ of what requires grad": lambda x: x.copy_(dg.ones(2, requires_grad=True)),
+    "item": lambda x: x.__setitem__(..., 1.0),
+    "normal_": lambda x: x.normal_(),
+    "bernoulli_": lambda x: x.bernoulli_(),
+    "cauchy_": lambda x: x.cauchy_(),
+    "eq_": lambda x: x.eq_(1),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_overwritten_throughout_has_zeros_for_a_gradient(name, create_graph):
+    w = dg.ones(2, requires_grad=True)
+    x = w * 3
+    WHOLE[name](x)
+    (g,) = dg.autograd.grad((x * 7).sum(), w, retain_graph=True, create_graph=create_graph)
+    (x * 7).sum().backward()
+    assert g.tolist() == w.grad.tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     "write",
     [lambda c, w: c.__setitem__(Ellipsis, w), lambda c, w: c.copy_(w), lambda c, w: c.fill_(w.sum() / 4)],
     ids=["item", "copy_", "fill_"],
 )
-def test_the_history_of_what_is_overwritten_throughout_ends(write):
-    """... also where it could not go backward any more (PyTorch goes through it with zeros, and refuses)."""
+def test_a_write_of_everything_keeps_the_history_of_what_was_there(write):
+    """... so that backward goes through it with zeros, and needs what it saved (as in PyTorch)."""
     w = dg.ones(4, requires_grad=True)
     c = w.clone()
-    c.add_(c.atan())
     write(c, w)
     assert dg.autograd.grad(c.sum(), w)[0].tolist() == [1.0] * 4
+    c = w.exp()
+    write(c, w)
+    with pytest.raises(InplaceError, match="exp"):
+        c.sum().backward()
+
+
+RETAINED = {
+    "mul_": (lambda y: y, lambda y, kept: y.mul_(10)),
+    "twice": (lambda y: y, lambda y, kept: y.mul_(10).add_(1)),
+    "a view of it": (lambda y: y, lambda y, kept: y[:1].mul_(10)),
+    "its base": (lambda y: y[:], lambda y, kept: y.mul_(10)),
+    "the view": (lambda y: y[:], lambda y, kept: kept.mul_(10)),
+    "copy_": (lambda y: y, lambda y, kept: y.copy_(dg.ones(2))),
+}
+
+
+@pytest.mark.parametrize("name", RETAINED)
+def test_retain_grad_keeps_the_gradient_of_what_was_written(name):
+    view, write = RETAINED[name]
+    y = dg.ones(2, requires_grad=True) * 3
+    kept = view(y)
+    kept.retain_grad()
+    write(y, kept)
+    (kept * 7).sum().backward()
+    assert kept.retains_grad and kept.grad.tolist() == [7.0, 7.0]
+
+
+def test_hooks_stay_with_what_was_before_a_write():
+    seen = []
+    y = dg.ones(2, requires_grad=True) * 3
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.mul_(10)
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    (y * 7).sum().backward()
+    assert seen == [[7.0, 7.0], [70.0, 70.0]]
