@@ -125,6 +125,35 @@ def test_writing_the_base_renews_its_views():
     assert x.grad.tolist() == [3.0, 3.0]
 
 
+CHAINS = {  # a long chain of views: what makes the next one
+    "view": lambda x: x.view(4),
+    "narrow": lambda x: x.narrow(0, 0, 4),
+    "of several outputs": lambda x: x.split(4)[0],
+}
+
+
+@pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("written", ["the view", "the base"])
+def test_a_chain_of_views_may_be_longer_than_the_stack(step, written):
+    x = leaf(1.0, 2.0, 3.0, 4.0)
+    base = view = x * 1
+    for _ in range(3000):
+        view = step(view)
+    (view if written == "the view" else base).mul_(2)
+    (base if written == "the view" else view).sum().backward()
+    assert x.grad.tolist() == [2.0] * 4
+    assert view._base is base
+
+
+def test_a_tangent_goes_through_a_long_chain_of_views():
+    with dg.autograd.forward_ad.dual_level():
+        base = view = dg.zeros(4)
+        for _ in range(3000):
+            view = view.view(4)
+        view.copy_(dg.autograd.forward_ad.make_dual(dg.ones(4), dg.full((4,), 3.0)))
+        assert dg.autograd.forward_ad.unpack_dual(base).tangent.tolist() == [3.0] * 4
+
+
 def test_writing_one_view_renews_the_others():
     x = leaf(1.0, 2.0)
     base = x * 1
