@@ -89,8 +89,8 @@ class _Promise(Sequence):
 
     def _lines(self) -> Sequence[str]:
         self._write()
-        lines = linecache.cache[self._file][2]
-        return lines if lines is not self else []  # it could not be written yet
+        entry: Any = linecache.cache[self._file]
+        return entry[2] if entry[2] is not self else []  # it could not be written yet
 
     def __len__(self) -> int:
         return len(self._lines())
