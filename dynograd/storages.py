@@ -208,6 +208,11 @@ class UntypedStorage:
         made._of = None if tensor is None else weakref.ref(tensor)
         return made
 
+    def __deepcopy__(self, memo: dict) -> UntypedStorage:
+        if id(self) not in memo:
+            memo[id(self)] = UntypedStorage._over(storages.bytes_of(storages.copied_memory(self._memory, memo)))
+        return memo[id(self)]
+
     # --- what it is -----------------------------------------------------------------------------------------------------
 
     def data_ptr(self) -> int:

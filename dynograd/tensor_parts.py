@@ -50,7 +50,7 @@ class Meta:
     views_limit = 32
     hooks: Hooks | None = None
     after_accumulate: dict[int, Any] | None = None
-    retains = False
+    retained: RemovableHandle | None = None  # what fills `.grad` of a tensor that is no leaf
     silent = False
     name: str | None = None
 
@@ -114,8 +114,12 @@ def base_of(tensor: Any) -> Any:
 
 def steps_of(record: tuple) -> tuple:
     """The ops of a record, from the base on: each with its static arguments and the number of its output."""
-    _, before, op, statics, number = record
-    return (*(() if before is None else steps_of(before)), (op, statics, number))
+    steps = []
+    before: tuple | None = record
+    while before is not None:  # a chain may be longer than Python's stack
+        _, before, op, statics, number = before
+        steps.append((op, statics, number))
+    return tuple(reversed(steps))
 
 
 def is_silent(tensor: Any) -> bool:

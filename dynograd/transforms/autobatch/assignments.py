@@ -207,7 +207,7 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
         return None
     held: list[Any] = []
     if meta is not None:
-        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retains or meta.silent or meta.view:
+        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retained or meta.silent or meta.view:
             return None
     views = living_views(tensor)
     for view, holders in zip(views, _holders(views), strict=True):
