@@ -18,35 +18,36 @@ def rebase(target: Tensor, result: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
     record = view_of(target)
     if record is None:
+        living = living_views(target)  # before anything is changed: a search may be interrupted
         edge = result.node or (result if result._requires_grad else None)
         if edge is None:
             target.node, target._requires_grad = None, False
         else:
             target.node = edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node
             target._requires_grad = True
-        refresh_views(target)
+        refresh_views(target, living)
         return
     write_steps(record[0], result.node or (result if result._requires_grad else None), steps_of(record))
 
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
     """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
+    living = living_views(base)
     node = ViewWrite()
     node.edges = (edge_of(base), edge)
     node.seq, node.hooks, node.attrs = next_seq(), None, steps
     by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     base.node, base._requires_grad = node, True
-    refresh_views(base)
+    refresh_views(base, living)
 
 
 def edge_of(tensor: Tensor) -> Any:
     return (tensor.node or tensor) if tensor._requires_grad else None
 
 
-def refresh_views(base: Tensor) -> None:
-    """Recomputes the history of every living view from the base's."""
-    living = living_views(base)
+def refresh_views(base: Tensor, living: list[Tensor]) -> None:
+    """Recomputes the history of the views there are of `base` from the base's."""
     if not living:
         return
     source = wrap(base.array)
