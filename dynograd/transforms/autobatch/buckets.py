@@ -97,7 +97,7 @@ class Bucket:
         self.by_row: list[Any] | None = None
         self.numbers: list[Any] | None = None  # for each call, where an operand is a number
         self.tensors: list[Any] | None = None  # of a source: the tensors themselves
-        self.sources: set[Bucket] = set()
+        self.sources: dict[Bucket, None] = {}  # in the order of the calls, so that groups run in it
         counter = itertools.count()
         self.next_row = counter.__next__
         self.rows = counter
@@ -108,7 +108,7 @@ class Bucket:
         """A call of the bucket has an operand from `source`."""
         if source in self.sources:
             return
-        self.sources.add(source)
+        self.sources[source] = None
         if source.depth >= self.depth:  # of a running sum, which nobody has used yet
             self.depth = source.depth + 1
         known = self.generations
@@ -129,7 +129,7 @@ class Bucket:
 
     def close(self) -> None:
         """It has run: what its calls were is needed no more."""
-        self.done, self.columns, self.sources = True, [], set()
+        self.done, self.columns, self.sources = True, [], {}
         self.by_row = self.numbers = None
         self.ports = ()
 

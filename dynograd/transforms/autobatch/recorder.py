@@ -25,7 +25,7 @@ from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
 from dynograd.transforms.autobatch.sums import RunningSum
-from dynograd.transforms.autobatch.uneven import run_family
+from dynograd.transforms.autobatch.uneven import families_of, run_family
 
 __all__ = ["OFTEN", "Recorder", "outside"]
 
@@ -66,6 +66,7 @@ class Recorder:
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
         self.check_at = 16  # so many buckets wait when the next look at their calls is due
+        self.refused_families: set[Any] = set()  # forms that differ in a dim and have not run together
         self.tables: dict[int, Any] = {}  # tables that rows were taken of, with the nodes over them
         self.arenas: dict[Any, Any] = {}  # while groups run
         self.task: Any = None  # the example of `batched` that runs now
@@ -286,12 +287,13 @@ class Recorder:
         with outside():
             try:
                 self.arenas = arenas_for(waiting)
-                for group in schedule(waiting):
+                families = families_of(waiting, self.refused_families)
+                for group in schedule(waiting, families):
                     if group[0].form.casting == casting():
-                        self._run_alike(group)
+                        self._run_alike(group, families)
                     else:
                         with cast_as(group[0].form.casting):
-                            self._run_alike(group)
+                            self._run_alike(group, families)
                     for bucket in group:
                         if bucket.checks is not None:
                             self._check(bucket)
@@ -304,12 +306,12 @@ class Recorder:
                 if not self.waiting:
                     self.forget()
 
-    def _run_alike(self, buckets: list[Bucket]) -> None:
+    def _run_alike(self, buckets: list[Bucket], families: dict[Any, Any]) -> None:
         """Runs buckets of one form, or of several that differ in the size of one dim."""
         by_form: dict[Any, list[Bucket]] = {}
         for bucket in buckets:
             by_form.setdefault(bucket.form, []).append(bucket)
-        if len(by_form) == 1 or not run_family(self, buckets):
+        if len(by_form) == 1 or not run_family(self, families[buckets[0].form], buckets):
             for group in by_form.values():
                 run_group(self, group)
 
