@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import sys
 import weakref
+from operator import length_hint
 from typing import Any
 
 from dynograd.transforms.autobatch.forms import Form
@@ -98,9 +99,8 @@ class Bucket:
         self.numbers: list[Any] | None = None  # for each call, where an operand is a number
         self.tensors: list[Any] | None = None  # of a source: the tensors themselves
         self.sources: dict[Bucket, None] = {}  # in the order of the calls, so that groups run in it
-        counter = itertools.count()
-        self.next_row = counter.__next__
-        self.rows = counter
+        self.rows = iter(range(sys.maxsize))
+        self.next_row = self.rows.__next__
         self.links = 0  # how many additions of numbers it follows, one after the other
         self.ports: tuple[Port, ...] = ()
 
@@ -135,5 +135,4 @@ class Bucket:
 
     def count(self) -> int:
         """How many calls it has."""
-        state: Any = self.rows.__reduce__()
-        return state[1][0]
+        return sys.maxsize - length_hint(self.rows)

@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as torch
 from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.buckets import Bucket
 from dynograd.transforms.autobatch.executing import Flush
 from dynograd.transforms.autobatch.forms import _forms
 
@@ -111,3 +112,10 @@ def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
 
     assert run(torch.autobatch(always=True)) == run(contextlib.nullcontext())
     assert len(reached) > 1 and all(reached)
+
+
+def test_counting_calls_asks_no_iterator_for_its_pickle():
+    """From Python 3.12 on `itertools.count().__reduce__` warns, and later ones have none."""
+    bucket = Bucket(None, None, 0, ())
+    assert bucket.count() == 0 and type(bucket.rows).__module__ != "itertools"
+    assert [bucket.next_row() for _ in range(3)] == [0, 1, 2] and bucket.count() == 3
