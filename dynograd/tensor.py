@@ -16,7 +16,7 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
-from dynograd.autograd.writes import version
+from dynograd.autograd.writes import before_rebinding, version
 from dynograd.dtypes import BY_NUM
 from dynograd.errors import GradientError
 from dynograd.kernels import kernel
@@ -307,6 +307,7 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
+        before_rebinding(self, value)
         self.array = value.array
         if self._meta is not None:
             full_meta(self)  # no longer the view that the record alone says

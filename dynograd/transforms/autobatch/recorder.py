@@ -165,6 +165,12 @@ class Recorder:
         if held and not _slots.keep_old(self, tensor):
             self.flush(None, "a write into an operand")
 
+    def before_rebinding(self, tensor: Any) -> None:
+        """A tensor is about to get other memory, or to give its own to another tensor: what has been recorded with it is run first."""
+        settle(tensor)
+        if self.waiting and (id(tensor) in self.entered or id(arrays.base_of(tensor.array)) in self.captured):
+            self.flush(None, "an operand gets other memory")
+
     def check_casting(self) -> None:
         """Autocast may have changed on this thread: calls in the table were recorded under another one."""
         now = casting()

@@ -1,5 +1,7 @@
 """In-place writes, and values that are the same for all examples, in a scope: what the loop gives, without computing anything early."""
 
+import contextlib
+
 import numpy
 import pytest
 
@@ -222,3 +224,45 @@ def test_wrong_writes_raise_at_once():
             table[2] = w.sum(0)
         with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
             w[0] = w.sum(0)
+
+
+NEW = [10.0, 20.0]
+REBINDINGS = {
+    "data": lambda w: setattr(w, "data", dynograd.tensor(NEW)),
+    "data, of a value that waits": lambda w: setattr(w, "data", w.data * 10),
+    "set_": lambda w: w.set_(dynograd.tensor(NEW)),
+    "set_ to nothing and back": lambda w: w.set_().set_(dynograd.tensor(NEW)),
+    "storage resized": lambda w: w.untyped_storage().resize_(16),
+    "vector_to_parameters": lambda w: dynograd.nn.utils.vector_to_parameters(dynograd.tensor(NEW), [w]),
+    "Module.to": lambda w: module_of(w).double(),
+}
+OPERANDS = {
+    "leaf": lambda: dynograd.tensor([1.0, 2.0], requires_grad=True),
+    "parameter": lambda: dynograd.nn.Parameter(dynograd.tensor([1.0, 2.0])),
+    "constant": lambda: dynograd.tensor([1.0, 2.0]),
+    "view": lambda: dynograd.tensor([[1.0, 2.0], [3.0, 4.0]])[0],
+}
+
+
+def module_of(parameter):
+    module = dynograd.nn.Module()
+    module.w = parameter
+    return module
+
+
+@pytest.mark.parametrize("operand", OPERANDS)
+@pytest.mark.parametrize("way", REBINDINGS)
+def test_other_memory_between_calls(way, operand):
+    """Each call takes the value that there was when it was recorded."""
+
+    def results(scope):
+        w, x = OPERANDS[operand](), dynograd.tensor([3.0, 4.0])
+        with scope:
+            products = []
+            for k in range(3):
+                products.append((w * x).tanh() + k * w)
+                REBINDINGS[way](w)
+            products.append(w * 1)
+        return [(one.dtype, one.tolist()) for one in products]
+
+    assert results(dynograd.autobatch(always=True)) == results(contextlib.nullcontext())
