@@ -473,6 +473,8 @@ class Tensor:
                 f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 f"host memory first."
             )
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -566,6 +568,8 @@ class Tensor:
         """
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         array = self.array
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
             if int(dl_device[0]) != dlpack.CPU or copy is False:

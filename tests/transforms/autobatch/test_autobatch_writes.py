@@ -266,3 +266,38 @@ def test_other_memory_between_calls(way, operand):
         return [(one.dtype, one.tolist()) for one in products]
 
     assert results(dynograd.autobatch(always=True)) == results(contextlib.nullcontext())
+
+
+WRITES_OF_NUMPY = {
+    "in place": lambda array: array.__imul__(10),
+    "copyto": lambda array: numpy.copyto(array, 4),
+    "element": lambda array: array.__setitem__((0,), 7.0),
+}
+LENT = {
+    "from_numpy": lambda array: (dynograd.from_numpy(array), array),
+    "as_tensor, a row": lambda array: (dynograd.as_tensor(numpy.array([array, array]))[1], None),
+    "numpy() before": lambda array: (lambda w: (w, w.numpy()))(dynograd.tensor(array)),
+    "numpy() of a leaf after": lambda array: (dynograd.tensor(array, requires_grad=True), None),
+    "dlpack": lambda array: (lambda w: (w, numpy.from_dlpack(w)))(dynograd.tensor(array)),
+}
+
+
+@pytest.mark.parametrize("lent", LENT)
+@pytest.mark.parametrize("write", WRITES_OF_NUMPY)
+def test_numpy_writes_an_operand_between_calls(write, lent):
+    w, array = LENT[lent](numpy.array([1.0, 2.0]))
+    with pytest.raises(dynograd.errors.InplaceError, match=r"shape \(2,\) was written by NumPy.*a clone\(\)"):  # noqa: SIM117
+        with autobatch(always=True):
+            for _ in range(3):
+                (w * 2).tanh()
+                WRITES_OF_NUMPY[write](w.detach().numpy() if array is None else array)
+
+
+def test_numpy_writes_an_operand_when_its_calls_have_run():
+    array = numpy.array([1.0, 2.0])
+    w, values = dynograd.from_numpy(array), []
+    with autobatch(always=True):
+        for _ in range(3):
+            values.append((w * 2).tolist())
+            array *= 10
+    assert values == [[2.0, 4.0], [20.0, 40.0], [200.0, 400.0]]
