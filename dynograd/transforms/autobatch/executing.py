@@ -106,6 +106,8 @@ class Flush(dict):
                 number, _ = self._slabs.setdefault(id(whole.slab), (_NOWHERE - 1 - len(self._slabs), whole.slab))
                 self.first_rows[place], self.arena_numbers[place] = whole.offset, number
 
+    _marks: Any
+
     def _reach(self, recorder: Any) -> None:
         """Lets the tables have a place for each of the record's ports, of which there may be more than when the groups began to run."""
         known = 0 if self.first_rows is None else len(self.first_rows)

@@ -364,11 +364,11 @@ class Recorder:
         """Operands written since they were recorded, by something that did not say so before."""
         for array, values in self.remembered.values():
             if array.tobytes() != values:
-                line = (
+                writer = (
                     written_since(arrays.base_of(array), self.first_captured)
                     or "NumPy, or by something else that says nothing,"
                 )
-                raise InplaceError(_WRITTEN.format(tuple(array.shape), line))
+                raise InplaceError(_WRITTEN.format(tuple(array.shape), writer))
         if last_write[0] < self.first_captured or not self.captured:
             return
         for owner, seq in self.captured.values():
