@@ -102,10 +102,11 @@ class Recorder:
         if known is not None and known[0] is tensor:
             return known[1]
         kind = kind_of(tensor)
-        array = tensor.array
-        if kind.size < _LARGE and (array.base is not None or holders_of_memory(tensor) > 0):
-            self._remember(array)
-        self._capture(array)
+        if kind.size < _LARGE and (
+            holders_of_memory(tensor) > 0 or tensor.array.base is not None
+        ):  # no name holds the array
+            self._remember(tensor.array)
+        self._capture(tensor.array)
         entry: Any = None
         if tensor.node is not None and tensor.node.op is not None and tensor.node.op.view:
             entry = self.whole_view(tensor, kind)
