@@ -19,7 +19,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
 from dynograd.autograd.replacements import check_replacement
-from dynograd.autograd.writes import version
+from dynograd.autograd.writes import before_rebinding, version
 from dynograd.dtypes import BY_NUM
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.kernels import kernel
@@ -325,6 +325,7 @@ class Tensor:
                 f"data: a tensor on {self.device} cannot take the memory of one on {value.device}. Use x.to(...), or "
                 f"module.to_empty(device=...)."
             )
+        before_rebinding(self, value)
         self.array = value.array
         if self._meta is not None:
             full_meta(self)  # no longer the view that the record alone says
@@ -509,6 +510,8 @@ class Tensor:
                 f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 f"host memory first."
             )
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -604,6 +607,8 @@ class Tensor:
         """
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         array = self.array
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
             if int(dl_device[0]) != dlpack.CPU or copy is False:

@@ -21,10 +21,11 @@ def rebase(target: Tensor, result: Tensor) -> None:
     if record is not None:
         write_steps(record[0], edge, steps_of(record))
         return
+    living = living_views(target)  # before anything is changed: a search may be interrupted
     if edge is None:
         edge = overwrite_node(target, None)
     _renew(target, edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node)
-    refresh_views(target)
+    refresh_views(target, living)
 
 
 def overwrite(target: Tensor, source: Tensor) -> None:
@@ -34,8 +35,9 @@ def overwrite(target: Tensor, source: Tensor) -> None:
         node = overwrite_node(None, source) if source._requires_grad else None
         write_steps(record[0], node, steps_of(record))
         return
+    living = living_views(target)
     _renew(target, overwrite_node(target, source))
-    refresh_views(target)
+    refresh_views(target, living)
 
 
 def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
@@ -58,22 +60,22 @@ def _renew(tensor: Tensor, node: Any) -> None:
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
     """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
+    living = living_views(base)
     node = ViewWrite()
     node.edges = (edge_of(base), edge)
     node.seq, node.hooks, node.attrs = next_seq(), None, steps
     by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     _renew(base, node)
-    refresh_views(base)
+    refresh_views(base, living)
 
 
 def edge_of(tensor: Tensor) -> Any:
     return (tensor.node or tensor) if tensor._requires_grad else None
 
 
-def refresh_views(base: Tensor) -> None:
-    """Recomputes the history of every living view from the base's."""
-    living = living_views(base)
+def refresh_views(base: Tensor, living: list[Tensor]) -> None:
+    """Recomputes the history of the views there are of `base` from the base's."""
     if not living:
         return
     source = wrap(base.array)
