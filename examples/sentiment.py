@@ -227,7 +227,6 @@ def main(
         extra={"history": [], "best": {"accuracy": -1.0, "epoch": 0}},
         config={"seed": seed, "steps": steps, "epochs": epochs, "batch size": batch_size}
         | {"learning rate": learning_rate, "patience": patience, "sentences": sentences},
-        save_seconds=10,
         fresh=fresh,
     ) as run:
         if run.resumed:

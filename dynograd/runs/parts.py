@@ -10,7 +10,7 @@ from typing import Any
 from dynograd.errors import CheckpointError
 from dynograd.runs.random_states import is_generator, set_state, state_of
 
-__all__ = ["RESERVED", "Parts", "check_names", "load_states", "states_of"]
+__all__ = ["RESERVED", "Parts", "check_names", "load_states", "size_of", "states_of"]
 
 Parts = dict[str, Any]
 RESERVED = ("run", "random", "extra")
@@ -35,6 +35,15 @@ def check_names(who: str, parts: Parts) -> Parts:
 def states_of(parts: Parts) -> dict[str, Any]:
     """The state of each part, in the shape in which it was given."""
     return {name: _walk(one, name, lambda part, place: _state(part)) for name, one in parts.items()}
+
+
+def size_of(state: Any) -> int:
+    """The bytes of all tensors and arrays in a state."""
+    if isinstance(state, dict):
+        return sum([size_of(one) for one in state.values()])
+    if isinstance(state, (list, tuple)):
+        return sum([size_of(one) for one in state])
+    return int(getattr(state, "nbytes", 0))
 
 
 def load_states(parts: Parts, states: dict[str, Any], where: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
-from dynograd.runs.parts import check_names, load_states, states_of
+from dynograd.runs.parts import check_names, load_states, size_of, states_of
 from dynograd.runs.random_states import global_state, set_global_state, settle
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
@@ -19,7 +19,7 @@ from dynograd.runs.stopping import StopRequests
 
 __all__ = ["Run"]
 
-_SHARE = 0.02  # of the time goes into saving at `save_seconds`, at most
+_WITHIN_EPOCHS = 60.0  # seconds after which a run is saved between the ends of epochs, where the program does not say
 
 
 class Run:
@@ -36,8 +36,13 @@ class Run:
         model, optimizer, scheduler, scaler, loader, generator, others: as for `save_run`.
         extra: what `run.extra` begins with.
         config: what must be the same when the run is continued (seed, sizes, ...): data, compared on resume.
-        save_every: save after so many steps. Without it and `save_seconds` the run is saved after each epoch and at the end.
-        save_seconds: save when so many seconds have passed; more seldom where saving would take more than 2 % of the time.
+        save_every: save after so many steps, however long that takes.
+        save_seconds: save when so many seconds have passed. Without it and `save_every`: after each epoch, and within epochs every
+            60 seconds. Both more seldom where saving would take more than `save_share` of the time or write more than `save_rate`
+            (but a folder of `keep_last` or `keep_best` gets each epoch). The end and signals are always saved, and nothing is when
+            no step was done since the last save.
+        save_share: the most of the run's time that saving by time takes, 0 to 1. None: any.
+        save_rate: the most bytes a second that saving by time writes on average. None: any.
         keep_last, keep_best, best: as for `save_run`; the score is `run.score`, which you set.
         snapshot_every: copy everything in memory after so many steps, for `rewind` and `check`. 0: never.
         snapshots: how many copies are kept.
@@ -75,6 +80,8 @@ class Run:
         config: Any = None,
         save_every: int | None = None,
         save_seconds: float | None = None,
+        save_share: float | None = 0.02,
+        save_rate: float | None = 10e6,
         keep_last: int | None = None,
         keep_best: int | None = None,
         best: str = "max",
@@ -89,6 +96,7 @@ class Run:
         )
         _check_rotation(None, None, keep_last, keep_best, best)
         _check_intervals(save_every, save_seconds, snapshot_every, snapshots)
+        _check_budget(save_share, save_rate)
         self.parts = check_names("Run", named | others)
         settle()
         self.path = None if path is None else os.fspath(path)
@@ -101,7 +109,9 @@ class Run:
         self._epoch_is_over = False
         self._saving = {"keep_last": keep_last, "keep_best": keep_best, "best": best}
         self._save_every, self._save_seconds = save_every, save_seconds
+        self._save_share, self._save_rate = save_share, save_rate
         self._saved_at, self._save_took = time.monotonic(), 0.0
+        self._size: int | None = None  # bytes of a save
         self._saved_step: tuple[int, int] | None = None
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
@@ -226,6 +236,7 @@ class Run:
         )
         self._saved_at = time.monotonic()
         self._save_took = self._saved_at - began
+        self._size = os.path.getsize(written)
         self._saved_step = self.step, self.epoch
         return written
 
@@ -272,13 +283,29 @@ class Run:
     def _is_time_to_save(self, epoch_is_over: bool) -> bool:
         if self._search is not None:
             return False
-        if self._save_every is None and self._save_seconds is None:
-            return epoch_is_over
+        if self._saved_step == (self.step, self.epoch):
+            return False
         if self._save_every is not None and not epoch_is_over and self.step % self._save_every == 0:
             return True
-        if self._save_seconds is None:
+        if self._save_seconds is not None:
+            wanted = self._save_seconds
+        elif self._save_every is not None:
             return False
-        return time.monotonic() - self._saved_at >= max(self._save_seconds, self._save_took / _SHARE)
+        elif self._saving["keep_last"] or self._saving["keep_best"]:
+            return epoch_is_over
+        else:
+            wanted = 0.0 if epoch_is_over else _WITHIN_EPOCHS
+        passed = time.monotonic() - self._saved_at
+        return passed >= wanted and passed >= self._affordable()
+
+    def _affordable(self) -> float:
+        """The seconds between two saves that keep to `save_share` and `save_rate`; the first save is reckoned by the size of the states."""
+        if self._save_rate is not None and self._size is None:
+            self._size = size_of(self._content())
+        return max(
+            0.0 if self._save_share is None else self._save_took / self._save_share,
+            0.0 if self._save_rate is None else self._size / self._save_rate,  # type: ignore[operator]
+        )
 
     def _save_and_stop(self) -> None:
         assert self._stop.signal is not None
@@ -382,3 +409,14 @@ def _check_intervals(save_every: Any, save_seconds: Any, snapshot_every: Any, sn
             raise ValueError(f"Run: expected {name} >= {least}, got {value!r}.")
     if save_seconds is not None and not save_seconds >= 0:
         raise ValueError(f"Run: expected save_seconds >= 0, got {save_seconds!r}.")
+
+
+def _check_budget(save_share: Any, save_rate: Any) -> None:
+    if save_share is not None and not 0 < save_share <= 1:
+        raise ValueError(
+            f"Run: expected save_share in (0, 1], got {save_share!r}. 0.02 is 2 % of the time; None is no limit."
+        )
+    if save_rate is not None and not save_rate > 0:
+        raise ValueError(
+            f"Run: expected save_rate > 0, in bytes a second, got {save_rate!r}. 10e6 is 10 MB; None is no limit."
+        )

@@ -16,6 +16,7 @@ from runs_training import EPOCHS, STEPS_PER_EPOCH, build, digest, train
 
 import dynograd as dg
 from dynograd.errors import CheckpointError
+from dynograd.runs.parts import size_of
 
 TESTS = Path(__file__).parent.parent
 ALL_STEPS = EPOCHS * STEPS_PER_EPOCH
@@ -194,24 +195,69 @@ def test_loaders_without_a_state_go_on_behind_the_last_batch(tmp_path):
     assert numbers() == [2, 3]
 
 
-def test_saving_by_time_and_its_share(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "took", "megabytes", "expected"),
+    [
+        (dict(), 0.0, 0, [50, 100, 150, 200]),  # each epoch
+        (dict(save_every=70), 9.0, 900, [70, 140, 200]),  # what the program says, and the end
+        (dict(save_seconds=10), 0.0, 0, [*range(10, 201, 10), 200]),  # and the end of the last epoch
+        (dict(save_seconds=10), 1.0, 0, [10, 60, 110, 160, 200]),  # every 50 seconds, of which it takes one
+        (dict(save_seconds=10, save_share=0.1), 1.0, 0, [*range(10, 201, 10), 200]),
+        (dict(save_seconds=10, save_share=None), 9.0, 0, [*range(10, 201, 10), 200]),
+        (dict(), 2.0, 0, [50, 150, 200]),  # at most each 100 seconds
+        (dict(), 0.0, 700, [70, 140, 200]),  # at most each 70 seconds
+        (dict(save_rate=20e6), 0.0, 700, [50, 100, 150, 200]),
+        (dict(save_rate=None), 0.0, 7000, [50, 100, 150, 200]),
+        (dict(save_seconds=10), 0.0, 300, [30, 60, 90, 120, 150, 180, 200]),
+        (dict(save_seconds=10), 0.0, 9000, [200]),  # the first save is reckoned too
+        (dict(keep_last=3), 9.0, 9000, [50, 100, 150, 200]),  # a folder has each epoch
+    ],
+)
+def test_saving_by_time_and_its_share(options, took, megabytes, expected, tmp_path, monkeypatch):
+    """Epochs of 50 steps of a second; a save takes `took` seconds and writes `megabytes`."""
     from dynograd.runs import run as module
 
     clock = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    run = dg.Run(tmp_path / "run", save_seconds=10)
+    monkeypatch.setattr(module, "size_of", lambda state: megabytes * 1_000_000)
+    monkeypatch.setattr(module.os.path, "getsize", lambda path: megabytes * 1_000_000)
     saves = []
     real = module.write_run
 
     def slow_write(*args, **options):
-        clock[0] += 1.0
+        clock[0] += took
         saves.append(run.step)
         return real(*args, **options)
 
     monkeypatch.setattr(module, "write_run", slow_write)
-    for _ in run.steps(range(200)):
-        clock[0] += 1.0
-    assert saves == [10, 60, 110, 160], "the first after 10 seconds, then every 50, of which it takes one"
+    with dg.Run(tmp_path / "run", **options) as run:
+        for _ in run.epochs(4):
+            for _ in run.steps(range(50)):
+                clock[0] += 1.0
+    assert saves == expected
+
+
+def test_an_epoch_longer_than_a_minute_is_saved_within(tmp_path, monkeypatch):
+    from dynograd.runs import run as module
+
+    clock, saves = [0.0], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(module, "write_run", lambda *args, **options: saves.append(run.step) or os.devnull)
+    with dg.Run(tmp_path / "run") as run:
+        for _ in run.epochs(1):
+            for _ in run.steps(range(200)):
+                clock[0] += 1.0
+    assert saves == [60, 120, 180, 200]
+
+
+def test_the_size_of_what_is_saved_is_known_before():
+    model = dg.nn.Linear(1000, 10, dtype=dg.float64)
+    optimizer = dg.optim.Adam(model.parameters())
+    model(dg.ones(1000, dtype=dg.float64)).sum().backward()
+    optimizer.step()
+    run = dg.Run(None, model=[model], optimizer=optimizer)
+    assert 3 * 80_080 <= size_of(run._content()) <= 3 * 80_080 + 6000
+
 
 
 def test_rotation_and_scores(tmp_path):
@@ -241,6 +287,10 @@ def test_what_run_refuses(tmp_path):
         dg.Run(None, save_every=0)
     with pytest.raises(ValueError, match=r"expected snapshots >= 1, got 0"):
         dg.Run(None, snapshots=0)
+    with pytest.raises(ValueError, match=r"expected save_share in \(0, 1\], got 2.*2 % of the time"):
+        dg.Run(None, save_share=2)
+    with pytest.raises(ValueError, match=r"expected save_rate > 0, in bytes a second, got 0\. 10e6"):
+        dg.Run(None, save_rate=0)
     with pytest.raises(ValueError, match=r"expected save_seconds >= 0, got -1"):
         dg.Run(None, save_seconds=-1)
     with pytest.raises(ValueError, match=r"no loader to iterate over"):
