@@ -105,7 +105,7 @@ class FunctionNode(Node):
 
     def apply(self, g: Any) -> Any:
         grads = self._run(g, False)
-        return [None if one is None else one.array for one in grads]
+        return [one if one is None or one.is_sparse else one.array for one in grads]
 
     def apply_graph(self, g: Any) -> Any:
         return self._run(g, True)
@@ -128,7 +128,7 @@ class FunctionNode(Node):
             found = self.function.backward(self, *arguments)
         finally:
             MODES.grad = before
-        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        found = found if isinstance(found, tuple) else (found,)
         if len(found) > self.input_count and all(one is None for one in found[self.input_count :]):
             found = found[: self.input_count]
         if len(found) != self.input_count:
@@ -147,15 +147,27 @@ class FunctionNode(Node):
         return grads
 
     def _checked(self, one: Tensor, position: int) -> Tensor:
-        shape = self.input_shapes[position]
-        if one.array.shape != shape:
+        shape, kind, device = self.inputs_like[position]
+        if one.shape != shape:
             try:
-                return one.sum_to_size(shape) if one.array.ndim >= len(shape) else one.expand(shape)  # type: ignore[attr-defined]
+                one = one.sum_to_size(shape)  # type: ignore[attr-defined]
             except (RuntimeError, ValueError):
                 raise ShapeError(
-                    f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(one.array.shape)} but "
+                    f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(one.shape)} but "
                     f"expected shape compatible with {tuple(shape)}."
                 ) from None
+        if one.device != device:
+            raise GradientError(
+                f"function {self.name()} returned an invalid gradient at index {position} - expected device {device} but got "
+                f"{one.device}. Move it there, e.g. grad.to({str(device)!r})."
+            )
+        if one.dtype is not kind:
+            if one.dtype.is_complex and not kind.is_complex:
+                raise GradientError(
+                    f"function {self.name()} returned an invalid gradient at index {position} - expected {kind} but got {one.dtype}. "
+                    f"The input is real: return grad.real."
+                )
+            one = one.to(kind)  # type: ignore[attr-defined]
         return one
 
 
@@ -247,7 +259,7 @@ class Function:
         positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
         node.edges = tuple(_edge(args[place]) for place in positions)
         node.edge_positions = positions
-        node.__dict__["input_shapes"] = {place: args[place].array.shape for place in positions}
+        node.__dict__["inputs_like"] = {place: _like(args[place]) for place in positions}
         node.seq = next_seq()
         inputs = {id(one): one for one in args if isinstance(one, Tensor)}
         found = _attach(node, outputs, inputs, many)
@@ -262,6 +274,10 @@ def _edge(one: Any) -> Any:
         return None
     node = one.node
     return one if node is None else node
+
+
+def _like(one: Tensor) -> tuple[Any, Any, Any]:
+    return one.shape, one.dtype, one.device
 
 
 FunctionCtx = FunctionNode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynograd import arrays
@@ -163,7 +163,13 @@ def _as_rows(like: Any, g: Any) -> Any:
 
 def _listed(given: Any) -> list[Any]:
     """Tensors and gradient edges in a list; a single one too."""
-    return [given] if isinstance(given, Tensor) or hasattr(given, "ownership_token") else list(given)
+    if isinstance(given, Tensor) or hasattr(given, "ownership_token"):
+        return [given]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"backward: expected a Tensor, or a sequence of them, got {type(given).__name__}. Make one with dynograd.tensor(...)."
+        )
+    return list(given)
 
 
 def _like(one: Any) -> Any:
@@ -235,9 +241,7 @@ def _target(who: str, one: Any) -> Any:
 
 def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
     tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else _listed(outputs)
-    given: Sequence[Any] = (
-        (None,) * len(tensors) if seeds is None else (seeds,) if isinstance(seeds, Tensor) else tuple(seeds)
-    )
+    given: Sequence[Any] = (None,) * len(tensors) if seeds is None else tuple(_listed(seeds))
     if len(given) != len(tensors):
         raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
     roots = []
@@ -269,6 +273,11 @@ def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
                 f"{who}: grad can be implicitly created only for scalar outputs, got shape {tuple(array.shape)}. "
                 f"Reduce it first, e.g. loss.sum() or loss.mean(), or pass gradient= of that shape."
             )
+        if array.dtype.kind == "c":
+            raise GradientError(
+                f"{who}: grad can be implicitly created only for real scalar outputs but got {tensor.dtype}. Pass gradient= (or "
+                f"grad_outputs=), or take y.real or y.abs() first."
+            )
         ones = arrays.ones_like(array)
         return wrap(ones) if create_graph else ones
     if not isinstance(seed, Tensor):
@@ -276,6 +285,16 @@ def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
     if seed.array.shape != array.shape:
         raise GradientError(
             f"{who}: Mismatch in shape: the gradient has shape {tuple(seed.array.shape)} and the output {tuple(array.shape)}."
+        )
+    if seed.device != tensor.device:
+        raise GradientError(
+            f"{who}: invalid gradient: expected device {tensor.device}, that of the output, but got {seed.device}. Move it there, "
+            f"e.g. gradient.to(y.device)."
+        )
+    if seed.dtype is not tensor.dtype and (seed.dtype.is_complex or tensor.dtype.is_complex):
+        raise GradientError(
+            f"{who}: for complex Tensors, both gradient and output are required to have the same dtype: the gradient has "
+            f"{seed.dtype} and the output {tensor.dtype}. Convert it, e.g. gradient.to(y.dtype)."
         )
     if create_graph:
         return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)  # type: ignore[attr-defined]

@@ -4,6 +4,8 @@ A message says who, expected, got, and the way out: build it where the values ar
 """
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 __all__ = [
     "CheckpointError",
@@ -27,6 +29,7 @@ __all__ = [
     "StateDictError",
     "WorkerDied",
     "WorkerMemoryError",
+    "refusal",
     "user_level",
 ]
 
@@ -130,6 +133,18 @@ class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):
 
 class OutOfMemoryError(DynogradError, MemoryError, RuntimeError):
     """The device has no memory left for the request."""
+
+
+def refusal(check: Callable[..., Any], *arguments: Any) -> Exception | None:
+    """The error that `check` raises of these arguments, to be raised in its place: `raise refusal(check, x) or error from None`.
+
+    The user's traceback then ends in the function that was called, and does not tell of the error that only led to the check.
+    """
+    try:
+        check(*arguments)
+    except Exception as error:
+        return error.with_traceback(None)
+    return None
 
 
 def user_level() -> int:

@@ -16,6 +16,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import MODES, unwatch, watch
 from dynograd.autograd.nodes import FREED, AccumulateGrad, Node, Partial, inspectors
 from dynograd.autograd.packing import Packed, pack_node
+from dynograd.autograd.replacements import check_replacement
 from dynograd.autograd.writes import stamp, version
 from dynograd.errors import GradientError
 from dynograd.interpreter.history import GraphSaved
@@ -91,16 +92,34 @@ class saved_tensors_hooks:
                 "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
                 "can not be modified by in-place operations as this can lead to unexpected side-effects. Work on tensor.clone()."
             )
-        return Packed(held, self._unpacked)
+        return Packed(held, functools.partial(self._unpacked, array.shape, given.dtype, given.device))
 
-    def _unpacked(self, held: Any) -> Any:
-        found = self.unpack_hook(held)
-        if not isinstance(found, Tensor):
+    def _unpacked(self, shape: Any, dtype: Any, device: Any, held: Any) -> Any:
+        tensor = self.unpack_hook(held)
+        if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"saved_tensors_hooks: Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(found).__name__}."
+                f"{type(tensor).__name__}."
             )
-        return found.array
+        array = tensor.array
+        if array.shape != shape:
+            if not _stretches(array.shape, shape):
+                raise GradientError(
+                    f"saved_tensors_hooks: unpack_hook gave a tensor of shape {tuple(array.shape)}, expected that of what was packed, "
+                    f"{tuple(shape)}. Return a tensor with the same values."
+                )
+            array = arrays.broadcast_to(array, shape)
+        if tensor.device != device:
+            raise GradientError(
+                f"saved_tensors_hooks: unpack_hook gave a tensor on {tensor.device}, expected {device}, where what was packed lay. Move "
+                f"it there, e.g. tensor.to({str(device)!r})."
+            )
+        return arrays.cast(array, dtype)
+
+
+def _stretches(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    missing = len(whole) - len(shape)
+    return missing >= 0 and all([size in (1, full) for size, full in zip(shape, whole[missing:])])
 
 
 def active_hooks() -> saved_tensors_hooks | None:
@@ -287,21 +306,26 @@ def _output_gradients(node: Node, g: Any) -> tuple[Any, ...]:
     return _tensors(g.parts.get(number) for number in range(count))
 
 
-def _given(found: Any, old: Sequence[Any], who: str, create_graph: bool) -> list[Any]:
-    """What a hook returned, as the engine carries it."""
-    listed = (found,) if isinstance(found, Tensor) or found is None else tuple(found)
-    if len(listed) != len(old):
-        raise GradientError(f"{who}: the hook returned {len(listed)} gradients, expected {len(old)}.")
-    return [one if one is None or create_graph else one.array for one in listed]
+def _replaced(who: str, hook: Any, old: Sequence[Any], new: Any, create_graph: bool) -> list[Any]:
+    """What `hook` returned in the place of the gradients `old`, as the engine carries it."""
+    if not isinstance(new, tuple):
+        raise TypeError(
+            f"{who}: expected tuple, but hook returned '{type(new).__name__}'. Return a tuple of {len(old)} gradients, or None."
+        )
+    if len(new) != len(old):
+        raise GradientError(f"{who}: the hook returned {len(new)} gradients, expected {len(old)}.")
+    for before, after in zip(old, new, strict=True):
+        check_replacement(who, hook, before, after)
+    return [one if one is None or create_graph else one.array for one in new]
 
 
 def _register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls `fn(grad_inputs, grad_outputs)` after this node's rule; what it returns replaces the gradients of the inputs."""
 
     def after(found: Any, g: Any, create_graph: bool) -> Any:
-        found = list(found)
-        new = fn(_tensors(found), _output_gradients(self, g))
-        return found if new is None else _given(new, found, "Node.register_hook", create_graph)
+        grads = _tensors(found)
+        new = fn(grads, _output_gradients(self, g))
+        return found if new is None else _replaced("Node.register_hook", fn, grads, new, create_graph)
 
     return RemovableHandle(node_hooks(self).after, after)
 
@@ -314,10 +338,10 @@ def _register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
         new = fn(grads)
         if new is None:
             return g
-        given = _given(new, grads, "Node.register_prehook", create_graph)
+        parts = _replaced("Node.register_prehook", fn, grads, new, create_graph)
         if isinstance(g, Partial):
-            return Partial({number: one for number, one in enumerate(given) if one is not None})
-        return given[0]
+            return Partial({number: part for number, part in enumerate(parts) if part is not None})
+        return parts[0]
 
     return RemovableHandle(node_hooks(self).before, before)
 
@@ -334,8 +358,9 @@ def _leaf_prehook(self: AccumulateGrad, fn: Callable[..., Any]) -> RemovableHand
         meta.hooks = Hooks()
 
     def before(g: Any, create_graph: bool) -> Any:
-        new = fn(_tensors((g,)))
-        return g if new is None else _given(new, (g,), "AccumulateGrad.register_prehook", create_graph)[0]
+        grads = _tensors((g,))
+        new = fn(grads)
+        return g if new is None else _replaced("AccumulateGrad.register_prehook", fn, grads, new, create_graph)[0]
 
     return RemovableHandle(meta.hooks.before, before)
 

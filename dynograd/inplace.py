@@ -14,7 +14,7 @@ from numpy import putmask
 from dynograd import arrays, dtypes
 from dynograd.arrays import buffers, literals, ndarray, storages
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import Node, caller, next_seq
+from dynograd.autograd.nodes import caller
 from dynograd.autograd.packing import Packed, map_saved
 from dynograd.autograd.writes import note_again, stamp
 from dynograd.errors import DtypeError, InplaceError, ShapeError
@@ -25,7 +25,7 @@ from dynograd.ops.broadcasting import convert, stretch
 from dynograd.shapes import broadcast_shapes
 from dynograd.tensor import Tensor, wrap
 from dynograd.tensor_parts import base_of, is_silent, view_of
-from dynograd.view_history import edge_of, rebase, write_steps
+from dynograd.view_history import edge_of, overwrite, rebase, write_steps
 
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 
@@ -181,50 +181,8 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
     arrays.write(target.array, source.array)
     _stamp(target)
     if recording:
-        rebase(target, _own_history(source) if source._requires_grad else _no_history(source))
+        overwrite(target, source)
     return target
-
-
-def _own_history(source: Tensor) -> Tensor:
-    """The same with a node of its own, so that hooks on the copy are not hooks on `source`."""
-    made = wrap(source.array)
-    node = CopyBackwards()
-    node.edges, node.seq, node.hooks, node.attrs = (edge_of(source),), next_seq(), None, None
-    made.node, made._requires_grad = node, True
-    return made
-
-
-def _no_history(source: Tensor) -> Tensor:
-    node = Cut()
-    node.edges, node.seq, node.hooks, node.attrs = (), next_seq(), None, None
-    made = wrap(source.array)
-    made.node, made._requires_grad = node, True
-    return made
-
-
-class Cut(Node):
-    """The history of a tensor overwritten with constants: it still requires grad, and no gradient goes further."""
-
-    __slots__ = ()
-
-    def apply(self, g: Any) -> Any:
-        return ()
-
-    apply_graph = apply
-
-    def name(self) -> str:
-        return "CopyBackwards"
-
-
-class CopyBackwards(Node):
-    """The history of a tensor that another was copied into: passes the gradient on."""
-
-    __slots__ = ()
-
-    def apply(self, g: Any) -> Any:
-        return (g,)
-
-    apply_graph = apply
 
 
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.errors import DtypeError
-from dynograd.ops.op import Op, registry
+from dynograd.generated_sources import is_unwritten, run_source, written_later
+from dynograd.ops.op import Op, prepare, registry
 from dynograd.tensor import Tensor
 
 __all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
@@ -70,28 +71,38 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     """
     name = entry.name
 
-    def write_code() -> Any:
-        written: dict[str, Any] = {}
+    def write() -> None:
+        if not is_unwritten(public.__code__):
+            return
+        if entry.function is function:
+            prepare(entry)
         given = _parameters(entry, into is not None)
         space.update({f"_default_{one.name}": one.default for one in given})
-        space.update(_function=function, _into=into() if into is not None else None)
         space.update(
+            _function=function,
+            _into=into() if into is not None else None,
             _NUMBERS=_NUMBERS,
             _NO_TENSORS=_NO_TENSORS,
             _number_error=_number_error,
             _not_a_tensor=_not_a_tensor,
             _MISSING=_MISSING,
             _missing=_missing,
+            _explained=_explained,
+            _Answer=_Answer,
+            _public=public,
         )
-        space.update(_explained=_explained, _Answer=_Answer, _public=public)
         source = _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
-        exec(compile(source, f"<dynograd public form of {name}>", "exec"), space, written)
-        public.__defaults__, public.__kwdefaults__ = written[name].__defaults__, written[name].__kwdefaults__
-        public.__code__ = written[name].__code__
+        written = run_source(source, title, space, {})[name]
+        public.__defaults__, public.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        public.__code__ = written.__code__
+
+    def choose(kwargs: dict[str, Any]) -> Any:
+        write()
         return public
 
-    space: dict[str, Any] = {"__name__": "dynograd", "write_code": write_code}
-    public = types.FunctionType(_stub.__code__, space, name)
+    title = f"public form of {name}" if checked else f"public form of the method {name}"
+    space: dict[str, Any] = {"__name__": "dynograd"}
+    public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
     public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         _parameters(entry, into is not None), __validate_parameters__=False
@@ -127,7 +138,7 @@ def explained(function: Any) -> Any:
                 raise
             if isinstance(told, _Answer):
                 return told.value
-            raise told from error
+            raise told from told.__cause__
 
     return call
 
@@ -141,10 +152,6 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
         else function
         for name, function in functions.items()
     }
-
-
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    return write_code()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
@@ -231,7 +238,11 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
     lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
     lines += ["        if told is None:", "            raise"]
-    lines += ["        if type(told) is _Answer:", "            return told.value", "        raise told from error"]
+    lines += [
+        "        if type(told) is _Answer:",
+        "            return told.value",
+        "        raise told from told.__cause__",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -308,7 +319,10 @@ taken_over: list[
 def _explained(
     error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any], function: Any
 ) -> Exception | _Answer | None:
-    """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself."""
+    """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself.
+
+    It has a cause only where that says more.
+    """
     for asked in taken_over:
         result = asked(function, args, kwargs)
         if result is not NotImplemented:
@@ -330,7 +344,9 @@ def _explained(
         shown = ", ".join([f"{name} of {value.dtype}" for name, value in given.items() if isinstance(value, Tensor)])
         others = {name: value for name, value in given.items() if value is not None and not isinstance(value, Tensor)}
         shown += "".join([f", {name}={_text(value)}" for name, value in others.items()])
-        return DtypeError(f"{who}: not implemented for {shown}. Convert to float32 or float64, or see docs/support.md.")
+        told = DtypeError(f"{who}: not implemented for {shown}. Convert to float32 or float64, or see docs/support.md.")
+        told.__cause__ = error  # what could not be compiled
+        return told
     if kind.__module__.startswith("numpy"):
         kind = TypeError if isinstance(error, TypeError) else ValueError
     if kind not in _EXPLAINED or who in str(error):

@@ -121,6 +121,8 @@ def check_sizes(who: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     try:
         wrong = shape and (min(shape) < 0 or prod(shape) >= _TOO_MANY)
     except TypeError:
+        wrong = None
+    if wrong is None:
         return check_sizes(who, as_shape(who, shape))
     if wrong:
         if min(shape) < 0:

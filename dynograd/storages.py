@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import storages
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
 from dynograd.memory_formats import preserve_format
 from dynograd.shapes import as_shape, check_sizes, check_tensor
@@ -93,6 +93,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         raise GradientError(
             "set_: a tensor with a history cannot be set to other memory. Use detach(), or assign to .data of a leaf."
         )
+    before_rebinding(self)
     if source is None:
         _unlink(self)
         self.array = arrays.empty((0,), self.dtype, self.device)
@@ -149,6 +150,7 @@ def _needed(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset:
 
 def _place(tensor: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
     """Puts the tensor's array elsewhere in its memory; where that is too small, everything on it moves to new memory."""
+    before_rebinding(tensor)
     memory = storages.bytes_of(tensor.array)
     needed = _needed(shape, strides, dtype.itemsize, offset)
     if needed > memory.nbytes:
@@ -167,6 +169,7 @@ def _sharing(tensor: Tensor) -> list[Tensor]:
 
 def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Any:
     """New memory that begins with the old values, under the tensor and what is known to share its memory."""
+    before_rebinding(tensor)
     start, owner = arrays.address_of(memory), arrays.base_of(tensor.array)
     made = storages.renewed(memory, nbytes) if into is None else into
     for one in {id(each): each for each in (*_sharing(tensor), tensor)}.values():
@@ -207,6 +210,11 @@ class UntypedStorage:
         made._memory = memory
         made._of = None if tensor is None else weakref.ref(tensor)
         return made
+
+    def __deepcopy__(self, memo: dict) -> UntypedStorage:
+        if id(self) not in memo:
+            memo[id(self)] = UntypedStorage._over(storages.bytes_of(storages.copied_memory(self._memory, memo)))
+        return memo[id(self)]
 
     # --- what it is -----------------------------------------------------------------------------------------------------
 

@@ -5,24 +5,27 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import os
 import threading
 import weakref
 from typing import Any
 
 from dynograd import arrays, devices, dtypes, interpreter, layouts, printing
-from dynograd.arrays import dlpack, ndarray
+from dynograd.arrays import dlpack, ndarray, storages
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.ownership import is_private
-from dynograd.autograd.writes import version
+from dynograd.autograd.replacements import check_replacement
+from dynograd.autograd.writes import before_rebinding, version
 from dynograd.dtypes import BY_NUM
-from dynograd.errors import DtypeError, GradientError
+from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.kernels import kernel
 from dynograd.ops.op import install, registry
 from dynograd.shapes import SIZES, Size
-from dynograd.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks
+from dynograd.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -286,6 +289,12 @@ class Tensor:
                 raise GradientError(
                     f"grad: assigned grad has dtype {value.dtype}, expected {self.dtype}. Convert it first."
                 )
+            if value is self:
+                raise GradientError("grad: can't assign a tensor as its own grad. Assign a clone().")
+            if value.device != self.device:
+                raise GradientError(
+                    f"grad: assigned grad is on {value.device}, expected {self.device}. Move it first, e.g. grad.to(x.device)."
+                )
         self._grad = value
 
     @grad.deleter
@@ -306,6 +315,17 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
+        if self._requires_grad and value.array.dtype.kind not in "fcV":
+            raise GradientError(
+                f"data: data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype}. Call "
+                f"x.requires_grad_(False) first."
+            )
+        if (type(value.array) is arrays.MetaArray) is not (type(self.array) is arrays.MetaArray):
+            raise DeviceError(
+                f"data: a tensor on {self.device} cannot take the memory of one on {value.device}. Use x.to(...), or "
+                f"module.to_empty(device=...)."
+            )
+        before_rebinding(self, value)
         self.array = value.array
         if self._meta is not None:
             full_meta(self)  # no longer the view that the record alone says
@@ -337,6 +357,10 @@ class Tensor:
 
     def detach_(self) -> Tensor:
         """Cuts this tensor from its history, in place."""
+        if view_of(self) is not None:
+            raise GradientError(
+                f"detach_: Can't detach views in-place (a view of shape {tuple(self.array.shape)}). Use detach() instead."
+            )
         self.node = None
         self._requires_grad = False
         return self
@@ -347,8 +371,6 @@ class Tensor:
             raise GradientError("retain_grad: can't retain_grad on Tensor that has requires_grad=False.")
         if self.node is None or self.retains_grad:
             return
-        meta = self.meta()
-        meta.retains = True
         me = weakref.ref(self)
 
         def keep(g: Any, create_graph: bool) -> Any:
@@ -358,11 +380,11 @@ class Tensor:
                 tensor._grad = given if tensor._grad is None else tensor._grad + given
             return g
 
-        node_hooks(self.node).last[id(keep)] = keep
+        self.meta().retained = RemovableHandle(node_hooks(self.node).last, keep)
 
     @property
     def retains_grad(self) -> bool:
-        return type(self._meta) is Meta and self._meta.retains
+        return type(self._meta) is Meta and self._meta.retained is not None
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it."""
@@ -399,9 +421,14 @@ class Tensor:
         """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
         held = self._grad
         meta = self._meta
-        if held is None or held._requires_grad or (type(meta) is Meta and (meta.hooks or meta.after_accumulate)):
+        if (
+            held is None
+            or held._requires_grad
+            or not self._requires_grad
+            or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
+        ):
             return False
-        if type(part) not in arrays.array_types or held.is_sparse:
+        if type(part) not in arrays.array_types or held.is_sparse or held.array.shape != part.shape:
             return False
         with _adding:
             kernel("gradients", "add_into", held.array)(held.array, part)
@@ -413,7 +440,14 @@ class Tensor:
         if type(meta) is Meta and meta.hooks is not None:
             g = self.run_hooks(g)
         held = self._grad
-        if isinstance(g, Tensor):
+        if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
+            pass
+        elif held is not None and held.shape != g.shape:
+            raise GradientError(
+                f"backward: this leaf has a .grad of shape {tuple(held.shape)}, to which a gradient of shape {tuple(g.shape)} "
+                f"cannot be added: its .data was given another shape since. Set .grad to None first."
+            )
+        elif isinstance(g, Tensor):
             self._grad = g if held is None else held + g
         elif held is None:
             if not is_private(g):
@@ -427,7 +461,12 @@ class Tensor:
                 kernel("gradients", "add_into", held.array)(held.array, g)
         if type(meta) is Meta and meta.after_accumulate:
             for after in list(meta.after_accumulate.values()):
-                after(self)
+                returned = after(self)
+                if returned is not None and not isinstance(returned, Tensor):
+                    raise TypeError(
+                        f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
+                        f"got {type(returned).__name__}. It may change x.grad instead."
+                    )
 
     @staticmethod
     def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
@@ -471,6 +510,8 @@ class Tensor:
                 f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 f"host memory first."
             )
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -566,6 +607,8 @@ class Tensor:
         """
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
         array = self.array
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
             if int(dl_device[0]) != dlpack.CPU or copy is False:
@@ -581,12 +624,10 @@ class Tensor:
 
     def __copy__(self) -> Tensor:
         """Another tensor on the same memory, with the same attributes; a leaf without `.grad`."""
-        made = _init(object.__new__(type(self)), self.array)
-        made._requires_grad = self._requires_grad
-        made.__dict__.update(self.__dict__)
-        return made
+        return _rebuild(type(self), self.array, self._requires_grad, _attributes(self))
 
     def __deepcopy__(self, memo: dict) -> Tensor:
+        """A copy of the tensor, its `.grad` and its attributes; those that share memory share it again, in one `deepcopy`."""
         if self.node is not None:
             raise RuntimeError(
                 "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol. "
@@ -594,22 +635,19 @@ class Tensor:
             )
         if id(self) in memo:
             return memo[id(self)]
-        made = _init(object.__new__(type(self)), arrays.copy(self.array))
-        made._requires_grad = self._requires_grad
+        array = arrays.copy(self.array) if self.is_meta else storages.copied_memory(self.array, memo)
+        made = _rebuild(type(self), array, self._requires_grad, {})
         memo[id(self)] = made
         made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        if self.__dict__:
-            import copy
-
-            made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        attributes = _attributes(self)
+        if attributes:
+            _set_attributes(made, copy.deepcopy(attributes, memo))
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if self.node is not None:
-            raise RuntimeError("pickle: only leaf tensors can be pickled. Use x.detach().")
         place = str(self.device) if self.is_cuda else None
         array = self.array if self.is_meta else arrays.to_numpy(self.array)
-        return _rebuild, (type(self), array, self._requires_grad, dict(self.__dict__), place)
+        return _rebuild, (type(self), array, self._requires_grad, _attributes(self), place)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""
@@ -672,7 +710,7 @@ def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict, place:
     made = _init(object.__new__(cls), array)
     made._requires_grad = requires_grad
     if attributes:
-        made.__dict__.update(attributes)
+        _set_attributes(made, attributes)
     return made
 
 
@@ -680,6 +718,28 @@ def _real_part(value: complex, kind: str) -> float:
     if value.imag:
         raise DtypeError(f"{kind}(): {value} cannot be converted without its imaginary part. Use tensor.real.")
     return value.real
+
+
+def _attributes(tensor: Tensor) -> dict[str, Any]:
+    """What users and subclasses have put on the tensor: in its dict, and in slots of the subclass."""
+    attributes = dict(tensor.__dict__)
+    if type(tensor) is not Tensor:
+        attributes |= {name: getattr(tensor, name) for name in _slots(type(tensor)) if hasattr(tensor, name)}
+    return attributes
+
+
+def _set_attributes(tensor: Tensor, attributes: dict[str, Any]) -> None:
+    slots = _slots(type(tensor))
+    for name, value in attributes.items():
+        if name in slots:
+            setattr(tensor, name, value)
+        else:
+            tensor.__dict__[name] = value
+
+
+def _slots(cls: Any) -> list[str]:
+    """The slots of a subclass."""
+    return [name for name in copyreg._slotnames(cls) if name not in Tensor.__slots__]  # type: ignore[attr-defined]
 
 
 def _dim(who: str, dim: int, tensor: Tensor) -> int:
@@ -695,17 +755,11 @@ def _tensor_hook(hook: Any) -> Any:
         if isinstance(g, Partial):
             return g
         given = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
-        with_new = hook(given)
-        if with_new is None:
+        new = hook(given)
+        if new is None:
             return g
-        if not isinstance(with_new, Tensor):
-            raise TypeError(f"hook: expected the hook to return a Tensor or None, got {type(with_new).__name__}.")
-        if with_new.array.shape != given.array.shape:
-            raise GradientError(
-                f"hook: the hook '{getattr(hook, '__name__', hook)}' has changed the size of value: expected "
-                f"{tuple(given.array.shape)}, got {tuple(with_new.array.shape)}."
-            )
-        return with_new if create_graph else with_new.array
+        check_replacement("hook", hook, given, new)
+        return new if isinstance(g, Tensor) else new.array
 
     return run
 

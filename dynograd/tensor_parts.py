@@ -50,7 +50,7 @@ class Meta:
     views_limit = 32
     hooks: Hooks | None = None
     after_accumulate: dict[int, Any] | None = None
-    retains = False
+    retained: RemovableHandle | None = None  # what fills `.grad` of a tensor that is no leaf
     silent = False
     name: str | None = None
 
@@ -114,8 +114,12 @@ def base_of(tensor: Any) -> Any:
 
 def steps_of(record: tuple) -> tuple:
     """The ops of a record, from the base on: each with its static arguments and the number of its output."""
-    _, before, op, statics, number = record
-    return (*(() if before is None else steps_of(before)), (op, statics, number))
+    steps = []
+    before: tuple | None = record
+    while before is not None:  # a chain may be longer than Python's stack
+        _, before, op, statics, number = before
+        steps.append((op, statics, number))
+    return tuple(reversed(steps))
 
 
 def is_silent(tensor: Any) -> bool:
@@ -212,17 +216,23 @@ def _watch(cls: type) -> None:
         gc.unfreeze()  # what is frozen is not among the objects, and there is no way to freeze only that again
     _as_a_search = sys.maxsize
     watching.append(True)  # before the search: other threads go on
-    for one in gc.get_objects():
-        kind = type(one)
-        if kind not in kinds:
-            kinds[kind] = issubclass(kind, cls)
-        if kinds[kind]:
-            try:
-                meta = slot.__get__(one)
-            except AttributeError:  # just being made
-                continue
-            if meta is not None and (type(meta) is tuple or meta.view is not None):
-                enlist(one)
+    try:
+        for one in gc.get_objects():
+            kind = type(one)
+            if kind not in kinds:
+                kinds[kind] = issubclass(kind, cls)
+            if kinds[kind]:
+                try:
+                    meta = slot.__get__(one)
+                except AttributeError:  # just being made
+                    continue
+                if type(meta) is tuple or (
+                    isinstance(meta, Meta) and meta.view is not None
+                ):  # others wait for their value
+                    enlist(one)
+    except BaseException:
+        watching.clear()  # some views are not known
+        raise
     _noted, _as_a_search = 0, max(1000, int((perf_counter() - begin) * _PER_SECOND))
 
 

@@ -9,51 +9,80 @@ from dynograd.arrays import storages
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.interpreter import with_history
 from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import living_views, steps_of, view_of
+from dynograd.tensor_parts import Meta, living_views, steps_of, view_of
 
-__all__ = ["ViewWrite", "edge_of", "rebase", "replay", "write_steps"]
+__all__ = ["CopyBackwards", "ViewWrite", "edge_of", "overwrite", "rebase", "replay", "write_steps"]
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
     record = view_of(target)
-    if record is None:
-        edge = result.node or (result if result._requires_grad else None)
-        if edge is None:
-            target.node, target._requires_grad = None, False
-        else:
-            target.node = edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node
-            target._requires_grad = True
-        refresh_views(target)
+    edge = edge_of(result)
+    if record is not None:
+        write_steps(record[0], edge, steps_of(record))
         return
-    write_steps(record[0], result.node or (result if result._requires_grad else None), steps_of(record))
+    living = living_views(target)  # before anything is changed: a search may be interrupted
+    if edge is None:
+        edge = overwrite_node(target, None)
+    _renew(target, edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node)
+    refresh_views(target, living)
+
+
+def overwrite(target: Tensor, source: Tensor) -> None:
+    """Gives `target` (and the base it is a view of, and the base's other views) the history of a copy of `source`."""
+    record = view_of(target)
+    if record is not None:
+        node = overwrite_node(None, source) if source._requires_grad else None
+        write_steps(record[0], node, steps_of(record))
+        return
+    living = living_views(target)
+    _renew(target, overwrite_node(target, source))
+    refresh_views(target, living)
+
+
+def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
+    node = CopyBackwards()
+    node.edges = (None if target is None else edge_of(target), None if source is None else edge_of(source))
+    node.seq, node.hooks, node.attrs = next_seq(), None, None
+    return node
+
+
+def _renew(tensor: Tensor, node: Any) -> None:
+    """A new history of a tensor that was written. Hooks stay with the old one; `retain_grad` asks for the gradient of the new."""
+    tensor.node, tensor._requires_grad = node, node is not None
+    meta = tensor._meta
+    if type(meta) is Meta and meta.retained is not None:
+        meta.retained.remove()
+        meta.retained = None
+        if node is not None:
+            tensor.retain_grad()
 
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
     """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
+    living = living_views(base)
     node = ViewWrite()
     node.edges = (edge_of(base), edge)
     node.seq, node.hooks, node.attrs = next_seq(), None, steps
     by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
-    base.node, base._requires_grad = node, True
-    refresh_views(base)
+    _renew(base, node)
+    refresh_views(base, living)
 
 
 def edge_of(tensor: Tensor) -> Any:
     return (tensor.node or tensor) if tensor._requires_grad else None
 
 
-def refresh_views(base: Tensor) -> None:
-    """Recomputes the history of every living view from the base's."""
-    living = living_views(base)
+def refresh_views(base: Tensor, living: list[Tensor]) -> None:
+    """Recomputes the history of the views there are of `base` from the base's."""
     if not living:
         return
     source = wrap(base.array)
     source.node, source._requires_grad = base.node, base._requires_grad
     for view in living:
         replayed = replay(source, steps_of(view_of(view)))  # type: ignore[arg-type]
-        view.node, view._requires_grad = replayed.node, replayed._requires_grad
+        _renew(view, replayed.node)
 
 
 def replay(source: Any, steps: tuple) -> Any:
@@ -63,6 +92,18 @@ def replay(source: Any, steps: tuple) -> Any:
         if number is not None:
             source = source[number]
     return source
+
+
+class CopyBackwards(Node):
+    """The history of a tensor that was overwritten throughout: no gradient to what it held, all of it to what was copied into it."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return arrays.zeros_like(arrays.as_result(g)) if self.needs(0) else None, g
+
+    def apply_graph(self, g: Any) -> Any:
+        return wrap(arrays.zeros_like(g.array)) if self.needs(0) else None, g
 
 
 class ViewWrite(Node):

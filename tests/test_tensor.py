@@ -103,9 +103,36 @@ def test_deepcopy_and_pickle():
         assert other.tolist() == [1.0, 1.0] and other.requires_grad and other.mark == "kept"
         assert other.data_ptr() != x.data_ptr()
     assert copy.deepcopy(x).grad.tolist() == [1.0, 1.0]
-    for call in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(RuntimeError, match=r"detach\(\)"):
-            call(x * 2)
+    with pytest.raises(RuntimeError, match=r"detach\(\)"):
+        copy.deepcopy(x * 2)
+    other = pickle.loads(pickle.dumps(x * 2))
+    assert other.tolist() == [2.0, 2.0] and other.requires_grad and other.is_leaf
+
+
+def test_copies_of_parameters_and_modules_start_without_gradients():
+    layer = dg.nn.Linear(2, 1)
+    layer.weight.note = "dropped, as in PyTorch"
+    layer(dg.ones(1, 2)).sum().backward()
+    other = copy.deepcopy(layer)
+    assert layer.weight.grad is not None and other.weight.grad is None and not hasattr(other.weight, "note")
+    other(dg.ones(1, 2)).sum().backward()
+    assert other.weight.grad.tolist() == [[1.0, 1.0]] and other.bias.grad.tolist() == [1.0]
+
+
+def test_one_deepcopy_keeps_what_shares_memory_together():
+    x = dg.arange(6.0)
+    first, last, turned, wide = copy.deepcopy([x[:4], x[3:], x.view(2, 3).t(), x[2:3].expand(3)])
+    first.fill_(9.0)
+    assert last.tolist() == [9.0, 4.0, 5.0] and turned.tolist() == [[9.0, 9.0], [9.0, 4.0], [9.0, 5.0]]
+    assert turned.stride() == (1, 3) and wide.stride() == (0,) and wide.tolist() == [9.0] * 3
+    assert last.storage_offset() == 3 and x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    y, storage = copy.deepcopy([x, x.untyped_storage()])
+    assert y.data_ptr() == storage.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_have_the_slots_of_subclasses(copied):
+    assert copied(dg.nn.Buffer(dg.ones(1), persistent=False)).persistent is False
 
 
 def test_conversions_keep_or_copy():

@@ -20,6 +20,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.cuda import driver
 from dynograd.errors import user_level
+from dynograd.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, prepare, registry, set_shortcuts_aside
 from dynograd.ragged.tensor import load_rules
@@ -281,8 +282,7 @@ def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
     plain.__kwdefaults__ = function.__kwdefaults__
     entry = f"__autocast_{name}"
     text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
-    made: dict[str, Any] = {}
-    exec(compile(text, f"<dynograd autocast {name}>", "exec"), made)
+    made = run_source(text, f"autocast {name}", {})
     function.__globals__[entry] = functools.partial(_cast_and_call, name, plain)
     casting = made[function.__name__].__code__
     code_below[casting] = code

@@ -10,7 +10,17 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import CudaArray, buffers, cuda_arrays
 
-__all__ = ["bytes_of", "is_shared", "overlap_partly", "placed", "renewed", "repeats", "row_major", "shared_bytes"]
+__all__ = [
+    "bytes_of",
+    "copied_memory",
+    "is_shared",
+    "overlap_partly",
+    "placed",
+    "renewed",
+    "repeats",
+    "row_major",
+    "shared_bytes",
+]
 
 _BYTE = numpy.dtype(numpy.uint8)
 
@@ -69,6 +79,22 @@ def shared_bytes(memory: Any) -> Any:
     made = numpy.frombuffer(mmap.mmap(-1, max(memory.nbytes, 1)), _BYTE)[: memory.nbytes]
     made[:] = memory
     return made
+
+
+def copied_memory(array: Any, copies: dict[Any, Any]) -> Any:
+    """The array in a copy of all the memory it is a part of; arrays that share memory share the copy, which `copies` keeps."""
+    memory = bytes_of(array)
+    key = arrays.place_of(array), arrays.address_of(memory), memory.nbytes
+    if key not in copies:
+        alone = arrays.is_contiguous(array) and array.nbytes == memory.nbytes
+        copies[key] = (
+            arrays.copy(array) if alone else renewed(memory, memory.nbytes),
+            memory,
+        )  # which must live as long as its address
+        if alone:
+            return copies[key][0]
+    offset = arrays.address_of(array) - arrays.address_of(memory)
+    return placed(bytes_of(copies[key][0]), array.dtype, array.shape, array.strides, offset)
 
 
 def is_shared(array: Any) -> bool:

@@ -125,6 +125,10 @@ def _visit(
             MODES.task.settle()
             for hook in [*hooks.before.values(), *hooks.last.values()]:
                 g = hook(g, create_graph)
+                if g is None:
+                    break
+            if g is None:  # a hook took it away
+                continue
         if wanted is not None:
             if node in kept:
                 results[node] = g  # type: ignore[index]

@@ -10,10 +10,12 @@ import weakref
 from typing import Any
 
 from dynograd import arrays
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text, next_seq
 
 __all__ = [
     "Stamp",
+    "before_rebinding",
     "last_write",
     "marks",
     "note_again",
@@ -26,6 +28,14 @@ __all__ = [
 ]
 
 last_write = [0]
+
+
+def before_rebinding(*tensors: Any) -> None:
+    """Tensors are about to get other memory: the calls of an open `autobatch` scope that wait with them run first."""
+    recorder = MODES.recorder
+    if recorder is not None:
+        for tensor in tensors:
+            recorder.before_rebinding(tensor)
 
 
 class Stamp:

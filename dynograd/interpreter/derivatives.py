@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import dtypes
 from dynograd.arrays import CudaArray
 from dynograd.autograd.nodes import Node
+from dynograd.generated_sources import run_source
 from dynograd.interpreter.fusion import backward_of
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.shared import node_classes, release_of, tuple_text
@@ -92,8 +93,7 @@ def _written(op: Op, saves: list[str], title: str, fused: Any, least: int, maske
         parts.append(f"{part} if edge{number} is not None else None" if len(texts) > 1 else part)
     lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
     lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
-    exec(compile("\n".join(lines) + "\n", f"<dynograd backward {op.name}>", "exec"), space)
-    return space[title]
+    return run_source("\n".join(lines) + "\n", f"{title} of {op.name}", space)[title]
 
 
 def _is_complex(g: Any) -> bool:

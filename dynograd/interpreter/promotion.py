@@ -8,7 +8,7 @@ import numpy
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import CudaArray, as_result, ndarray, quietly
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, refusal
 from dynograd.interpreter.shared import C64, C128, F32, F64
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
@@ -68,11 +68,7 @@ def describe(operand: Any) -> Any:
 
 def broadcast_failure(op: Op, operands: tuple, error: Exception) -> Exception:
     shapes = [operand.shape for operand in operands]
-    try:
-        check_sizes(op.name, broadcast_shapes(op.name, *shapes))
-    except ShapeError as found:
-        return found
-    return error
+    return refusal(lambda: check_sizes(op.name, broadcast_shapes(op.name, *shapes))) or error
 
 
 def slow_of(op: Op) -> Any:

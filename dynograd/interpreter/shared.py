@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.nodes import FREED, Node
+from dynograd.generated_sources import run_source
 from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()
@@ -97,9 +98,7 @@ def release_of(saved_names: list[str]) -> Any:
     if not saved_names:
         return None
     lines = ["def release(node):", *[f"    node.{name} = None" for name in saved_names], "    node.attrs = FREED"]
-    space: dict[str, Any] = {"FREED": FREED}
-    exec("\n".join(lines), space)
-    return space["release"]
+    return run_source("\n".join(lines) + "\n", "release", {"FREED": FREED})["release"]
 
 
 @cache

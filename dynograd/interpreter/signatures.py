@@ -7,6 +7,8 @@ import inspect
 import re
 from typing import Any
 
+from dynograd.generated_sources import run_source
+
 __all__ = ["standing_before"]
 
 
@@ -34,5 +36,5 @@ def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
     texts = {"ARGS": arguments, "FIRST": first, "ARGS_AFTER_FIRST": others}
     lines = re.sub(r"\b(ARGS|FIRST|ARGS_AFTER_FIRST)\b", lambda found: texts[found[0]], lines)
     source = f"def own_made({', '.join(heads)}):\n{lines}"
-    exec(compile(source, f"<dynograd before {getattr(function, '__name__', 'a function')}>", "exec"), space)
-    return functools.wraps(function)(space["own_made"])
+    title = f"before {getattr(function, '__name__', 'a function')}"
+    return functools.wraps(function)(run_source(source, title, space)["own_made"])

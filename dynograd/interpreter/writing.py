@@ -117,11 +117,17 @@ def write_elementwise_into(
             ]
         lines += ["    else:", *give_up]
     if native:
-        lines += _run_lines(f"fast({operands}, out=array)", give_up)
+        lines += ["    try:", *_deeper(_run_lines(f"fast({operands}, out=array)")), f"    except {_NOT_WRITTEN}:"]
+        lines += ["        pass", "    else:"]
     else:
         lines += _formula_lines(op, operands, others, numbers, names, small, give_up)
+        lines += ["    if array is not None:"]
+    # What the function stands for is called outside of the handler: its errors are no consequence of the first one.
     alone = f"ALONE + ({first}_array is array)" if target else "ALONE"
-    lines += [*stamp_lines(tensor, depth, alone=alone), f"    return {tensor}"]
+    lines += [
+        *_deeper([*stamp_lines(tensor, depth, alone=alone), f"    return {tensor}"]),
+        f"    return general({call})",
+    ]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
 
@@ -146,7 +152,12 @@ def _formula_lines(
         for name in numbers:
             lines += [f"        number = {values[name]}", *_scalar_lines(f"{name}_array", "number", "        ")]
         given = ", ".join([operands, *[f"{name}_array" for name in numbers]])
-        lines += _deeper(_run_lines(f"flat[kind.char]({given}, out=array)", give_up))
+        run = [
+            *_run_lines(f"flat[kind.char]({given}, out=array)"),
+            f"    except {_NOT_WRITTEN}:",
+            "        array = None",
+        ]
+        lines += _deeper(run)
         by_way = [f"    elif array.size >= {small}:", *give_up, "    else:"]
     statics = ", ".join([operands, *op.static_names, *(["scalar(weight, kind)"] if op.name == "lerp" else [])])
     computed = [
@@ -154,9 +165,9 @@ def _formula_lines(
         f"        made = fast({statics})",
         "    except FLOATING_WARNINGS:",
         f"        made = quietly(fast, {statics})",
-        "    except (ValueError, TypeError):",
-        *give_up,
-        "    if made.shape != array.shape or made.dtype is not kind:",
+        f"    except {_NOT_WRITTEN}:",
+        "        made = None",
+        "    if made is None or made.shape != array.shape or made.dtype is not kind:",
         *give_up,
         "    array[...] = made",
     ]
@@ -253,9 +264,10 @@ def write_into(
         f"        elif not write({', '.join(['array', *given])}):" if write is not None else "        else:",
         f"            {give_up}",
         "    except NOT_WRITTEN:  # the op says what is wrong",
-        f"        {give_up}",
-        *stamp_lines(first, key="key"),
-        f"    return {first}",
+        "        pass",
+        "    else:",
+        *_deeper([*stamp_lines(first, key="key"), f"    return {first}"]),
+        f"    {give_up}",
     ]
     return "\n".join(lines) + "\n", names | _names() | dict(general=general)
 
@@ -301,14 +313,15 @@ def _holders(tensor: Any) -> int:
 ALONE = _holders(SimpleNamespace(array=numpy.empty(0)))
 
 
-def _run_lines(call: str, give_up: list[str]) -> list[str]:
+_NOT_WRITTEN = "(ValueError, TypeError)"  # shapes, or memory that may not be written
+
+
+def _run_lines(call: str) -> list[str]:
     return [
         "    try:",
         f"        {call}",
         "    except FLOATING_WARNINGS:  # raised when everything is written",
         "        pass",
-        "    except (ValueError, TypeError):  # shapes, or memory that may not be written",
-        *give_up,
     ]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import linecache
 import pickle
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import numpy
 from numba import njit
 from numba.core import dispatcher
 
+from dynograd.generated_sources import run_source
 from dynograd.kernels import blas, drivers_numba, kernel_cache, threads
 
 __all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
@@ -188,11 +188,8 @@ def compile_source(source: str, name: str, names: dict[str, Any] | None = None, 
 
     Tracebacks and debuggers find the text under `<dynograd kernel NAME>`.
     """
-    filename = f"<dynograd kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    space: dict[str, Any] = dict(names or {}, __name__=__name__)
-    exec(compile(source, filename, "exec"), space)
-    function = space[name]
+    title = f"kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}"
+    function = run_source(source, title, dict(names or {}, __name__=__name__))[name]
     function.dynograd_source = source
     chunk = options.pop("chunk", False)
     return (chunked if chunk else compiled)(function, **options)

@@ -14,6 +14,7 @@ import numpy
 from dynograd import dtypes, kernels
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
 from dynograd.errors import DtypeError
+from dynograd.generated_sources import run_source
 from dynograd.kernels import complexes_cuda, formulas
 from dynograd.kernels.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.through_host_cuda import FUNCTIONS, through_host
@@ -72,16 +73,15 @@ def _function(name: str) -> Callable[..., CudaArray]:
     space: dict[str, Any] = dict(
         calls=calls, CudaArray=CudaArray, first=lambda *arguments: _first(name, calls, arguments)
     )
-    exec(
+    source = (
         f"def {name}({arguments}):\n"
         "    try:\n"
         f"        call = calls[{key_text(given)}]\n"
         "    except KeyError:\n"
         f"        return first({arguments})\n"
-        f"    return call({arguments})\n",
-        space,
+        f"    return call({arguments})\n"
     )
-    return space[name]
+    return run_source(source, f"launches of {name}", space)[name]
 
 
 def key_text(names: list[str]) -> str:

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from numba import carray, types
 
+from dynograd.generated_sources import run_source
 from dynograd.kernels import (
     formulas,
     incomplete_gammas_numba,
@@ -195,7 +196,7 @@ def _compiled_loop(source: str, name: str) -> Any:
         from numba.core.ccallback import CFunc
 
         space = dict(_NAMES, __name__=__name__, address=_address)
-        exec(compile(source, f"<dynograd ufunc {name}>", "exec"), space)
+        run_source(source, f"ufunc {name}", space)
         function = space[name]
         function.dynograd_source = source
         options = {"error_model": "numpy", "nopython": True}
@@ -214,7 +215,7 @@ def _by_vectorize(
     renamed = {text: formulas.name(f"v_{text}") for text in operands}
     source += _body([formulas.substitute(tree, renamed)], dtype, truths, "    ", "found") + "    return found\n"
     space = dict(_NAMES, __name__=__name__)
-    exec(compile(source, f"<dynograd ufunc {name}>", "exec"), space)
+    run_source(source, f"ufunc {name}", space)
     arguments = [getattr(types, one.replace("bool_", "boolean")) for one in names]
     made = numba.vectorize([arguments[-1](*arguments[:-1])])(space[name])
     return getattr(made, "ufunc", made)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynograd.errors import refusal
 from dynograd.kernels.copies_cpu import bits, contiguous, copied, copy_into, kept, zeros
 from dynograd.kernels.scatters_cpu import (
     add_slices,
@@ -205,8 +206,8 @@ def _write_at_places(x, indices, values):
         _check(indices, x.shape)
     try:
         write_places(x.reshape(-1), places, values, -x.size)
-    except IndexError:
-        _check(indices, x.shape)
+    except IndexError as error:
+        raise refusal(_check, indices, x.shape) or error from None
     return True
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import inspect
-import linecache
 import struct
 import threading
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError, DtypeError
+from dynograd.generated_sources import run_source
 
 __all__ = [
     "FORMATS",
@@ -194,8 +194,7 @@ class _Kernel:
             "__name__": self.module,
             **{f"_d_{name}": one for name, one in self.defaults.items()},
         }
-        exec(compile(text, f"<dynograd kernel {self.name}>", "exec"), space)
-        entry = space[self.name]
+        entry = run_source(text, f"kernel {self.name}", space)[self.name]
         entry.kernel = self
         self.entry = entry
         return entry
@@ -326,11 +325,8 @@ class _Launcher:
         self.launch = self._compile(self._text(constant_types, guarded=False))[kernel.name]
 
     def _compile(self, text: str) -> dict[str, Any]:
-        filename = f"<dynograd launch of {self.kernel.name} {self.roles}>"
-        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-        space = dict(self.names_used, __name__=self.kernel.module)
-        exec(compile(text, filename, "exec"), space)
-        return space
+        names = dict(self.names_used, __name__=self.kernel.module)
+        return run_source(text, f"launch of {self.kernel.name} {self.roles}", names)
 
     def _text(self, constant_types: tuple[type, ...], guarded: bool) -> str:
         """A launch, unrolled. Guarded: under the kernel's own signature, for any arguments (others go to `call`)."""
@@ -588,8 +584,6 @@ def triton_source(source: str, name: str, divisible: tuple[str, ...] = ()) -> Ca
 
     from dynograd.kernels import math_triton
 
-    filename = f"<dynograd kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    space: dict[str, Any] = {"tl": tl, "math_triton": math_triton, "__name__": __name__}
-    exec(compile(source, filename, "exec"), space)
-    return TritonKernel(space[name], [], divisible).make_entry()
+    title = f"kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}"
+    names = {"tl": tl, "math_triton": math_triton, "__name__": __name__}
+    return TritonKernel(run_source(source, title, names)[name], [], divisible).make_entry()

@@ -16,6 +16,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import allocator, driver, thread_state
+from dynograd.generated_sources import run_source
 from dynograd.kernels import formulas, launching_cuda
 from dynograd.kernels.formulas import Tree
 from dynograd.kernels.formulas_triton import assignments_and_results
@@ -295,7 +296,8 @@ class Call:
         text = [f"def run({', '.join(given)}):", *making, *launch, f"    return {back}"]
         text += ["def into(results, arguments):", f"    {', '.join(results)}, = results"]
         text += ([f"    {', '.join(given)}, = arguments"] if given else []) + [*launch, f"    return {back}"]
-        exec("\n".join(text), space)
+        title = "results of an empty loop" if kernel is None else f"launch of {kernel.__name__}"
+        run_source("\n".join(text) + "\n", title, space)
         self.run, self.into = space["run"], space["into"]
 
 

@@ -19,6 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
+from dynograd.generated_sources import run_source
 from dynograd.kernels import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, threads
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source, compiled
@@ -94,7 +95,7 @@ def _runner(
         "_total": _total,
         "WIDTH": WIDTH,
     }
-    exec(compile("\n".join(lines) + "\n", f"<dynograd runner {program.name}>", "exec"), space)
+    run_source("\n".join(lines) + "\n", f"runner of {program.name}", space)
     space["run"].narrow = space["_narrow"]
     return space["run"]
 

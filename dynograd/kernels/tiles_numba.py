@@ -14,6 +14,8 @@ from numba.core import cgutils, config
 from numba.core import errors as numba_errors
 from numba.extending import intrinsic
 
+from dynograd.generated_sources import run_source
+
 __all__ = [
     "BYTES",
     "DOT_TILES",
@@ -389,10 +391,8 @@ def _tile(name, arity, write, width=BYTES):
         return types.void(like, *[types.int64] * arity), generate
 
     # intrinsic() reads the names and number of arguments from the function itself
-    space = {"typed": typed}
-    exec(f"def {name}(context, like, {integers}):\n    return typed(like)\n", space)
-    space[name].__module__ = __name__
-    return intrinsic(space[name])
+    source = f"def {name}(context, like, {integers}):\n    return typed(like)\n"
+    return intrinsic(run_source(source, f"tile {name}", {"typed": typed, "__name__": __name__})[name])
 
 
 def _keep_rolled(branch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dynograd.autograd.replacements import check_replacement
 from dynograd.custom_function import Function
 from dynograd.ragged import is_ragged
 from dynograd.tensor import Tensor
@@ -60,7 +61,9 @@ class BackwardWatch:
         for hook in self.before:
             changed = hook(self.module, given)
             if changed is not None:
-                given = _as_many("backward pre-hook", "grad_output", changed, self.width)
+                new = _as_many("backward pre-hook", "grad_output", changed, self.width)
+                _check("register_full_backward_pre_hook", hook, given, new, self.outputs)
+                given = new
         self.grad_outputs = given
         if not self.inputs:
             for hook in self.after:
@@ -78,7 +81,9 @@ class BackwardWatch:
         for hook in self.after:
             changed = hook(self.module, given, self.grad_outputs)
             if changed is not None:
-                given = _as_many("backward hook", "grad_input", changed, self.count)
+                new = _as_many("backward hook", "grad_input", changed, self.count)
+                _check("register_full_backward_hook", hook, given, new, self.inputs)
+                given = new
         self.grad_outputs = None
         return [given[place] for place in self.inputs]
 
@@ -117,6 +122,11 @@ def _spread(grads: Sequence[Any], places: list[int], width: int) -> tuple:
     for place, g in zip(places, grads):
         made[place] = g
     return tuple(made)
+
+
+def _check(who: str, hook: Any, old: tuple, new: tuple, places: list[int]) -> None:
+    for place in places:
+        check_replacement(who, hook, old[place], new[place])
 
 
 def _as_many(who: str, what: str, changed: Any, width: int) -> tuple:

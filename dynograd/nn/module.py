@@ -76,7 +76,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         try:
             ready = held["_dynograd_ready"]
             if ready.change is not STATE.change:
-                return self._call_anew(args, kwargs)
+                return self._call_anew()(*args, **kwargs)
             if STATE.scopes and ready.quick is not None and not kwargs:
                 try:
                     owner = ready.owner
@@ -88,23 +88,23 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         except Exception as error:
             if "_forward_hooks" not in held:
                 raise AttributeError(not_begun(self)) from None
-            if READY not in held and error.args == (READY,):  # of the look-up above: nothing has run
-                held[READY] = _NOT_READY
-                return self(*args, **kwargs)
-            note_place(error, self)
-            raise
+            if READY in held or error.args != (READY,):
+                note_place(error, self)
+                raise
+        held[READY] = _NOT_READY  # it was the look-up above that failed: nothing has run
+        return self(*args, **kwargs)
 
     _wrapped_call_impl = __call__
 
-    def _call_anew(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """A call of a module that perhaps has hooks; those that have none note it."""
+    def _call_anew(self) -> Any:
+        """What a call of a module goes on to that perhaps has hooks; those that have none note it."""
         held, now = self.__dict__, STATE.change
         if self._hooked or "_compiled_call_impl" in held:
-            return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+            return self._compiled_call_impl or self._call_impl
         if all([type(held[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
             recorder = MODES.recorder
             held[READY] = Ready(now) if recorder is None else recorder.ready_for(self, now)
-        return self.forward(*args, **kwargs)
+        return self.forward
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)

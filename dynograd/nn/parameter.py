@@ -42,6 +42,13 @@ class Parameter(Tensor):
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         pass
 
+    def __deepcopy__(self, memo: dict) -> Parameter:
+        """The values in memory of their own, without `.grad` and attributes: a copied module starts without gradients."""
+        if id(self) not in memo:
+            made = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())  # type: ignore[attr-defined]
+            made._requires_grad = self._requires_grad
+        return memo[id(self)]
+
     def __repr__(self, **options: Any) -> str:
         return "Parameter containing:\n" + super().__repr__(**options)
 

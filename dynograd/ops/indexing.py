@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array, IndexArrays, ndarray
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.broadcasting import sum_to
 from dynograd.ops.conversions import laid_out
@@ -185,9 +185,8 @@ def getitem(input: Any, index: Any) -> Any:
     if ready is not None:
         try:
             return get_basic(input, ready)
-        except IndexError:
-            parse("getitem", tuple(input.shape), index)
-            raise
+        except IndexError as error:
+            raise refusal(parse, "getitem", tuple(input.shape), index) or error from None
     shape = getattr(input, "array", input).shape
     basic, indices, template = _read(shape, index) or parse("getitem", tuple(shape), index, check=False)
     picked = input if basic is None else get_basic(input, basic)
@@ -195,9 +194,8 @@ def getitem(input: Any, index: Any) -> Any:
         return picked
     try:
         return get_advanced(picked, indices, template)
-    except IndexError:
-        parse("getitem", tuple(shape), index)
-        raise
+    except IndexError as error:
+        raise refusal(parse, "getitem", tuple(shape), index) or error from None
 
 
 def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:

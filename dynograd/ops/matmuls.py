@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd import dtypes
 from dynograd.arrays import Array
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import conj
 from dynograd.ops.broadcasting import convert, sum_to
@@ -70,11 +70,10 @@ def matmul(input: Array, other: Array) -> Array:
     try:
         return kernel("matmuls", "matmul_forward", input)(input, other)
     except ValueError:
-        try:
-            broadcast_shapes("matmul", input.shape[:-2], other.shape[:-2])
-        except ShapeError as error:
-            raise ShapeError(f"{error} These are the leading dims of {input.shape} and {other.shape}.") from None
-        raise
+        failure = refusal(broadcast_shapes, "matmul", input.shape[:-2], other.shape[:-2])
+        if failure is None:
+            raise
+        raise ShapeError(f"{failure} These are the leading dims of {input.shape} and {other.shape}.") from None
 
 
 def _text(array: Any) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import linecache
 import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
+
+from dynograd.generated_sources import is_unwritten, run_source, written_later
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
 
@@ -293,16 +294,16 @@ def standing(
     taken = general.__signature__.parameters  # type: ignore[attr-defined]
     space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
-    def written(args: Any, kwargs: Any) -> Any:
-        if not _write_shortcut or (not always and _is_aside(names)):
-            if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
-                kwargs["dim"] = kwargs.pop("axis")
-            return general(*args, **kwargs)
+    title = f"short way of {general.__module__}.{name}"
+
+    def write_code() -> None:
+        if not _write_shortcut:
+            return
         with _lock:
             if public.__code__ is long_way:
                 source, used = write()
                 space.update(used)
-                _exchange(public, source, space, name)
+                _exchange(public, source, space, title)
                 if not used.get("complete"):  # the source has no defaults of its own
                     own = [one for one in taken.values() if one.default is not one.empty]
                     public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
@@ -310,11 +311,19 @@ def standing(
                     public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
                 if not always:
                     _shortcuts[public] = public.__code__, long_way, names
-        return public(*args, **kwargs)
+                    if _is_aside(names):
+                        public.__code__ = long_way
 
-    space["short_way"] = written
-    exec(f"def {name}(*args, **kwargs):\n    return short_way(args, kwargs)\n", space)
-    public = functools.update_wrapper(space[name], general)
+    def choose(kwargs: dict[str, Any]) -> Any:
+        if not _write_shortcut or (not always and _is_aside(names)):
+            if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
+                kwargs["dim"] = kwargs.pop("axis")
+            return general
+        write_code()
+        return public
+
+    public = written_later(name, title, space, write_code, choose)
+    functools.update_wrapper(public, general)
     long_way = public.__code__
     return public
 
@@ -372,30 +381,31 @@ def _publish(made: Op) -> Any:
     _check_new(made.name, made.forward)
     registry[made.name] = made
 
-    def written() -> None:
+    def write() -> None:
+        if not _interpreter or (made.written is None and not is_unwritten(function.__code__)):
+            return
         source, names = _interpreter[0](made)
         space.update(names)
-        _exchange(function, source, space, made.name)
+        _exchange(function, source, space, f"op {made.name}")
         made.written = None
         for told in when_written:
             told(made)
 
-    def specialise(args: Any, kwargs: Any) -> Any:
+    def choose(kwargs: dict[str, Any]) -> Any:
         if not _interpreter:
-            return made.forward(*args, **kwargs)
-        written()
-        return function(*args, **kwargs)
+            return made.forward
+        write()
+        return function
 
-    space: dict[str, Any] = {"__name__": made.forward.__module__, "specialise": specialise}
-    exec(f"def {made.name}(*args, **kwargs):\n    return specialise(args, kwargs)\n", space)
-    function = space[made.name]
+    space: dict[str, Any] = {"__name__": made.forward.__module__}
+    function = written_later(made.name, f"op {made.name}", space, write, choose)
     function.__doc__ = made.forward.__doc__
     function.__module__ = made.forward.__module__
     function.__qualname__ = made.forward.__qualname__
     function.__signature__ = made.signature
     function.op = made
     made.function = function
-    made.written = written
+    made.written = write
     _add_decorators(function, made)
     return function
 
@@ -406,13 +416,9 @@ def prepare(made: Op) -> None:
         made.written()
 
 
-def _exchange(function: Any, source: str, space: dict[str, Any], name: str) -> None:
-    """Gives `function` the code of `source`, visible to pdb and tracebacks under `<dynograd op NAME>`."""
-    filename = f"<dynograd op {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    made: dict[str, Any] = {}
-    exec(compile(source, filename, "exec"), space, made)
-    written = made[name]
+def _exchange(function: Any, source: str, space: dict[str, Any], title: str) -> None:
+    """Gives `function` the code of the only function in `source`."""
+    (written,) = run_source(source, title, space, {}).values()
     function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
     function.__code__ = written.__code__
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array, literals
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.arithmetic import divide, floor_divide
 from dynograd.ops.broadcasting import stretch
@@ -75,10 +75,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         return reshaped(gathered(reshaped(input, (1,)), 0, ravel(index)), tuple(index.shape))
     try:
         return gathered(input, place, index)
-    except IndexError:
-        if own:
-            _check_index("gather", input, dim, index)
-        raise
+    except IndexError as error:
+        raise (own and refusal(_check_index, "gather", input, dim, index)) or error from None
 
 
 _INT64 = dtypes.int64.num
@@ -305,10 +303,8 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
         return function(input, place, reshaped(index, (0,) * input.ndim), reshaped(src, (0,) * input.ndim), *options)
     try:
         return function(input, place, index, src, *options)
-    except IndexError:
-        if own:
-            _check_index(who, input, dim, index)
-        raise
+    except IndexError as error:
+        raise (own and refusal(_check_index, who, input, dim, index)) or error from None
 
 
 @composed(covers="scatter_add", method=True)

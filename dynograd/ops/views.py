@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import Array
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, keep, op, shortcut
 from dynograd.shapes import as_shape, infer_size, normalize_dim, normalize_dims
@@ -72,9 +72,8 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     wanted = sizes if shape is None else tuple(shape)
     try:
         return reshaped(input, _sizes(wanted))
-    except (TypeError, ValueError):
-        _check_reshape("reshape", input, wanted)
-        raise
+    except (TypeError, ValueError) as error:
+        raise refusal(_check_reshape, "reshape", input, wanted) or error from None
 
 
 @composed(covers="view", method=True)
@@ -102,11 +101,12 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     wanted = sizes if size is None else tuple(size)
     try:
         out = reshaped(input, _sizes(wanted))
-    except (TypeError, ValueError):
-        if len(sizes) == 1 and isinstance(sizes[0], (dtypes.dtype, type)):
-            return _viewed_as(input, dtypes.as_dtype(sizes[0]))
-        _check_reshape("view", input, wanted)
-        raise
+    except (TypeError, ValueError) as error:
+        if len(sizes) != 1 or not isinstance(sizes[0], (dtypes.dtype, type)):
+            raise refusal(_check_reshape, "view", input, wanted) or error from None
+        out = None
+    if out is None:
+        return _viewed_as(input, dtypes.as_dtype(sizes[0]))
     if getattr(out, "_meta", None) is not None:  # known as a view
         return out
     array = getattr(out, "array", out)
@@ -414,8 +414,9 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
         if type(dim0) is int is type(dim1):
             keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
-    except (IndexError, TypeError):
-        normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
+    except (IndexError, TypeError) as error:
+        failure = refusal(normalize_dim, "transpose", dim0, rank) or refusal(normalize_dim, "transpose", dim1, rank)
+        raise failure or error from None
     return permuted(input, tuple(dims))
 
 

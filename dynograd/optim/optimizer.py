@@ -231,7 +231,9 @@ class Optimizer(HookMethods):
         for group in self.param_groups:
             for p in group["params"]:
                 if (grad := p._grad) is not None:
-                    grad.detach_()
+                    if grad.node is not None:
+                        p._grad = grad = grad.detach()
+                    grad.requires_grad_(False)
                     if grad.is_sparse:
                         grad.zero_()  # type: ignore[attr-defined]
                     else:

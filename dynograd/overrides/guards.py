@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.amp import autocasting
+from dynograd.generated_sources import is_unwritten, run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.methods import OPERATORS
 from dynograd.ops.op import Op, code_below, registry
@@ -38,8 +39,7 @@ class Guard:
         lines = [f"def make({free}):", f"    def {_title(function)}(*args, **kwargs):"]
         lines += [f"        if 0: {free}"] if free else []  # the same closure, or the code would not fit
         lines += [f"        return {entry}(args, kwargs)", f"    return {_title(function)}"]
-        made: dict[str, Any] = {}
-        exec(compile("\n".join(lines), f"<dynograd override of {function.__name__}>", "exec"), made)
+        made = run_source("\n".join(lines) + "\n", f"override of {function.__name__}", {})
         self.code = made["make"](*[None] * len(function.__code__.co_freevars)).__code__
         function.__globals__[entry] = self.run
         self.plain = function
@@ -81,7 +81,7 @@ class Guard:
                     found = overriding_among((*args, *kwargs.values()))
                     if found:
                         return dispatch(self.reported, found, args, kwargs)
-        if not _writes_itself(self.plain.__code__):
+        if not is_unwritten(self.plain.__code__):
             return self.plain(*args, **kwargs)
         beneath = self.function.__code__ is not self.code
         self.remove()
@@ -93,11 +93,6 @@ class Guard:
 
     def installed(self) -> bool:
         return self.lasting or bool(_inside[0])
-
-
-def _writes_itself(code: types.CodeType) -> bool:
-    """Whether it is the code of a function that gets its real code at its first call."""
-    return code.co_filename == "<string>" or code.co_name == "_stub"
 
 
 def _title(function: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
+from dynograd.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, registry, set_shortcuts_aside, when_written
 from dynograd.ragged.tensor import load_rules
@@ -97,8 +98,7 @@ def _exchange(key: str, op: Op) -> None:
         plain.__kwdefaults__ = function.__kwdefaults__
         entry = f"__told_{len(_telling)}"
         text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
-        made: dict[str, Any] = {}
-        exec(compile(text, f"<dynograd op {op.name}, told {len(_telling)}>", "exec"), made)
+        made = run_source(text, f"told op {op.name}", {})
         function.__globals__[entry] = functools.partial(_tell, op.name, plain)
         telling = made[function.__name__].__code__
         _telling[own], _own[telling] = telling, own

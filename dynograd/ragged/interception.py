@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
+from dynograd.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import code_below, registry
 from dynograd.ragged.calls import OWN, ragged_in, run_call
@@ -44,8 +45,7 @@ def install() -> None:
         lines.append(_source(title, signature, title, key in SIZED))
         ready.append((function, key))
         function.__globals__[f"{title}_run"] = _runner(key)
-    made: dict[str, Any] = {}
-    exec(compile("\n".join(lines), "<dynograd ragged>", "exec"), made)
+    made = run_source("\n".join(lines), "ragged forms", {})
     numbers = {key: number for number, key in enumerate(registry)}
     for function, key in ready:
         title = f"_r{numbers[key]}"
@@ -68,8 +68,7 @@ def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
     """From now on `function` (without closure) hands calls with ragged tensors to `handler`, arguments by name; gives its plain form."""
     signature = inspect.signature(function)
     title = f"_i_{function.__name__}"
-    made: dict[str, Any] = {}
-    exec(compile(_source(title, signature, title), f"<dynograd ragged {function.__name__}>", "exec"), made)
+    made = run_source(_source(title, signature, title), f"ragged {function.__name__}", {})
     plain = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     function.__globals__.update(
@@ -83,8 +82,7 @@ def intercept_sizes(function: Any, handler: Callable[[dict[str, Any]], Any]) -> 
     """From now on `function` (without closure) hands calls that fail for a ragged size to `handler`, arguments by name."""
     signature = inspect.signature(function)
     title = f"_s_{function.__name__}"
-    made: dict[str, Any] = {}
-    exec(compile(_source(title, signature, title, True, False), f"<dynograd ragged {function.__name__}>", "exec"), made)
+    made = run_source(_source(title, signature, title, True, False), f"ragged {function.__name__}", {})
     plain = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     plain.__kwdefaults__ = function.__kwdefaults__
     named = {f"{title}_own": plain, f"{title}_sized": handler, f"{title}_error": RaggedSizeError}

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd import arrays, honest
 from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.generated_sources import run_source
 from dynograd.interpreter import alias_of, named_outputs
 from dynograd.ops.broadcasting import convert, stretch
 from dynograd.ops.op import Op, registry
@@ -125,7 +126,7 @@ def _compiled(op: Op) -> list[Any]:
             continue
         name = f"jvp_{number}"
         source = f"def {name}(g, output, {', '.join(op.signature.parameters)}):\n    return {text}\n"
-        exec(compile(source, f"<dynograd jvp {op.name}>", "exec"), space)
+        run_source(source, f"{name} of {op.name}", space)
         functions.append(space[name])
     return functions
 

@@ -215,6 +215,62 @@ def test_assigned_grad_must_fit():
         x.grad = dg.ones(2, dtype=dg.float64)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: setattr(x, "grad", x), "can't assign a tensor as its own grad"),
+        (lambda x: setattr(x, "grad", dg.ones(2, device="meta")), "assigned grad is on meta, expected cpu"),
+        (
+            lambda x: setattr(x, "data", dg.ones(2, dtype=dg.int64)),
+            "floating point or complex dtype, got dynograd.int64",
+        ),
+        (
+            lambda x: setattr(x, "data", dg.ones(2, device="meta")),
+            "a tensor on cpu cannot take the memory of one on meta",
+        ),
+        (lambda x: (x * 2)[0].detach_(), r"Can't detach views in-place .*shape \(\)"),
+    ],
+)
+def test_what_cannot_be_put_in_a_leaf(change, message):
+    with pytest.raises(RuntimeError, match=message):
+        change(leaf(1.0, 2.0))
+
+
+@pytest.mark.parametrize("graph", [lambda x: x * 3, lambda x: x * 3 + x.exp()], ids=["one path", "two paths"])
+def test_a_gradient_of_another_shape_is_not_added(graph):
+    x = leaf(1.0, 2.0)
+    x.grad = dg.ones(2)
+    x.data = dg.ones(3)
+    with pytest.raises(GradientError, match=r"\.grad of shape \(2,\), to which a gradient of shape \(3,\)"):
+        graph(x).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("output", "seed", "message"),
+    [
+        (dg.ones(2), dg.ones(2, device="meta"), "expected device cpu, that of the output, but got meta"),
+        (
+            dg.ones(2),
+            dg.ones(2) * 1j,
+            "same dtype: the gradient has dynograd.complex64 and the output dynograd.float32",
+        ),
+        (
+            dg.ones(2) * 1j,
+            dg.ones(2),
+            "same dtype: the gradient has dynograd.float32 and the output dynograd.complex64",
+        ),
+        (dg.ones(1) * 1j, None, "only for real scalar outputs but got dynograd.complex64"),
+        (dg.ones(2), "ab", "expected a Tensor, or a sequence of them, got str"),
+        (dg.ones(1), 1.0, "expected a Tensor, or a sequence of them, got float"),
+    ],
+)
+def test_gradients_to_begin_with_fit_the_output(output, seed, message):
+    x = output.requires_grad_() if output.is_leaf else output.detach().requires_grad_()
+    for call in (lambda: (x * 2).backward(seed), lambda: dg.autograd.grad(x * 2, x, seed)):
+        with pytest.raises((RuntimeError, TypeError), match=message):
+            call()
+
+
 def test_detach_shares_memory_without_history():
     x = leaf(1.0)
     y = (x * 2).detach()

@@ -227,3 +227,42 @@ def test_mark_dirty_gives_views_and_bases_the_new_history():
     assert w.grad.tolist() == [10.0, 10.0, 0.0, 0.0]
     with pytest.raises(InplaceError, match="Times: a leaf Variable that requires grad"):
         Times.apply(w)
+
+
+def returning(change, x):
+    class Double(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return change(g)
+
+    Double.apply(x).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("kind", [dg.float64, dg.float16, dg.int64])
+def test_gradients_of_another_dtype_are_converted(kind):
+    g = returning(lambda g: g.to(kind), dg.ones(2, requires_grad=True))
+    assert g.dtype is dg.float32 and g.tolist() == [1.0, 1.0]
+
+
+def test_sparse_gradients_stay_sparse():
+    g = returning(lambda g: g.to_sparse(), dg.ones(2, requires_grad=True))
+    assert g.is_sparse and g.to_dense().tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g + 1j, "at index 0 - expected dynograd.float32 but got dynograd.complex64.*grad.real"),
+        (lambda g: g.to("meta"), r"at index 0 - expected device cpu but got meta.*grad.to\('cpu'\)"),
+        (lambda g: dg.ones(()), r"at index 0 - got \(\) but expected shape compatible with \(2,\)"),
+        (lambda g: [g], "expected a Tensor or None as gradient 0, got list"),
+    ],
+)
+def test_gradients_that_do_not_fit_are_refused(change, message):
+    with pytest.raises((RuntimeError, TypeError), match=message):
+        returning(change, dg.ones(2, requires_grad=True))

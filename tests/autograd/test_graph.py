@@ -228,7 +228,7 @@ def test_hooks_of_nodes():
     y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + 1, inputs[1]))
     (g,) = dg.autograd.grad(y.sum(), x, create_graph=True)
     assert len(seen) == 1 and g.tolist() == [31.0, 31.0]
-    y.grad_fn.register_hook(lambda inputs, outputs: inputs[0])
+    y.grad_fn.register_hook(lambda inputs, outputs: inputs[:1])
     with pytest.raises(GradientError, match="the hook returned 1 gradients, expected 2"):
         y.sum().backward()
 
@@ -329,3 +329,30 @@ def test_retained_gradients_are_those_after_all_hooks():
     y.register_hook(lambda g: g * 3)
     y.backward()
     assert y.grad.tolist() == [6.0] and x.grad.tolist() == [12.0]
+
+
+def unpacked_by(unpack):
+    x = dg.ones(2, requires_grad=True)
+    with saved_tensors_hooks(lambda tensor: tensor, unpack):
+        y = x * dg.full((2,), 3.0)
+    y.sum().backward()
+    return x.grad
+
+
+def test_unpacked_tensors_become_what_was_packed():
+    for unpack in (lambda tensor: tensor.double(), lambda tensor: tensor.long(), lambda tensor: dg.tensor(3.0)):
+        g = unpacked_by(unpack)
+        assert g.dtype is dg.float32 and g.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("unpack", "message"),
+    [
+        (lambda tensor: dg.ones(3), r"gave a tensor of shape \(3,\), expected that of what was packed, \(2,\)"),
+        (lambda tensor: dg.ones(1, 2), r"gave a tensor of shape \(1, 2\)"),
+        (lambda tensor: tensor.to("meta"), "gave a tensor on meta, expected cpu"),
+    ],
+)
+def test_unpacked_tensors_fit_what_was_packed(unpack, message):
+    with pytest.raises(GradientError, match=message):
+        unpacked_by(unpack)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import dynograd as dg
@@ -70,4 +72,146 @@ def test_bad_hooks_are_told():
     handle.remove()
     x.register_hook(lambda g: 3)
     with pytest.raises(TypeError, match="return a Tensor or None"):
+        x.sum().backward()
+
+
+def frozen(w: dg.Tensor) -> dg.Tensor:
+    y = (w * 3 + w.exp()).sum()
+    w.requires_grad_(False)
+    return y
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_leaf_frozen_after_the_forward_gets_no_gradient(before, create_graph):
+    w, calls = leaf(0.0), []
+    if before:
+        w.grad = dg.tensor([5.0])
+    w.register_hook(calls.append)
+    w.register_post_accumulate_grad_hook(lambda x: calls.append(x.requires_grad))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frozen(w).backward(create_graph=create_graph)
+    assert (w.grad.tolist() if before else w.grad) == ([5.0] if before else None)
+    assert calls[0].item() == 4.0 and calls[1] is False
+
+
+def test_layers_frozen_after_the_forward_get_no_gradients():
+    layer = dg.nn.Linear(2, 1)
+    y = layer(dg.ones(1, 2)).sum()
+    layer.requires_grad_(False)
+    y.backward()
+    assert layer.weight.grad is None and layer.bias.grad is None
+
+
+def on_leaf(x, change):
+    x.register_hook(change)
+    return x * 2
+
+
+def on_result(x, change):
+    y = x * 2
+    y.register_hook(change)
+    return y
+
+
+def on_one_of_many(x, change):
+    first, _ = (x * 2).chunk(2)
+    first.register_hook(change)
+    return first
+
+
+def on_node(x, change):
+    y = x.neg()
+    y.grad_fn.register_hook(lambda inputs, outputs: (change(inputs[0]),))
+    return y
+
+
+def before_node(x, change):
+    y = x.neg()
+    y.grad_fn.register_prehook(lambda outputs: (change(outputs[0]),))
+    return y
+
+
+def before_leaf(x, change):
+    y = x.neg()
+    y.grad_fn.next_functions[0][0].register_prehook(lambda outputs: (change(outputs[0]),))
+    return y
+
+
+def on_module(x, change):
+    layer = dg.nn.Identity()
+    layer.register_full_backward_hook(lambda module, inputs, outputs: (change(inputs[0]),))
+    return layer(x)
+
+
+def before_module(x, change):
+    layer = dg.nn.Identity()
+    layer.register_full_backward_pre_hook(lambda module, outputs: (change(outputs[0]),))
+    return layer(x)
+
+
+def in_autobatch(x, change):
+    with dg.autobatch():
+        y = x * 2
+        _ = y.tolist()
+        y.register_hook(change)
+        return y * 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.double(), "changed the type of value: expected dynograd.float32 .* on cpu, got dynograd.float64"),
+        (lambda g: g.to_sparse(), "changed the type of value: .* got dynograd.float32 .*sparse_coo"),
+        (lambda g: g.to("meta"), "changed the type of value: .* on meta"),
+        (lambda g: dg.ones(3), r"changed the size of value: expected \(\d,\), got \(3,\)"),
+        (lambda g: 1.0, "to return a Tensor or None, got float"),
+    ],
+    ids=["dtype", "layout", "device", "shape", "number"],
+)
+@pytest.mark.parametrize(
+    "place",
+    [on_leaf, on_result, on_one_of_many, on_node, before_node, before_leaf, on_module, before_module, in_autobatch],
+)
+def test_hooks_return_gradients_of_the_same_kind(place, change, message):
+    y = place(leaf(1.0, 2.0), change)
+    with pytest.raises((GradientError, TypeError), match=message):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (lambda g: g, TypeError, "expected tuple, but hook returned 'Tensor'"),
+        (lambda g: [g], TypeError, "expected tuple, but hook returned 'list'"),
+        (lambda g: (g, g), GradientError, "returned 2 gradients, expected 1"),
+    ],
+)
+def test_hooks_of_nodes_return_tuples(returned, error, message):
+    y = leaf(1.0).neg()
+    y.grad_fn.register_hook(lambda inputs, outputs: returned(inputs[0]))
+    with pytest.raises(error, match=message):
+        y.backward()
+
+
+def test_hooks_of_nodes_give_nothing_where_nothing_was():
+    y = leaf(1.0) * dg.ones(1)
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0], dg.ones(1)))
+    with pytest.raises(GradientError, match="can't replace a None gradient with a non-None value"):
+        y.backward()
+
+
+def test_hooks_before_nodes_can_take_gradients_away():
+    x = leaf(1.0)
+    y = x.neg()
+    y.grad_fn.register_prehook(lambda outputs: (None,))
+    y.backward()
+    assert x.grad is None
+
+
+def test_post_accumulate_hooks_return_nothing():
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda leaf: 1)
+    with pytest.raises(TypeError, match="expected the hook '<lambda>' to return None, got int"):
         x.sum().backward()

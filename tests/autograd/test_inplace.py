@@ -125,6 +125,35 @@ def test_writing_the_base_renews_its_views():
     assert x.grad.tolist() == [3.0, 3.0]
 
 
+CHAINS = {  # a long chain of views: what makes the next one
+    "view": lambda x: x.view(4),
+    "narrow": lambda x: x.narrow(0, 0, 4),
+    "of several outputs": lambda x: x.split(4)[0],
+}
+
+
+@pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("written", ["the view", "the base"])
+def test_a_chain_of_views_may_be_longer_than_the_stack(step, written):
+    x = leaf(1.0, 2.0, 3.0, 4.0)
+    base = view = x * 1
+    for _ in range(3000):
+        view = step(view)
+    (view if written == "the view" else base).mul_(2)
+    (base if written == "the view" else view).sum().backward()
+    assert x.grad.tolist() == [2.0] * 4
+    assert view._base is base
+
+
+def test_a_tangent_goes_through_a_long_chain_of_views():
+    with dg.autograd.forward_ad.dual_level():
+        base = view = dg.zeros(4)
+        for _ in range(3000):
+            view = view.view(4)
+        view.copy_(dg.autograd.forward_ad.make_dual(dg.ones(4), dg.full((4,), 3.0)))
+        assert dg.autograd.forward_ad.unpack_dual(base).tangent.tolist() == [3.0] * 4
+
+
 def test_writing_one_view_renews_the_others():
     x = leaf(1.0, 2.0)
     base = x * 1
@@ -360,15 +389,73 @@ def test_a_leaf_that_is_a_view_of_what_needs_no_gradient_is_not_written(make, wr
         write(x)
 
 
+WHOLE = {
+    "zero_": lambda x: x.zero_(),
+    "fill_": lambda x: x.fill_(2),
+    "copy_": lambda x: x.copy_(dg.ones(2)),
+    "copy_ of what requires grad": lambda x: x.copy_(dg.ones(2, requires_grad=True)),
+    "item": lambda x: x.__setitem__(..., 1.0),
+    "normal_": lambda x: x.normal_(),
+    "bernoulli_": lambda x: x.bernoulli_(),
+    "cauchy_": lambda x: x.cauchy_(),
+    "eq_": lambda x: x.eq_(1),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_overwritten_throughout_has_zeros_for_a_gradient(name, create_graph):
+    w = dg.ones(2, requires_grad=True)
+    x = w * 3
+    WHOLE[name](x)
+    (g,) = dg.autograd.grad((x * 7).sum(), w, retain_graph=True, create_graph=create_graph)
+    (x * 7).sum().backward()
+    assert g.tolist() == w.grad.tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     "write",
     [lambda c, w: c.__setitem__(Ellipsis, w), lambda c, w: c.copy_(w), lambda c, w: c.fill_(w.sum() / 4)],
     ids=["item", "copy_", "fill_"],
 )
-def test_the_history_of_what_is_overwritten_throughout_ends(write):
-    """... also where it could not go backward any more (PyTorch goes through it with zeros, and refuses)."""
+def test_a_write_of_everything_keeps_the_history_of_what_was_there(write):
+    """... so that backward goes through it with zeros, and needs what it saved (as in PyTorch)."""
     w = dg.ones(4, requires_grad=True)
     c = w.clone()
-    c.add_(c.atan())
     write(c, w)
     assert dg.autograd.grad(c.sum(), w)[0].tolist() == [1.0] * 4
+    c = w.exp()
+    write(c, w)
+    with pytest.raises(InplaceError, match="exp"):
+        c.sum().backward()
+
+
+RETAINED = {
+    "mul_": (lambda y: y, lambda y, kept: y.mul_(10)),
+    "twice": (lambda y: y, lambda y, kept: y.mul_(10).add_(1)),
+    "a view of it": (lambda y: y, lambda y, kept: y[:1].mul_(10)),
+    "its base": (lambda y: y[:], lambda y, kept: y.mul_(10)),
+    "the view": (lambda y: y[:], lambda y, kept: kept.mul_(10)),
+    "copy_": (lambda y: y, lambda y, kept: y.copy_(dg.ones(2))),
+}
+
+
+@pytest.mark.parametrize("name", RETAINED)
+def test_retain_grad_keeps_the_gradient_of_what_was_written(name):
+    view, write = RETAINED[name]
+    y = dg.ones(2, requires_grad=True) * 3
+    kept = view(y)
+    kept.retain_grad()
+    write(y, kept)
+    (kept * 7).sum().backward()
+    assert kept.retains_grad and kept.grad.tolist() == [7.0, 7.0]
+
+
+def test_hooks_stay_with_what_was_before_a_write():
+    seen = []
+    y = dg.ones(2, requires_grad=True) * 3
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.mul_(10)
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    (y * 7).sum().backward()
+    assert seen == [[7.0, 7.0], [70.0, 70.0]]

@@ -1,6 +1,8 @@
 """Views of which their base does not know: found when a recorded write needs them, noted when they are made from then on."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -160,3 +162,52 @@ def test_what_is_a_view_of_what(watched):
     parameter = Parameter(base.view(6))
     assert parameter._base is None
     assert base.data[0]._base is not base
+
+
+def test_a_search_passes_over_tensors_that_wait_for_their_value(watched):
+    """What is a view of a tensor that waits has no record yet."""
+    tensor_parts.watching.clear()
+    x = dg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    v = y[0:2]
+    with dg.autobatch(always=True):
+        waiting = x * 2
+        part, again = waiting[0:2], waiting.detach()
+        y.mul_(10)
+        (v.sum() + part.sum() + again.sum()).backward()
+    assert x.grad.tolist() == [12.0, 12.0, 0.0]
+
+
+def test_a_search_that_fails_leaves_nothing_half_done(watched, monkeypatch):
+    class Interrupted:
+        def get_freeze_count(self):
+            return 0
+
+        def get_objects(self):
+            raise KeyboardInterrupt
+
+    tensor_parts.watching.clear()
+    x = dg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y, other = x * 1, x * 1
+    v, _ = y[0:2], other[1:]
+    with monkeypatch.context() as broken:
+        broken.setattr(tensor_parts, "gc", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            other.mul_(2)
+    assert not tensor_parts.watching and type(other.grad_fn).__name__ == type(y.grad_fn).__name__
+    y.mul_(10)
+    v.sum().backward()
+    assert x.grad.tolist() == [10.0, 10.0, 0.0]
+
+
+def test_batch_norm_in_training_as_the_first_call_of_a_scope():
+    """In a process of its own: nothing has searched for views yet."""
+    text = (
+        "import dynograd as dg\n"
+        "layer = dg.nn.BatchNorm1d(2)\n"
+        "with dg.autobatch(always=True):\n"
+        "    found = [layer(dg.tensor([[1.0, 2.0], [3.0, 6.0]]) * k) for k in (1, 2)]\n"
+        "print(layer.running_mean.tolist(), layer.num_batches_tracked.item())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("[0.5799999833106995, 1.159999966621399] 2", 0), done.stderr

@@ -207,15 +207,20 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
         return None
     held: list[Any] = []
     if meta is not None:
-        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retains or meta.silent or meta.view:
+        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retained or meta.silent or meta.view:
             return None
     views = living_views(tensor)
     for view, holders in zip(views, _holders(views), strict=True):
-        if type(view._meta) is not tuple or type(view) is not Tensor or holders_of_memory(view) > 0:
+        if (
+            type(view._meta) is not tuple
+            or type(view) is not Tensor
+            or holders_of_memory(view) > (id(view.array) in recorder.remembered)
+        ):
             return None
         if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
             held.append(view)
-    if holders_of_memory(tensor) > (id(tensor.array) in recorder.captured) + len(views):
+    own = (id(tensor.array) in recorder.captured) + (id(tensor.array) in recorder.remembered)
+    if holders_of_memory(tensor) > own + len(views):
         return None
     return held
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import sys
 import weakref
+from operator import length_hint
 from typing import Any
 
 from dynograd.transforms.autobatch.forms import Form
@@ -97,10 +98,9 @@ class Bucket:
         self.by_row: list[Any] | None = None
         self.numbers: list[Any] | None = None  # for each call, where an operand is a number
         self.tensors: list[Any] | None = None  # of a source: the tensors themselves
-        self.sources: set[Bucket] = set()
-        counter = itertools.count()
-        self.next_row = counter.__next__
-        self.rows = counter
+        self.sources: dict[Bucket, None] = {}  # in the order of the calls, so that groups run in it
+        self.rows = iter(range(sys.maxsize))
+        self.next_row = self.rows.__next__
         self.links = 0  # how many additions of numbers it follows, one after the other
         self.ports: tuple[Port, ...] = ()
 
@@ -108,7 +108,7 @@ class Bucket:
         """A call of the bucket has an operand from `source`."""
         if source in self.sources:
             return
-        self.sources.add(source)
+        self.sources[source] = None
         if source.depth >= self.depth:  # of a running sum, which nobody has used yet
             self.depth = source.depth + 1
         known = self.generations
@@ -129,11 +129,10 @@ class Bucket:
 
     def close(self) -> None:
         """It has run: what its calls were is needed no more."""
-        self.done, self.columns, self.sources = True, [], set()
+        self.done, self.columns, self.sources = True, [], {}
         self.by_row = self.numbers = None
         self.ports = ()
 
     def count(self) -> int:
         """How many calls it has."""
-        state: Any = self.rows.__reduce__()
-        return state[1][0]
+        return sys.maxsize - length_hint(self.rows)

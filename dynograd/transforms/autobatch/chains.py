@@ -182,11 +182,11 @@ class Running:
     def _note(self, buckets: list[Any]) -> None:
         """Tells the report of a group, and forgets its calls."""
         form, report = self.chain.form, self.recorder.report
-        sources = {source.form for bucket in buckets for source in bucket.sources}
+        sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
         report.note_group(form, sum([bucket.count() for bucket in buckets]), sources)
         report.fused[form] += 1
         for bucket in buckets:
-            bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], set(), None, None, ()
+            bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
 
 
 def _flat(outputs: list[Any]) -> list[Any]:

@@ -38,7 +38,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
         columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
         by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
         numbers = None if first.numbers is None else [one for bucket in buckets for one in bucket.numbers]
-    sources = {source.form for bucket in buckets for source in bucket.sources}
+    sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
     group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
     found = group.run()
     outputs = [found] if form.single else list(found)
@@ -63,7 +63,7 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
                 row - start: error for row, error in group.errors.items() if start <= row < start + count
             } or None
         bucket.done, bucket.common = True, bucket.common or group.alike
-        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], set(), None, None, ()
+        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
 
@@ -91,8 +91,7 @@ class Flush(dict):
 
     def note_port(self, recorder: Any, port: Any) -> None:
         """The rows of the port lie in its arena, in a slab of their own, or in neither."""
-        if self.first_rows is None:
-            self._begin(recorder)
+        self._reach(recorder)
         place = port.base >> 32
         if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
             whole = port.whole
@@ -104,20 +103,29 @@ class Flush(dict):
             elif whole.slab is None or whole.one or whole.span:
                 self.arena_numbers[place] = _NOWHERE
             else:
-                number = self._slabs.setdefault(id(whole.slab), _NOWHERE - 1 - len(self._slabs))
+                number, _ = self._slabs.setdefault(id(whole.slab), (_NOWHERE - 1 - len(self._slabs), whole.slab))
                 self.first_rows[place], self.arena_numbers[place] = whole.offset, number
 
-    def _begin(self, recorder: Any) -> None:
-        from dynograd.kernels.row_codes_numba import rows_of_codes
+    _marks: Any
 
-        self._rows_of_codes = rows_of_codes
-        self._slabs: dict[int, int] = {}  # by id of those that ports hold
-        self.first_rows, self.arena_numbers, self._marks = numpy.full((3, len(recorder.ports)), _UNKNOWN, numpy.int64)
+    def _reach(self, recorder: Any) -> None:
+        """Lets the tables have a place for each of the record's ports, of which there may be more than when the groups began to run."""
+        known = 0 if self.first_rows is None else len(self.first_rows)
+        if known and known == len(recorder.ports):
+            return
+        grown = numpy.full((3, len(recorder.ports)), _UNKNOWN, numpy.int64)
+        if known:
+            grown[:, :known] = self.first_rows, self.arena_numbers, self._marks
+        else:
+            from dynograd.kernels.row_codes_numba import rows_of_codes
+
+            self._rows_of_codes = rows_of_codes
+            self._slabs: dict[int, tuple[int, Any]] = {}  # by id: the slab and its number
+        self.first_rows, self.arena_numbers, self._marks = grown
 
     def rows_together(self, recorder: Any, codes: list[int]) -> Any:
         """(arena or None, rows, ports, whether they lie behind one another) where all rows are in one arena, or one slab; else None."""
-        if self.first_rows is None:
-            self._begin(recorder)
+        self._reach(recorder)
         listed = numpy.array(codes, numpy.int64)
         rows, ports = numpy.empty((2, len(codes)), numpy.int64)
         places = self.arena_numbers, self.first_rows, rows, self._marks, ports

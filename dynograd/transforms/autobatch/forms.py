@@ -63,6 +63,7 @@ class Form:
     __slots__ = (
         "_text",
         "casting",
+        "family_traits",
         "grad",
         "joins",
         "kinds",
@@ -94,6 +95,9 @@ class Form:
         self._text: tuple[Any, str] = None, ""
         self.label = op.name
         self.ready = ready_calls(op) if type(self) is Form else None
+        self.family_traits: Any = (
+            None  # as part of a family of forms that differ in the size of a dim; () where it can be in none
+        )
         self.joins = False  # it puts its operands behind one another
         self.number: str | None = None  # the operand that is a number, perhaps another one in each call
         self.places: list[

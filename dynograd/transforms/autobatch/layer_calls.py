@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.generated_sources import run_source
 from dynograd.ops.op import code_below, registry
 from dynograd.transforms.autobatch.pending import Lazy
 from dynograd.transforms.autobatch.recorder import OFTEN, Recorder
@@ -65,8 +66,7 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
         "    return quick",
     ]
     known = dict(op=op, entered=_entered, MODES=MODES, Lazy=Lazy, new=object.__new__)
-    exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch layer of {op.name}>", "exec"), known)
-    return known["made"]
+    return run_source("\n".join(lines) + "\n", f"autobatched layer of {op.name}", known)["made"]
 
 
 def _entered(recorder: Recorder, op: Any, port: Any, parameters: tuple) -> tuple:

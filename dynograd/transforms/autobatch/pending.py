@@ -12,6 +12,7 @@ from typing import Any
 
 from dynograd import arrays, devices, dtypes
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.replacements import check_replacement
 from dynograd.inplace import write_result
 from dynograd.interpreter import TENSORS
 from dynograd.shapes import Size
@@ -72,8 +73,12 @@ class Row(Tensor):
         slab, row = node.edges[0], node.attrs
 
         def told(g: Any) -> Any:
-            found = hook(wrap(arrays.as_result(g)) if not isinstance(g, Tensor) else g)
-            return g if found is None else found if isinstance(g, Tensor) else found.array
+            given = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
+            new = hook(given)
+            if new is None:
+                return g
+            check_replacement("hook", hook, given, new)
+            return new if isinstance(g, Tensor) else new.array
 
         return RemovableHandle(slab.hooks_of(row).before, told)
 
@@ -81,9 +86,8 @@ class Row(Tensor):
         node = self.node
         if type(node) is not RowNode:
             return Tensor.retain_grad(self)
-        if self.meta().retains:
+        if self.retains_grad:
             return None
-        self.meta().retains = True
         me = weakref.ref(self)
 
         def keep(g: Any) -> Any:
@@ -93,7 +97,7 @@ class Row(Tensor):
                 tensor._grad = given if tensor._grad is None else tensor._grad + given
             return g
 
-        node.edges[0].hooks_of(node.attrs).last[id(keep)] = keep
+        self.meta().retained = RemovableHandle(node.edges[0].hooks_of(node.attrs).last, keep)
         return None
 
 

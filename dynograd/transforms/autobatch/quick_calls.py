@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.generated_sources import run_source
 from dynograd.interpreter import TENSORS
 from dynograd.transforms.autobatch.buckets import Bucket
 from dynograd.transforms.autobatch.cell_forms import CellForm
@@ -114,5 +115,4 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         held=getattr(cell.owner, "__dict__", None),
         pack=form.pack,
     )
-    exec(compile("\n".join(lines) + "\n", f"<dynograd autobatch cell {cell.name}>", "exec"), space)
-    return space["quick"]
+    return run_source("\n".join(lines) + "\n", f"autobatched cell {cell.name}", space)["quick"]

@@ -12,11 +12,14 @@ import sys
 from threading import get_ident
 from typing import Any
 
+import numpy
+
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
+from dynograd.tensor_parts import holders_of_memory
 from dynograd.transforms.autobatch.buckets import Bucket, Port, Shared
 from dynograd.transforms.autobatch.executing import arenas_for, run_group
 from dynograd.transforms.autobatch.forms import BY_ROW, Form, cast_as, casting, kind_of
@@ -25,7 +28,7 @@ from dynograd.transforms.autobatch.reports import Report
 from dynograd.transforms.autobatch.rows import keep_saved
 from dynograd.transforms.autobatch.scheduling import schedule
 from dynograd.transforms.autobatch.sums import RunningSum
-from dynograd.transforms.autobatch.uneven import run_family
+from dynograd.transforms.autobatch.uneven import families_of, run_family
 
 __all__ = ["OFTEN", "Recorder", "outside"]
 
@@ -33,6 +36,10 @@ PORT_SHIFT = 32
 OFTEN = (1 << 10) - 1  # a bucket asks after so many calls whether too many wait
 _READS, _WORTHWHILE = 16, 4  # after so many reads, with fewer calls a group on average, ops are quicker one by one
 _LARGE = 1 << 16  # constants of so many elements are shared by identity, smaller ones are stacked
+_WRITTEN = (
+    "autobatch: an operand of shape {} was written by {} after a call that is still waiting had recorded it. "
+    "Read a result before the write (or leave the scope), or write to a clone()."
+)
 
 
 class outside:
@@ -63,9 +70,11 @@ class Recorder:
         self.inputs: dict[Any, Bucket] = {}
         self.entered: dict[int, tuple[Any, Any]] = {}  # tensors from outside, as operands
         self.captured: dict[int, tuple[Any, int]] = {}  # the memory that they lie in, and since when it is needed
+        self.remembered: dict[int, tuple[Any, bytes]] = {}  # arrays that NumPy may write, with their values, by id
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
         self.check_at = 16  # so many buckets wait when the next look at their calls is due
+        self.refused_families: set[Any] = set()  # forms that differ in a dim and have not run together
         self.tables: dict[int, Any] = {}  # tables that rows were taken of, with the nodes over them
         self.arenas: dict[Any, Any] = {}  # while groups run
         self.task: Any = None  # the example of `batched` that runs now
@@ -93,6 +102,10 @@ class Recorder:
         if known is not None and known[0] is tensor:
             return known[1]
         kind = kind_of(tensor)
+        if kind.size < _LARGE and (
+            holders_of_memory(tensor) > 0 or tensor.array.base is not None
+        ):  # no name holds the array
+            self._remember(tensor.array)
         self._capture(tensor.array)
         entry: Any = None
         if tensor.node is not None and tensor.node.op is not None and tensor.node.op.view:
@@ -137,6 +150,22 @@ class Recorder:
                 self.first_captured = now
             captured[id(owner)] = owner, now
 
+    def _remember(self, array: Any) -> None:
+        """Keeps the values of an operand that NumPy may write without a word, to be compared when its calls run."""
+        if id(array) not in self.remembered and type(array) is numpy.ndarray:
+            self.remembered[id(array)] = array, array.tobytes()
+
+    def before_lending(self, tensor: Any) -> None:
+        """NumPy gets the memory of a tensor: of its operands here, the values are remembered from now on."""
+        if not self.captured:
+            return
+        owner = arrays.base_of(tensor.array)
+        if id(owner) in self.captured:
+            for known, _ in self.entered.values():
+                array = known.array
+                if array.size < _LARGE and arrays.base_of(array) is owner:
+                    self._remember(array)
+
     def as_row(self, tensor: Any, kind: Kind) -> tuple[Port, int]:
         """(port, row) of a tensor among those that came from outside."""
         bucket = self.inputs.get(kind)
@@ -163,6 +192,12 @@ class Recorder:
         held = type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured
         if held and not _slots.keep_old(self, tensor):
             self.flush(None, "a write into an operand")
+
+    def before_rebinding(self, tensor: Any) -> None:
+        """A tensor is about to get other memory, or to give its own to another tensor: what has been recorded with it is run first."""
+        settle(tensor)
+        if self.waiting and (id(tensor) in self.entered or id(arrays.base_of(tensor.array)) in self.captured):
+            self.flush(None, "an operand gets other memory")
 
     def check_casting(self) -> None:
         """Autocast may have changed on this thread: calls in the table were recorded under another one."""
@@ -286,12 +321,13 @@ class Recorder:
         with outside():
             try:
                 self.arenas = arenas_for(waiting)
-                for group in schedule(waiting):
+                families = families_of(waiting, self.refused_families)
+                for group in schedule(waiting, families):
                     if group[0].form.casting == casting():
-                        self._run_alike(group)
+                        self._run_alike(group, families)
                     else:
                         with cast_as(group[0].form.casting):
-                            self._run_alike(group)
+                            self._run_alike(group, families)
                     for bucket in group:
                         if bucket.checks is not None:
                             self._check(bucket)
@@ -304,12 +340,12 @@ class Recorder:
                 if not self.waiting:
                     self.forget()
 
-    def _run_alike(self, buckets: list[Bucket]) -> None:
+    def _run_alike(self, buckets: list[Bucket], families: dict[Any, Any]) -> None:
         """Runs buckets of one form, or of several that differ in the size of one dim."""
         by_form: dict[Any, list[Bucket]] = {}
         for bucket in buckets:
             by_form.setdefault(bucket.form, []).append(bucket)
-        if len(by_form) == 1 or not run_family(self, buckets):
+        if len(by_form) == 1 or not run_family(self, families[buckets[0].form], buckets):
             for group in by_form.values():
                 run_group(self, group)
 
@@ -327,16 +363,20 @@ class Recorder:
 
     def check_writes(self) -> None:
         """Operands written since they were recorded, by something that did not say so before."""
+        for array, values in self.remembered.values():
+            if array.tobytes() != values:
+                writer = (
+                    written_since(arrays.base_of(array), self.first_captured)
+                    or "NumPy, or by something else that says nothing,"
+                )
+                raise InplaceError(_WRITTEN.format(tuple(array.shape), writer))
         if last_write[0] < self.first_captured or not self.captured:
             return
         for owner, seq in self.captured.values():
             if last_write[0] > seq:
                 line = written_since(owner, seq)
                 if line is not None:
-                    raise InplaceError(
-                        f"autobatch: an operand of shape {tuple(owner.shape)} was written by {line} after a call that is still waiting had "
-                        f"recorded it. Read a result before the write (or leave the scope), or write to a clone()."
-                    )
+                    raise InplaceError(_WRITTEN.format(tuple(owner.shape), line))
 
     def forget(self) -> None:
         for port in self.ports:
@@ -345,7 +385,7 @@ class Recorder:
             bucket.ports = ()
         self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
         self.shared_views = {}
-        self.inputs, self.entered, self.captured = {}, {}, {}
+        self.inputs, self.entered, self.captured, self.remembered = {}, {}, {}, {}
 
 
 def _in_debugger() -> bool:

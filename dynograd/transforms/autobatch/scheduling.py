@@ -13,7 +13,7 @@ from dynograd.transforms.autobatch.uneven import scheduled_as
 __all__ = ["schedule"]
 
 
-def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
+def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]]:
     """Lists of buckets to be run as one group each: same form or family, same shared operands, all their operands known by then.
 
     A bucket's generation is how many of its kind have to run before it, one after the other: step of a decoder, height in a tree. A group
@@ -28,10 +28,8 @@ def schedule(waiting: list[Any]) -> Iterator[list[Any]]:
     ready: dict[Any, list[Any]] = {}
     kinds: dict[Any, Any] = {}
     inside = set(waiting)
-    for bucket in {bucket.form: bucket for bucket in waiting}.values():
-        scheduled_as(bucket)  # families are complete before anything is scheduled
     for bucket in waiting:
-        kind = kinds[bucket] = scheduled_as(bucket)
+        kind = kinds[bucket] = scheduled_as(bucket, families)
         left[kind] = left.get(kind, 0) + 1
         rows[bucket] = bucket.count()
         sources = [one for one in bucket.sources if one in inside]

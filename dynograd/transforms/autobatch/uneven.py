@@ -8,7 +8,6 @@ lengths takes as many groups as one that looks at sources of one length.
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy
@@ -23,7 +22,7 @@ from dynograd.transforms.autobatch.rows import reshaped, slab_of
 from dynograd.transforms.autobatch.sharing import are_tensors
 from dynograd.transforms.batching.batched import Level, make_batched
 
-__all__ = ["Family", "run_family", "scheduled_as"]
+__all__ = ["Family", "families_of", "run_family", "scheduled_as"]
 
 _MANY = 64  # calls of one form, on average, that are worth a group of their own
 # Ops, beside elementwise ones, that are run on ragged rows.
@@ -31,27 +30,23 @@ _OPS = frozenset(
     "stack cat matmul linear softmax log_softmax logsumexp sum mean amax amin max min argmax argmin var std norm vector_norm "
     "layer_norm cumsum".split()
 )
-_MOST = 100_000
-_lock = threading.Lock()
-_families: dict[Any, list[Family]] = {}  # by what their forms have in common
-_of_form: dict[int, tuple[Form, Any]] = {}  # by id: the form, and its family or itself
 
 
 class Family:
     """Forms that differ in the size of one dim.
 
-    `inputs` and `outputs` say for each operand and result which dim that is, or None where it is the same for all.
+    `inputs` and `outputs` say for each operand and result which dim that is, or None where it is the same for all. `key` is what all
+    forms have in common.
     """
 
-    def __init__(self, form: Form, shapes: list[Any]) -> None:
-        self.first, self.shapes = form, shapes
+    def __init__(self, key: Any, form: Form, shapes: list[Any]) -> None:
+        self.key, self.first, self.shapes = key, form, shapes
         self.shapes_of: dict[Form, list[Any]] = {form: shapes}
         self.label, self.op = form.label, form.op
         self.joins = form.joins  # operands of one kind, as many as there are
         self.inputs: list[int | None] = [None] * len(shapes)
         along = form.statics["dim"] % len(form.kinds[0].shape) if self.joins else None
         self.outputs: list[int | None] = [along] * len(form.kinds)
-        self.refused = False
 
     def take(self, form: Form, shapes: list[Any]) -> bool:
         """Whether the form belongs here; from then on it does."""
@@ -61,10 +56,8 @@ class Family:
                 return False
         else:
             inputs = [_differing(*pair) for pair in zip(self.inputs, self.shapes, shapes, strict=True)]
-            places = [pair for pair in zip(inputs, shapes, self.shapes, strict=True) if pair[0] is not None]
-            if _WRONG in inputs or not places:
-                return False
-            if len({shape[dim] for dim, shape, _ in places}) > 1 or len({shape[dim] for dim, _, shape in places}) > 1:
+            members = [shapes] if inputs == self.inputs else [shapes, *self.shapes_of.values()]
+            if _WRONG in inputs or not all([_one_size(inputs, one) for one in members]):
                 return False
         own, other = [one.shape for one in self.first.kinds], [one.shape for one in form.kinds]
         outputs = [_differing(*pair) for pair in zip(self.outputs, own, other, strict=True)]
@@ -93,6 +86,11 @@ class Family:
 _WRONG = -1
 
 
+def _one_size(dims: list[int | None], shapes: list[Any]) -> bool:
+    """Whether operands of these shapes have one size in their uneven dims, of which there are some."""
+    return len({shape[dim] for dim, shape in zip(dims, shapes, strict=True) if dim is not None}) == 1
+
+
 def _differing(known: int | None, one: tuple[int, ...], other: tuple[int, ...]) -> int | None:
     """The only dim in which the two shapes differ, or `known`; `_WRONG` where they differ in others, or rows would not lie together."""
     if len(one) != len(other):
@@ -108,11 +106,37 @@ def _differing(known: int | None, one: tuple[int, ...], other: tuple[int, ...]) 
     return found
 
 
-def scheduled_as(bucket: Any) -> tuple[Any, tuple]:
+def families_of(waiting: list[Any], refused: set[Any]) -> dict[Form, Family]:
+    """The families among the forms of the buckets that wait: these alone decide, in their order, and no groups that ran before.
+
+    `refused` has the keys of families that cannot run together.
+    """
+    alike: dict[Any, list[tuple[Form, list[Any]]]] = {}
+    for form, bucket in {bucket.form: bucket for bucket in waiting}.items():
+        if form.family_traits is None:
+            form.family_traits = _traits_of(form, bucket) or ()
+        if form.family_traits:
+            key, shapes = form.family_traits
+            alike.setdefault(key, []).append((form, shapes))
+    found: dict[Form, Family] = {}
+    for key, forms in alike.items():
+        if len(forms) < 2 or key in refused:
+            continue
+        families: list[Family] = []
+        for form, shapes in forms:
+            if not any([family.take(form, shapes) for family in families]):
+                families.append(Family(key, form, shapes))
+        for family in families:
+            if len(family.shapes_of) > 1:
+                found.update(dict.fromkeys(family.shapes_of, family))
+    return found
+
+
+def scheduled_as(bucket: Any, families: dict[Form, Family]) -> tuple[Any, tuple]:
     """What a bucket is scheduled as: its form, or the family of that, and the operands that its calls share."""
-    found = _kind_of(bucket.form, bucket)
-    if type(found) is not Family:
-        return found, bucket.shared
+    found = families.get(bucket.form)
+    if found is None:
+        return bucket.form, bucket.shared
     if not any(bucket.shared):
         return found, () if found.joins else bucket.shared  # as many rows as there are
     uneven = zip(found.inputs, _shared_of(bucket), strict=True)
@@ -126,19 +150,8 @@ def _shared_of(bucket: Any) -> list[Any]:
     return [one for one, tensor in zip(bucket.shared, are_tensors(bucket.form), strict=True) if tensor]
 
 
-def _kind_of(form: Form, bucket: Any) -> Any:
-    known = _of_form.get(id(form))
-    if known is None or known[0] is not form:
-        with _lock:
-            if len(_of_form) > _MOST:
-                _of_form.clear()
-                _families.clear()
-            known = _of_form[id(form)] = form, _family_of(form, bucket) or form
-    found = known[1]
-    return found if type(found) is Family and not found.refused and len(found.shapes_of) > 1 else form
-
-
-def _family_of(form: Form, bucket: Any) -> Family | None:
+def _traits_of(form: Form, bucket: Any) -> tuple[Any, list[Any]] | None:
+    """(what the form has in common with others of its family, the shapes of its operands); None where it can be in none."""
     if type(form) is not Form or (form.op.name not in _OPS and form.op.kind != "elementwise"):
         return None
     if form.number is not None or form.op.name in BY_ROW or not form.op.array_names:
@@ -148,22 +161,17 @@ def _family_of(form: Form, bucket: Any) -> Family | None:
     kinds = _operand_kinds(form, bucket)
     if kinds is None or any([not one.size for one in kinds]):
         return None
-    shapes = [one.shape for one in kinds]
     joins = form.joins
+    of_operands = [(len(one.shape), one.dtype.num, one.grad and bool(form.grad)) for one in kinds]
     try:
-        of_operands = [(len(one.shape), one.dtype.num, one.grad) for one in kinds]
         key = (
             form.op.name, form.grad, form.casting, joins, frozenset(of_operands) if joins else tuple(of_operands),
             tuple([frozen(one) for one in form.statics.values()]), tuple([(len(one.shape), one.dtype.num) for one in form.kinds]),
         )  # fmt: skip
-        families = _families.setdefault(key, [])
+        hash(key)
     except TypeError:
         return None
-    for family in families:
-        if family.take(form, shapes):
-            return family
-    families.append(Family(form, shapes))
-    return families[-1]
+    return key, [one.shape for one in kinds]
 
 
 def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
@@ -177,18 +185,18 @@ def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
 # --- running -----------------------------------------------------------------------------------------------------------------------
 
 
-def run_family(recorder: Any, buckets: list[Any]) -> bool:
+def run_family(recorder: Any, family: Family, buckets: list[Any]) -> bool:
     """Runs calls of several forms of a family at once; False where each form is to run for itself."""
     counts = [bucket.count() for bucket in buckets]
     size = sum(counts)
-    family, _ = scheduled_as(buckets[0])
-    if type(family) is not Family or recorder.failed or size > _MANY * len({bucket.form for bucket in buckets}):
+    refused = recorder.refused_families
+    if family.key in refused or recorder.failed or size > _MANY * len({bucket.form for bucket in buckets}):
         return False
     MODES.grad = 2 * family.first.grad  # nodes are shown to the recorder's watcher
     try:
         found = _joined(recorder, family, buckets) if family.joins else _computed(recorder, family, buckets, counts)
     except Exception as error:  # of one call, or of an op that reads its rows' values: alone, each form says so
-        family.refused = True
+        refused.add(family.key)
         recorder.report.note_refused(
             family.label, f"each size of a dim in a group of its own ({type(error).__name__}: {str(error)[:80]})"
         )
@@ -196,7 +204,7 @@ def run_family(recorder: Any, buckets: list[Any]) -> bool:
     if found is None:
         return False
     nodes = [slab_of(one) for one in found]
-    sources = {source.form for bucket in buckets for source in bucket.sources}
+    sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
     for number, (dim, output, node) in enumerate(zip(family.outputs, found, nodes, strict=True)):
         at = 0
         for bucket, count in zip(buckets, counts, strict=True):
@@ -231,7 +239,8 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
         given = arguments(form, buckets[0].shared, iter(tensors))
         result = form.call(given)
         found = []
-        for dim, one in zip(family.outputs, [result] if form.single else list(result), strict=True):
+        results = [result] if form.single else list(result)
+        for place, (dim, one) in enumerate(zip(family.outputs, results, strict=True)):
             inner = one.inner
             if dim is None:
                 found.append(inner)
@@ -239,6 +248,11 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
             if type(inner) is not RaggedTensor or inner.place != dim + 1:
                 raise TypeError("rows do not lie together")
             packed = inner.packed
+            rows = sum(
+                [count * bucket.form.kinds[place].shape[dim] for bucket, count in zip(buckets, counts, strict=True)]
+            )
+            if packed.shape[dim] != rows:
+                raise TypeError(f"expected {rows} rows, got {packed.shape[dim]}")
             found.append(registry["view"].function(packed, tuple(packed.shape[dim:])) if dim else packed)
     return found
 

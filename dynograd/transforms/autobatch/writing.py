@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.generated_sources import run_source
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.recorded_methods import STATE, note_change
 from dynograd.interpreter.shared import arguments_text, signature_of
@@ -95,10 +96,10 @@ def _exchange(op: Op) -> None:
 
 def records(op: Op) -> bool:
     """Whether calls of the op's function come here first."""
-    return op.function.__code__.co_filename.startswith(_FILE)
+    return op.function.__code__.co_filename.startswith(f"<dynograd {_TITLE}")
 
 
-_FILE = "<dynograd autobatch "
+_TITLE = "autobatch "
 _number = itertools.count().__next__
 
 
@@ -149,8 +150,7 @@ def _recording_code(op: Op, function: Any) -> Any:
 
 
 def _function(op: Op, lines: list[str], space: dict[str, Any]) -> Any:
-    exec(compile("\n".join(lines) + "\n", f"{_FILE}{op.name}>", "exec"), space)
-    return space[op.name]
+    return run_source("\n".join(lines) + "\n", f"{_TITLE}{op.name}", space)[op.name]
 
 
 class _Lengths(dict):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import dynograd as torch
 from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.buckets import Bucket
+from dynograd.transforms.autobatch.executing import Flush
 from dynograd.transforms.autobatch.forms import _forms
 
 BODIES = {
@@ -81,3 +85,37 @@ def test_rows_of_one_slab_in_any_order():
         grads[place] += product
         grads[place - 1] += product
     np.testing.assert_allclose(rows.grad.numpy(), grads, rtol=1e-5)
+
+
+def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
+    """Each example's own leaf becomes a row beside rows of a group that has run: the tables of rows have a place for it."""
+    reached = []
+    plain = Flush.rows_together
+
+    def rows_together(self, recorder, codes):
+        found = plain(self, recorder, codes)
+        reached.append(len(self.first_rows) > max(codes) >> 32)
+        return found
+
+    monkeypatch.setattr(Flush, "rows_together", rows_together)
+
+    def run(scope):
+        random = np.random.default_rng(0)
+        common, *own = [torch.tensor(random.normal(size=4), requires_grad=True) for _ in range(4)]
+        with scope:
+            states = [(own[0] * (k + 1)).tanh() for k in range(3)]
+            terms = [(states[0], states[1]), (own[1], states[2]), (own[2], states[0]), (states[1], states[2])]
+            found = [torch.addcmul(common, one, other) for one, other in terms]
+            loss = sum(one.sum() for one in found)
+        loss.backward()
+        return [one.tolist() for one in found] + [one.grad.tolist() for one in (common, *own)]
+
+    assert run(torch.autobatch(always=True)) == run(contextlib.nullcontext())
+    assert len(reached) > 1 and all(reached)
+
+
+def test_counting_calls_asks_no_iterator_for_its_pickle():
+    """From Python 3.12 on `itertools.count().__reduce__` warns, and later ones have none."""
+    bucket = Bucket(None, None, 0, ())
+    assert bucket.count() == 0 and type(bucket.rows).__module__ != "itertools"
+    assert [bucket.next_row() for _ in range(3)] == [0, 1, 2] and bucket.count() == 3

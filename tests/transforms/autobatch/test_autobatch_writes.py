@@ -1,5 +1,7 @@
 """In-place writes, and values that are the same for all examples, in a scope: what the loop gives, without computing anything early."""
 
+import contextlib
+
 import numpy
 import pytest
 
@@ -222,3 +224,80 @@ def test_wrong_writes_raise_at_once():
             table[2] = w.sum(0)
         with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
             w[0] = w.sum(0)
+
+
+NEW = [10.0, 20.0]
+REBINDINGS = {
+    "data": lambda w: setattr(w, "data", dynograd.tensor(NEW)),
+    "data, of a value that waits": lambda w: setattr(w, "data", w.data * 10),
+    "set_": lambda w: w.set_(dynograd.tensor(NEW)),
+    "set_ to nothing and back": lambda w: w.set_().set_(dynograd.tensor(NEW)),
+    "storage resized": lambda w: w.untyped_storage().resize_(16),
+    "vector_to_parameters": lambda w: dynograd.nn.utils.vector_to_parameters(dynograd.tensor(NEW), [w]),
+    "Module.to": lambda w: module_of(w).double(),
+}
+OPERANDS = {
+    "leaf": lambda: dynograd.tensor([1.0, 2.0], requires_grad=True),
+    "parameter": lambda: dynograd.nn.Parameter(dynograd.tensor([1.0, 2.0])),
+    "constant": lambda: dynograd.tensor([1.0, 2.0]),
+    "view": lambda: dynograd.tensor([[1.0, 2.0], [3.0, 4.0]])[0],
+}
+
+
+def module_of(parameter):
+    module = dynograd.nn.Module()
+    module.w = parameter
+    return module
+
+
+@pytest.mark.parametrize("operand", OPERANDS)
+@pytest.mark.parametrize("way", REBINDINGS)
+def test_other_memory_between_calls(way, operand):
+    """Each call takes the value that there was when it was recorded."""
+
+    def results(scope):
+        w, x = OPERANDS[operand](), dynograd.tensor([3.0, 4.0])
+        with scope:
+            products = []
+            for k in range(3):
+                products.append((w * x).tanh() + k * w)
+                REBINDINGS[way](w)
+            products.append(w * 1)
+        return [(one.dtype, one.tolist()) for one in products]
+
+    assert results(dynograd.autobatch(always=True)) == results(contextlib.nullcontext())
+
+
+WRITES_OF_NUMPY = {
+    "in place": lambda array: array.__imul__(10),
+    "copyto": lambda array: numpy.copyto(array, 4),
+    "element": lambda array: array.__setitem__((0,), 7.0),
+}
+LENT = {
+    "from_numpy": lambda array: (dynograd.from_numpy(array), array),
+    "as_tensor, a row": lambda array: (dynograd.as_tensor(numpy.array([array, array]))[1], None),
+    "numpy() before": lambda array: (lambda w: (w, w.numpy()))(dynograd.tensor(array)),
+    "numpy() of a leaf after": lambda array: (dynograd.tensor(array, requires_grad=True), None),
+    "dlpack": lambda array: (lambda w: (w, numpy.from_dlpack(w)))(dynograd.tensor(array)),
+}
+
+
+@pytest.mark.parametrize("lent", LENT)
+@pytest.mark.parametrize("write", WRITES_OF_NUMPY)
+def test_numpy_writes_an_operand_between_calls(write, lent):
+    w, array = LENT[lent](numpy.array([1.0, 2.0]))
+    with pytest.raises(dynograd.errors.InplaceError, match=r"shape \(2,\) was written by NumPy.*a clone\(\)"):  # noqa: SIM117
+        with autobatch(always=True):
+            for _ in range(3):
+                (w * 2).tanh()
+                WRITES_OF_NUMPY[write](w.detach().numpy() if array is None else array)
+
+
+def test_numpy_writes_an_operand_when_its_calls_have_run():
+    array = numpy.array([1.0, 2.0])
+    w, values = dynograd.from_numpy(array), []
+    with autobatch(always=True):
+        for _ in range(3):
+            values.append((w * 2).tolist())
+            array *= 10
+    assert values == [[2.0, 4.0], [20.0, 40.0], [200.0, 400.0]]

@@ -1,0 +1,46 @@
+"""Recorded programs give the same bits whatever ran before them, and whatever runs beside them."""
+
+import random
+import threading
+
+import pytest
+
+from tests.transforms.autobatch import test_autobatch_programs as programs
+from tests.transforms.autobatch.recorded_programs import result_of
+
+
+def assert_same_in_orders(count, orders):
+    alone = {seed: result_of(seed) for seed in range(count)}
+    for order in range(orders):
+        seeds = list(range(count))
+        random.Random(order).shuffle(seeds)
+        assert [seed for seed in seeds if result_of(seed) != alone[seed]] == []
+
+
+def test_programs_in_another_order():
+    assert_same_in_orders(100, 1)
+
+
+@pytest.mark.slow
+def test_many_programs_in_several_orders():
+    assert_same_in_orders(2000, 3)
+
+
+def test_programs_beside_others(monkeypatch):
+    """In four threads at once; without draws, since the random stream is the process's."""
+    for name in programs.RANDOM:
+        monkeypatch.delitem(programs.STEPS, name)
+    alone = {seed: result_of(seed) for seed in range(130, 190)}
+    differing = []
+
+    def run(number):
+        seeds = list(alone)
+        random.Random(number).shuffle(seeds)
+        differing.extend([seed for seed in seeds if result_of(seed) != alone[seed]])
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert differing == []
