@@ -261,7 +261,9 @@ def _plain_arrays(tensors: list[Any]) -> list[Any]:
     """The arrays of tensors on the CPU of one dtype that need no gradient; none where some are not so."""
     kind = tensors[0].array.dtype if type(tensors[0]) is Tensor else None
     arrays = [one.array for one in tensors if type(one) is Tensor and not one._requires_grad]
-    if len(arrays) < len(tensors) or any([type(array) is not numpy.ndarray or array.dtype is not kind for array in arrays]):
+    if len(arrays) < len(tensors) or any(
+        [type(array) is not numpy.ndarray or array.dtype is not kind for array in arrays]
+    ):
         return []
     return arrays
 
