@@ -2,9 +2,9 @@
 
 A step of `data.text` is an epoch over 10,000 made-up sentences in padded batches of 64, from starting the workers to ending them; with
 `.kept` they persist. torch pads by its usual collate_fn around `pad_sequence`, dynograd by `collate_pad`. `data.plain` is an epoch over
-10,000 samples cut from an array of rows, in batches of 16, with the same code for both: `tensor(rows[i:j])`, `pad_sequence`. A step of `data.images` is one
-batch of 32 pictures of 3x256x256, 25 MB, stacked (of `data.bytes`: of 3x64x64 bytes, made float and scaled); the epoch under way goes on from step to step. A step of `data.first` starts two workers
-on small samples and waits for the first batch.
+10,000 samples cut from an array of rows, in batches of 16, with the same code for both: `tensor(rows[i:j])`, `pad_sequence`. A step of
+`data.images` is one batch of 32 pictures of 3x256x256, 25 MB, stacked (of `data.bytes`: of 3x64x64 bytes, made float and scaled); the
+epoch under way goes on from step to step. A step of `data.first` starts two workers on small samples and waits for the first batch.
 """
 
 from __future__ import annotations
