@@ -8,7 +8,6 @@ last of them is gone (`arrays.buffers.Lent`), its number travels with the next t
 
 from __future__ import annotations
 
-import copyreg
 import functools
 import io
 import marshal
@@ -29,7 +28,7 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.data.memory_files import shared_descriptor
-from dynograd.errors import user_level
+from dynograd.errors import GradientError, user_level
 from dynograd.tensor import Tensor, wrap
 
 __all__ = ["BatchReceiver", "BatchSender", "Slots", "wait_for"]
@@ -339,7 +338,11 @@ class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         self.arrays: list = []
         super().__init__(file, 5, buffer_callback=self._is_in_band)
-        self.dispatch_table = {**copyreg.dispatch_table, numpy.ndarray: self._array, Tensor: _tensor}
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is numpy.ndarray:
+            return self._array(value)
+        return _tensor(value) if isinstance(value, Tensor) else NotImplemented
 
     def _array(self, array: Any) -> Any:
         if array.dtype.hasobject:
@@ -353,10 +356,15 @@ class _Pickler(pickle.Pickler):
 
 
 def _tensor(tensor: Tensor) -> Any:
-    array = tensor.array
-    if tensor.node is not None or tensor._requires_grad or type(array) is not numpy.ndarray or tensor.__dict__:
-        return tensor.__reduce_ex__(5)
-    return wrap, (array,)
+    """As `pickle` would, but what has a history is refused, and a plain tensor is little more than its array."""
+    if tensor.node is not None:
+        raise GradientError(
+            f"DataLoader: a tensor with a history cannot leave a worker (shape {tuple(tensor.shape)}, grad_fn={tensor.grad_fn!r}): only "
+            f"leaf tensors can be pickled, for a gradient does not cross processes. Return tensor.detach()."
+        )
+    if type(tensor) is not Tensor or tensor._requires_grad or type(tensor.array) is not numpy.ndarray or tensor.__dict__:
+        return NotImplemented
+    return wrap, (tensor.array,)
 
 
 def _itself(array: Any) -> Any:

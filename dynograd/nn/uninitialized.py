@@ -46,7 +46,7 @@ class UninitializedTensorMixin:
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.array = value.array
+        self.array = value.data.array
 
     @property
     def dtype(self) -> Any:

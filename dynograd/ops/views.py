@@ -416,7 +416,8 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
             keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
     except (IndexError, TypeError) as error:
         failure = refusal(normalize_dim, "transpose", dim0, rank) or refusal(normalize_dim, "transpose", dim1, rank)
-        raise failure or error from None
+        if rank or failure:  # the one dim of a tensor without dims, 0 or -1, exchanges nothing
+            raise failure or error from None
     return permuted(input, tuple(dims))
 
 

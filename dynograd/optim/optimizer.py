@@ -25,6 +25,7 @@ from dynograd.optim.hooks import (
 )
 from dynograd.optim.together import Rule, Together, check_shapes
 from dynograd.tensor import Tensor
+from dynograd.tensor_parts import view_of
 
 __all__ = [
     "Optimizer",
@@ -231,9 +232,10 @@ class Optimizer(HookMethods):
         for group in self.param_groups:
             for p in group["params"]:
                 if (grad := p._grad) is not None:
-                    if grad.node is not None:
+                    if view_of(grad) is None:
+                        grad.detach_()
+                    else:
                         p._grad = grad = grad.detach()
-                    grad.requires_grad_(False)
                     if grad.is_sparse:
                         grad.zero_()  # type: ignore[attr-defined]
                     else:

@@ -301,9 +301,11 @@ def _of_no_rows(ragged: list[RaggedTensor], like: Any, dims: list[int]) -> Any:
     def nothing(*sizes: int) -> Any:
         """No elements, with the history of the arguments: a loss of an empty batch goes backward too."""
         made = zeros(*sizes, dtype=like.dtype, device=like.device)
-        joined_to = [one.packed for one in ragged if one._requires_grad] if like.dtype.is_floating_point else []
-        for one in joined_to:
-            made = made + run("sum", one, None, False)
+        if like.dtype.is_floating_point or like.dtype.is_complex:
+            for x in ragged:
+                if x._requires_grad:
+                    values = run("view_as_real", x.packed) if x.dtype.is_complex else x.packed
+                    made = made + run("sum", values, None, False).to(like.dtype)
         return made
 
     if not dims:
