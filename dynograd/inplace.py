@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import putmask
+from numpy import may_share_memory, putmask
 
 from dynograd import arrays, dtypes
 from dynograd.arrays import buffers, literals, ndarray, storages
@@ -294,14 +294,16 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
                 return False
             if type(value) in TENSORS and value.array.ndim > 1:
                 return False
-        elif number != _INT64 or not index.ndim or not array.ndim:
+        elif number != _INT64 or not array.ndim:
             return False
+        elif not index.ndim:
+            index = index.item()
     elif type(index) is tuple and index and type(index[0]) in TENSORS:
         arrays_there = [_apart(array, one) for one in index]
         for one in arrays_there:
-            if one is None or one.dtype.num != _INT64 or not one.ndim:
+            if one is None or one.dtype.num != _INT64 or one.ndim != arrays_there[0].ndim:
                 return False
-        index = tuple(arrays_there)
+        index = tuple(arrays_there if arrays_there[0].ndim else [one.item() for one in arrays_there])
     elif type(index) is not int:
         for one in index if type(index) is tuple else (index,):
             if type(one) is not int and not (type(one) is slice and one.step is None):
@@ -319,7 +321,15 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         if value.dtype != array.dtype:
             return False
         if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
-            return _is_view_at(source, self, index)
+            if _is_view_at(source, self, index):
+                return True
+            if type(index) is ndarray or (type(index) is tuple and index and type(index[0]) is ndarray):
+                return False
+            try:
+                if may_share_memory(array[index], value):
+                    return False
+            except IndexError:
+                return False
     try:
         large = array.nbytes >= _SMALL
         if masked and large and kernel("writes", "masked_fill", array)(array, index, value):

@@ -1,8 +1,10 @@
 """Mixed precision: which dtypes ops have inside `autocast`, its state, and the GradScaler."""
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -427,3 +429,19 @@ def test_shortcuts_do_not_pass_by_the_casts():
             with dynograd.autocast("cpu", enabled=False):
                 assert dynograd.bmm(x, x).dtype is dynograd.float32
     assert dynograd.bmm(x, x).dtype is dynograd.float32
+
+
+def test_a_scaler_keeps_the_optimizers_it_has_unscaled():
+    """Their states lie under their places in memory, which must not go to another optimizer before `update`."""
+    p = dynograd.nn.Parameter(dynograd.ones(2))
+    scaler, optimizer = dynograd.amp.GradScaler("cpu", init_scale=2.0), dynograd.optim.SGD([p], lr=0.1)
+    scaler.scale(p.sum()).backward()
+    scaler.unscale_(optimizer)
+    living = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert living() is not None
+    scaler.step(living())
+    scaler.update()
+    gc.collect()
+    assert living() is None

@@ -1,9 +1,10 @@
 """Loading data: an epoch of sentences, a batch of images, and how long the first batch takes.
 
 A step of `data.text` is an epoch over 10,000 made-up sentences in padded batches of 64, from starting the workers to ending them; with
-`.kept` they persist. torch pads by its usual collate_fn around `pad_sequence`, dynograd by `collate_pad`. A step of `data.images` is one
-batch of 32 pictures of 3x256x256, 25 MB, stacked; the epoch under way goes on from step to step. A step of `data.first` starts two workers
-on small samples and waits for the first batch.
+`.kept` they persist. torch pads by its usual collate_fn around `pad_sequence`, dynograd by `collate_pad`. `data.plain` is an epoch over
+10,000 samples cut from an array of rows, in batches of 16, with the same code for both: `tensor(rows[i:j])`, `pad_sequence`. A step of
+`data.images` is one batch of 32 pictures of 3x256x256, 25 MB, stacked (of `data.bytes`: of 3x64x64 bytes, made float and scaled); the
+epoch under way goes on from step to step. A step of `data.first` starts two workers on small samples and waits for the first batch.
 """
 
 from __future__ import annotations
@@ -48,6 +49,34 @@ class Pictures:
         return self.torch.from_numpy(self.pictures[index % 8]), index
 
 
+class Plain:
+    """What a program writes first: pieces of 5 to 60 rows of 8 numbers."""
+
+    def __init__(self, torch, count):
+        random = generator(5)
+        self.tensor = torch.tensor
+        self.places = numpy.concatenate([[0], random.integers(5, 61, count).cumsum()])
+        self.rows = random.standard_normal((self.places[-1], 8), dtype=numpy.float32)
+
+    def __len__(self):
+        return len(self.places) - 1
+
+    def __getitem__(self, index):
+        return self.tensor(self.rows[self.places[index] : self.places[index + 1]]), index
+
+
+class Bytes:
+    def __init__(self, torch):
+        self.torch = torch
+        self.pictures = generator(6).integers(0, 256, (64, 3, 64, 64), dtype=numpy.uint8)
+
+    def __len__(self):
+        return 1 << 40
+
+    def __getitem__(self, index):
+        return self.torch.from_numpy(self.pictures[index % 64]).float() / 255, index
+
+
 class Small:
     def __len__(self):
         return 6400
@@ -81,8 +110,19 @@ def text(torch, workers, kept=False, count=SENTENCES):
     return Workload(epoch, checksum)
 
 
-def images(torch, workers):
-    loader = torch.utils.data.DataLoader(Pictures(torch), PICTURES, sampler=range(1 << 40), num_workers=workers)
+def plain(torch, workers, count=SENTENCES):
+    loader = torch.utils.data.DataLoader(
+        Plain(torch, count), 16, collate_fn=functools.partial(padded, torch), num_workers=workers
+    )
+
+    def epoch():
+        return collections.deque(loader, maxlen=1).pop()
+
+    return Workload(epoch, lambda: fingerprint(*[batch[0].sum().item() for batch in islice(loader, 4)]))
+
+
+def images(torch, workers, pictures=Pictures):
+    loader = torch.utils.data.DataLoader(pictures(torch), PICTURES, sampler=range(1 << 40), num_workers=workers)
     batches = iter(loader)
 
     def step():
@@ -109,6 +149,15 @@ def register():
             small=functools.partial(text, workers=workers, count=200),
         )(functools.partial(text, workers=workers))
         row(f"data.images.{workers}", group="data", compiles=False)(functools.partial(images, workers=workers))
+        row(f"data.bytes.{workers}", group="data", compiles=False)(
+            functools.partial(images, workers=workers, pictures=Bytes)
+        )
+        row(
+            f"data.plain.{workers}",
+            group="data",
+            compiles=False,
+            small=functools.partial(plain, workers=workers, count=200),
+        )(functools.partial(plain, workers=workers))
         if workers:
             row(
                 f"data.text.{workers}.kept",

@@ -102,6 +102,7 @@ class GradScaler:
             return
         self._check_scale("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
+        state["optimizer"] = optimizer  # held until update(), or another one could come to its place in memory
         if state["stage"] == _UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == _STEPPED:
@@ -136,6 +137,7 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
         state = self._per_optimizer_states[id(optimizer)]
+        state["optimizer"] = optimizer  # held until update(), or another one could come to its place in memory
         if state["stage"] == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if state["stage"] == _READY:

@@ -213,16 +213,16 @@ def _stack(batch: Sequence, where: str) -> Tensor:
                 f"default_collate: {where} is a tensor in number 0 of the batch but {type(one).__name__} in number {number}. "
                 f"Return the same kind for every index, or use a collate_fn of your own."
             )
-    if any(one.requires_grad for one in batch):
+    if any([one.requires_grad for one in batch]):
         return stack(list(batch))
     arrays = [one.array for one in batch]
     shape, kind = arrays[0].shape, arrays[0].dtype
-    if any(array.shape != shape for array in arrays):
+    if any([array.shape != shape for array in arrays]):
         raise ShapeError(
             f"default_collate: {where} has different shapes in one batch: {shapes_of(arrays)}. To pad and get the lengths, use "
             f"DataLoader(..., collate_fn=collate_pad()); otherwise bring the samples to one shape."
         )
-    if any(array.dtype != kind for array in arrays):
+    if any([array.dtype is not kind and array.dtype != kind for array in arrays]):
         wider = dtypes.of_array(arrays[0])
         for array in arrays:
             wider = dtypes.promote_types(wider, dtypes.of_array(array))

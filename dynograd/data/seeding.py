@@ -46,45 +46,49 @@ SeedFor = Callable[[Any, int], None]
 class Seeder:
     """Reads batches of samples with the generators seeded, as far as the data set draws from them.
 
-    The first `TRIALS` samples have all three seeded; from then on those that were never drawn from are only watched. A later batch in which
-    one of those is drawn from for the first time is read again with it seeded, so that every sample comes out as if always seeded.
+    The first `TRIALS` samples have all three seeded; from then on those that were never drawn from are only watched. A batch in which one
+    of those is drawn from for the first time is read again with it seeded, so that every sample comes out as if always seeded.
     """
 
-    TRIALS = 32
+    TRIALS = 2
 
     def __init__(self) -> None:
         self.trials = self.TRIALS
         self.drawn: list = []
         self.watched = list(SOURCES)
+        self._tries = False  # whether the sample that is read now is one of those tried
 
     def run(self, read: Callable[[SeedFor | None], list], seed: int, position: int | None) -> list:
         """What `read` returns, which reads one batch; the random numbers of a sample are made of `seed`, index and position."""
-        self._mark()
-        if self.trials > 0:
-            return self._tried(read, seed, position)
         while True:
+            self._mark()
+            self._tries = False
+            seed_for = _seeding(self.drawn, seed, position) if self.drawn else None
             try:
-                samples = read(_seeding(self.drawn, seed, position) if self.drawn else None)
+                samples = read(self._trying(seed, position) if self.trials else seed_for)
             except Exception:
-                if self._has_new_draws():
+                if self._has_new_draws() and not self._tries:
                     continue
                 raise
-            if not self._has_new_draws():
+            if not self._has_new_draws() or self._tries:
                 return samples
 
-    def _tried(self, read: Callable[[SeedFor | None], list], seed: int, position: int | None) -> list:
-        seed_all_for = _seeding(SOURCES, seed, position)
+    def _trying(self, seed: int, position: int | None) -> SeedFor:
+        """Seeds all generators for the samples that are tried: what these draw from is known without reading again."""
+        seed_all_for, seed_drawn_for = _seeding(SOURCES, seed, position), _seeding(self.drawn, seed, position)
 
         def seed_for(index: Any, offset: int) -> None:
-            self._has_new_draws()
-            seed_all_for(index, offset)
-            self._mark()
-            self.trials -= 1
+            if self._tries:
+                self._has_new_draws()  # by the sample before
+            self._tries = self.trials > 0
+            if self._tries:
+                self.trials -= 1
+                seed_all_for(index, offset)
+                self._mark()
+            elif self.drawn:
+                seed_drawn_for(index, offset)
 
-        try:
-            return read(seed_for)
-        finally:
-            self._has_new_draws()
+        return seed_for
 
     def _mark(self) -> None:
         for source in self.watched:

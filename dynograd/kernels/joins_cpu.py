@@ -29,6 +29,8 @@ def cat(arrays, dim):
             return _concatenate(arrays, dim)  # which says what is wrong
         shape[place] += one.shape[place]
     out = buffers.empty(shape, first.dtype)
+    if max([one.nbytes for one in arrays]) < SMALLEST:
+        return _concatenate(arrays, dim, out)
     lead, start = (slice(None),) * place, 0
     for one in arrays:
         stop = start + one.shape[place]

@@ -50,7 +50,7 @@ class RowKernel:
 
     def compile(self) -> Any:
         """The machine code's wrapper; kernels of the same text may share one."""
-        return compile_rows(self.source, "fused_rows", self.dtype)
+        return compile_rows(self.source, "fused_rows", self.dtype, exact=True)  # as the ops alone
 
     def __call__(self, leaves: dict[int, Any], outputs: list[Any], rows: int) -> None:
         if not rows:
@@ -183,7 +183,7 @@ class RowKernel:
             for root, how, target in items:
                 value = self._value(root)
                 if how == "sum":
-                    inner.append(f"{target} += {value}")
+                    inner.append(f"{target} = plus({target}, {value})")
                 elif how == "max":
                     inner += [f"key = ordered({value})", f"{target}_key = key if key > {target}_key else {target}_key"]
                 else:

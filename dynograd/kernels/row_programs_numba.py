@@ -20,7 +20,15 @@ from numba.extending import overload
 
 from dynograd.arrays import buffers
 from dynograd.generated_sources import run_source
-from dynograd.kernels import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, threads
+from dynograd.kernels import (
+    formulas,
+    formulas_numba,
+    logarithms_numba,
+    math_numba,
+    normal_numba,
+    special_numba,
+    threads,
+)
 from dynograd.kernels.compiled_kernels import in_shape
 from dynograd.kernels.compiling_numba import IN_ORDER, compile_source, compiled
 from dynograd.kernels.formulas import Tree
@@ -109,10 +117,10 @@ def _kernel(writer: Any) -> Any:
     return compile_rows(writer.source(), writer.name, writer.dtype)
 
 
-def compile_rows(source: str, name: str, dtype: str) -> Any:
+def compile_rows(source: str, name: str, dtype: str, exact: bool = False) -> Any:
     """A generated text as a `Chunked` kernel that may call what formulas may: its last parameters are `start, stop`."""
     names = dict(_NAMES, **_of_dtype(dtype))
-    return compile_source(source, name, names, chunk=True, noalias=True, key=digest_of(*_texts()))
+    return compile_source(source, name, names, chunk=True, noalias=True, exact=exact, key=digest_of(*_texts()))
 
 
 def column_blocks(rows: int, columns: int) -> tuple[int, int]:
@@ -421,6 +429,12 @@ def rsqrt(x):  # type: ignore[no-untyped-def]
     return type(x)(1) / numpy.sqrt(x)
 
 
+@compiled(inline=True)
+def plus(x, y):  # type: ignore[no-untyped-def]
+    """x + y of a sum whose order is left to the compiler, in code that is otherwise computed as written."""
+    return x + y
+
+
 # The modules whose functions formulas may call.
 _FUNCTIONS = (math_numba, logarithms_numba, normal_numba)
 
@@ -435,7 +449,11 @@ _NAMES: dict[str, Any] = {
     "log": math.log,
     "np": numpy,
     "ordered": ordered,
+    "plus": plus,
     "sqrt": math.sqrt,
+    **{name: getattr(numpy, name) for name in ("ceil", "cos", "cosh", "floor", "power", "sin", "sinh", "tan", "trunc")},
+    "atan": numpy.arctan,
+    "erfc": special_numba.erfc,
     "unordered": unordered,
     **{name: getattr(module, name) for module in _FUNCTIONS for name in module.__all__},
     "rsqrt": rsqrt,
@@ -449,4 +467,5 @@ def _of_dtype(dtype: str) -> dict[str, Any]:
 
 def _texts() -> list[str]:
     """What machine code depends on beside the generated text."""
-    return [inspect.getsource(module) for module in (*_FUNCTIONS, formulas, formulas_numba)] + [str(SUM_BLOCK)]
+    modules = (*_FUNCTIONS, special_numba, formulas, formulas_numba)
+    return [inspect.getsource(module) for module in modules] + [str(SUM_BLOCK)]

@@ -675,3 +675,22 @@ def test_samples_that_do_not_draw_are_read_once():
     DrawsLate.readings = 0
     list(DataLoader(DrawsLate(), 5))
     assert 200 < DrawsLate.readings <= 200 + 3 * 5  # once again for each generator
+
+
+class DrawsOften(Dataset):
+    """All samples but the first draw."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return index, random.random() + np.random.rand() if index else 0.0
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 40])
+def test_what_a_sample_draws_does_not_depend_on_its_batch(batch_size):
+    dg.manual_seed(7)
+    (single,) = epochs(DrawsOften(), 1, batch_size=1)
+    (batches,) = epochs(DrawsOften(), 1, batch_size=batch_size)
+    assert [value for batch in batches for value in batch[1]] == [value for batch in single for value in batch[1]]
+    assert len({value for batch in batches for value in batch[1]}) == 40

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 
 import numpy
 import pytest
@@ -208,3 +210,17 @@ def test_errors(number):
     call, kind, words = ERRORS[number]
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_cached_keeps_its_modules():
+    """What is kept under their place in memory must not outlive them there."""
+    layer = nn.Linear(2, 2)
+    register_parametrization(layer, "weight", Times())
+    living = weakref.ref(layer)
+    with parametrize.cached():
+        layer.weight  # noqa: B018
+        del layer
+        gc.collect()
+        assert living() is not None
+    gc.collect()
+    assert living() is None

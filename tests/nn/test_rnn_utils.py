@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
 
 import dynograd as dg
@@ -52,6 +53,28 @@ def test_round_trips(lengths, rest, batch_first):
 def test_padding_on_the_left_aligns_the_ends():
     padded = pad_sequence([dg.tensor([1, 2, 3]), dg.tensor([4])], True, 9, "left")
     assert padded.tolist() == [[1, 2, 3], [9, 9, 4]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "bfloat16"])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_sequences_with_and_without_a_gradient_are_padded_alike(batch_first, side, dtype):
+    """Those without are written into one array."""
+    plain = [(one % 2).to(getattr(dg, dtype)) for one in sequences([3, 1, 4], 2)]
+    beside = [one.clone().as_subclass(dg.nn.Parameter) if place == 1 else one for place, one in enumerate(plain)]
+    if dtype == "float32":
+        beside[1] = plain[1].clone().requires_grad_()
+    expected = numpy.zeros((3, 4, 2) if batch_first else (4, 3, 2))
+    for place, one in enumerate(plain):
+        part = slice(4 - len(one), 4) if side == "left" else slice(0, len(one))
+        (expected if batch_first else expected.swapaxes(0, 1))[place, part] = one.double().numpy()
+    for given in (plain, beside):
+        padded = pad_sequence(given, batch_first, 0.0, side)
+        assert padded.dtype is getattr(dg, dtype) and padded.is_contiguous()
+        numpy.testing.assert_array_equal(padded.detach().double().numpy(), expected)
+    if dtype == "float32":
+        padded.backward(dg.ones_like(padded))
+        assert (beside[1].grad == 1).all()
 
 
 def test_a_tensor_is_a_batch_of_sequences():

@@ -521,3 +521,37 @@ def test_a_part_that_was_changed_is_written():
 def test_a_mask_of_another_length(index, grad):
     with pytest.raises(IndexError, match=r"shape of the mask \[2\] at index 0 does not match"):
         dynograd.ones(3, 2, requires_grad=grad)[index]
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda x, y: x.__setitem__(-1, x[0]), lambda x, y: x.__setitem__(-1, x[0].copy())),
+        (lambda x, y: x.__setitem__(slice(1, 3), x[3:5]), lambda x, y: x.__setitem__(slice(1, 3), x[3:5].copy())),
+        (lambda x, y: x.__setitem__((0, slice(0, 2)), x[1, 2:4]), lambda x, y: x.__setitem__((0, slice(0, 2)), x[1, 2:4].copy())),
+        (lambda x, y: y.__setitem__(tensor(3), 5.0), lambda x, y: y.__setitem__(3, 5.0)),
+        (lambda x, y: y.__setitem__(tensor(-1), tensor(7.0)), lambda x, y: y.__setitem__(-1, 7.0)),
+        (lambda x, y: x.__setitem__((tensor(1), tensor(2)), 4.0), lambda x, y: x.__setitem__((1, 2), 4.0)),
+        (lambda x, y: x.__setitem__(tensor(1), x[2]), lambda x, y: x.__setitem__(1, x[2].copy())),
+    ],
+)  # fmt: skip
+def test_quick_writes(write, expected):
+    """Rows of the tensor itself, and places told by tensors without dims."""
+    x, y = numpy.arange(20.0).reshape(5, 4), numpy.arange(6.0)
+    wanted = x.copy(), y.copy()
+    ours = tensor(x), tensor(y)
+    versions = [one._version for one in ours]
+    write(*ours)
+    expected(*wanted)
+    for one, other in zip(ours, wanted, strict=True):
+        numpy.testing.assert_array_equal(one.numpy(), other)
+    assert sum(one._version for one in ours) > sum(versions)
+
+
+def test_quick_writes_that_are_refused():
+    y = zeros(3)
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        y[tensor(3)] = 1.0
+    x = zeros(5, 2)
+    with pytest.raises(RuntimeError, match="memory"):
+        x[1:4] = x[0:3]

@@ -267,8 +267,8 @@ def _property(name: str) -> property:
             return held()
         key = (id(self), name)
         if key not in _cache:
-            _cache[key] = held()
-        return _cache[key]
+            _cache[key] = self, held()  # the module too, or another one could come to its place in memory
+        return _cache[key][1]
 
     def write(self: Any, value: Any) -> None:
         self.parametrizations[name].right_inverse(value)

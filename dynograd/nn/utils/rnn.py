@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy
+
 from dynograd import creation, dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.methods import public_functions
 from dynograd.ragged import RaggedTensor, ragged_from_padded
-from dynograd.tensor import Tensor
+from dynograd.tensor import Tensor, wrap
 
 __all__ = [
     "PackedSequence",
@@ -229,22 +231,56 @@ def pad_sequence(
             raise TypeError(
                 f"pad_sequence: expected sequences to be Tensors, but number {place} is {type(one).__name__}. Use tensor(...)."
             )
-    rest = tuple(sequences[0].shape[1:])
-    for place, one in enumerate(sequences):
-        if tuple(one.shape[1:]) != rest:
+    shapes = [one.shape for one in sequences]
+    rest = shapes[0][1:]
+    for place, shape in enumerate(shapes):
+        if shape[1:] != rest:
             raise ShapeError(
-                f"pad_sequence: sequences must agree after the first dim: sequence 0 has shape {tuple(sequences[0].shape)}, sequence "
-                f"{place} has {tuple(one.shape)}."
+                f"pad_sequence: sequences must agree after the first dim: sequence 0 has shape {tuple(shapes[0])}, sequence "
+                f"{place} has {tuple(shape)}."
             )
-    longest = max(one.shape[0] for one in sequences)
-    padded = []
-    for one in sequences:
-        missing = longest - one.shape[0]
-        if missing:
-            sides = (missing, 0) if padding_side == "left" else (0, missing)
-            one = _ops["pad"](one, (0, 0) * len(rest) + sides, value=padding_value)
-        padded.append(one)
-    return _ops["stack"](padded, 0 if batch_first else 1)
+    lengths = [shape[0] for shape in shapes]
+    longest = max(lengths)
+    arrays = _plain_arrays(sequences)
+    if arrays and (not padding_value or arrays[0].dtype.kind == "f"):
+        return wrap(_padded_array(arrays, lengths, longest, batch_first, padding_value, padding_side == "left"))
+    filler = sequences[0].new_full((longest - min(lengths), *rest), padding_value)
+    pieces = []
+    for one, length in zip(sequences, lengths, strict=True):
+        if length == longest:
+            pieces.append(one)
+        elif padding_side == "left":
+            pieces += (filler[: longest - length], one)
+        else:
+            pieces += (one, filler[: longest - length])
+    padded = _ops["cat"](pieces).view(len(lengths), longest, *rest)
+    return padded if batch_first else padded.transpose(0, 1).contiguous()
+
+
+def _plain_arrays(tensors: list[Any]) -> list[Any]:
+    """The arrays of tensors on the CPU of one dtype that need no gradient; none where some are not so."""
+    kind = tensors[0].array.dtype if type(tensors[0]) is Tensor else None
+    arrays = [one.array for one in tensors if type(one) is Tensor and not one._requires_grad]
+    if len(arrays) < len(tensors) or any(
+        [type(array) is not numpy.ndarray or array.dtype is not kind for array in arrays]
+    ):
+        return []
+    return arrays
+
+
+def _padded_array(
+    arrays: list[Any], lengths: list[int], longest: int, batch_first: bool, value: float, left: bool
+) -> Any:
+    count = len(arrays)
+    shape = (count, longest) if batch_first else (longest, count)
+    out = numpy.full(shape + arrays[0].shape[1:], value, arrays[0].dtype)
+    by_sequence = out if batch_first else out.swapaxes(0, 1)
+    for number, (array, length) in enumerate(zip(arrays, lengths, strict=True)):
+        if left:
+            by_sequence[number, longest - length :] = array
+        else:
+            by_sequence[number, :length] = array
+    return out
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import weakref
 
 import numpy
 import pytest
+from special_values import differences, operands_of, told
 
 import dynograd
 from dynograd import nn
+from dynograd.kernels import row_programs_numba
+from dynograd.kernels.formulas import Tree
+from dynograd.kernels.formulas_numba import to_numba
 from dynograd.nn import functional as F
-from dynograd.transforms.autobatch import chains, fusing, spans
+from dynograd.ops.op import registry
+from dynograd.transforms.autobatch import chains, fusing, lowering, spans
 
 WIDTH = 6
 
@@ -197,7 +203,7 @@ def gradients(loss, wanted):
 
 
 def close(one, other, dtype):
-    tolerance = 1e-12 if dtype is dynograd.float64 else 2e-6
+    tolerance = 1e-12 if dtype is dynograd.float64 else 5e-6
     scale = 1 + max(float(numpy.abs(other).max(initial=0)), 0)
     assert numpy.abs(one - other).max(initial=0) <= tolerance * scale * (1 if dtype is dynograd.float64 else 4)
 
@@ -487,3 +493,60 @@ def test_sizes_share_machine_code(monkeypatch):
         if width == 3:
             count = len(known)
     assert len(known) == count
+
+
+@pytest.mark.parametrize("name", sorted(one for one in lowering._VOCABULARY if one.isidentifier()))
+def test_what_a_formula_may_call_is_known_to_rows(name):
+    count = {"neg": 1, "select": 3, "max": 2, "min": 2, "fmax": 2, "fmin": 2}.get(name, 1)
+    text = to_numba(Tree(name, tuple(Tree("name", (letter,)) for letter in "xyz"[:count])), "float32")
+    assert {*re.findall(r"(?<![.\w])([a-z_]\w*)\(", text)} - {"if", "abs"} <= {*row_programs_numba._NAMES}, text
+
+
+def _elementwise():
+    """Ops with a formula that kernels of rows may hold."""
+    for name, op in registry.items():
+        if (
+            op.kind == "elementwise"
+            and op.promote in ("float", "arithmetic")
+            and op.differentiable
+            and not op.static_names
+        ):
+            if len(op.array_names) < 3 and name not in ("conj", "zeroed"):
+                yield name
+
+
+@pytest.mark.parametrize("name", list(_elementwise()))
+def test_special_values(name, hot):
+    """0, infinities, NaN, denormal and the largest numbers give in a fused kernel what they give alone, forward and backward."""
+    op = registry[name]
+    operands = operands_of(op, "float32")
+    operands = [x[: x.size // 8 * 8].reshape(8, -1) for x in operands]
+
+    @dynograd.cell
+    def cell(*rows):
+        return op.function(*[row * 1.0 for row in rows]) * 1.0
+
+    def run(batched):
+        leaves = [dynograd.tensor(x, dtype=dynograd.float32, requires_grad=True) for x in operands]
+        if batched:
+            with dynograd.autobatch(always=True):
+                results = [cell(*rows) for rows in zip(*[leaf.unbind() for leaf in leaves])]
+        else:
+            results = [
+                op.function(*[row * 1.0 for row in rows]) * 1.0 for rows in zip(*[leaf.unbind() for leaf in leaves])
+            ]
+        result = dynograd.stack(results)
+        used = [leaf for leaf, text in zip(leaves, op.derivative) if text]
+        slopes = dynograd.autograd.grad(result, used, dynograd.full_like(result, 2.0))
+        return [one.detach().double().numpy() for one in (result, *slopes)]
+
+    for found, expected in zip(run(True), run(False), strict=True):
+        for kind, where in differences(found, expected, "float32").items():
+            apart = numpy.abs(found[where] - expected[where])
+            if kind == "sign of zero" and name in ("fmax", "fmin", "maximum", "minimum"):
+                continue
+            if kind in ("value", "zero here", "zero there") and (apart < 1e-6).all():
+                continue
+            pytest.fail(
+                f"{name}: {kind}: {told([x.reshape(-1) for x in operands], found.reshape(-1), expected.reshape(-1), where.reshape(-1))}"
+            )
