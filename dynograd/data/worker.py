@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd.data.failures import describe
 from dynograd.data.seeding import Seeder, make_seedable, seed_all
-from dynograd.kernels import blas, threads
+from dynograd.kernels import blas, compiled_kernels, threads
 from dynograd.random_streams import default_generator
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _listen(connection: Connection, inbox: SimpleQueue, sender: Any, stop: Any) 
 
 
 def _prepare_process() -> None:
-    """Leaves interrupts to the program, ends by SIGTERM whatever the program does then, and computes in one thread."""
+    """Leaves interrupts to the program, ends by SIGTERM whatever the program does then, computes in one thread and copies by NumPy."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # what was inherited is not walked again, so its pages stay shared
@@ -170,6 +170,7 @@ def _prepare_process() -> None:
     if "numba" not in sys.modules:
         os.environ["NUMBA_NUM_THREADS"] = "1"
     threads.serial_from_now_on()
+    compiled_kernels.leave_few_to_numpy()
     blas.set_threads_of_process(1)
 
 

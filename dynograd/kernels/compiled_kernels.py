@@ -18,7 +18,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels.batch_invariance import batch_invariant
 from dynograd.kernels.object_fields import FIELDS
 
-__all__ = ["compiled_for", "entries", "in_shape", "often_called"]
+__all__ = ["compiled_for", "entries", "in_shape", "leave_few_to_numpy", "often_called"]
 
 COMPILED_SIZE = 256
 SMALL_CALLS = 2048
@@ -47,7 +47,7 @@ _loaded: _Kernels | None = None
 
 def compiled_for(size: int) -> _Kernels | None:
     """The compiled kernels, or None where NumPy should compute: `size` elements are few, and Numba is not there yet."""
-    global _loaded, _small_calls
+    global _few_calls, _loaded, _small_calls
     if _loaded is not None:
         return _loaded
     if size < COMPILED_SIZE and "dynograd.kernels.compiling_numba" not in sys.modules and not batch_invariant():
@@ -55,6 +55,7 @@ def compiled_for(size: int) -> _Kernels | None:
         if _small_calls <= SMALL_CALLS:
             return None
     _loaded = _kernels
+    _few_calls = max(_few_calls, 0)
     return _loaded
 
 
@@ -65,6 +66,16 @@ def often_called() -> _Kernels | None:
         _few_calls += 1
         return None
     return _kernels
+
+
+def leave_few_to_numpy() -> None:
+    """From here on calls with few elements do not load Numba for being many; a kernel that computes much may.
+
+    For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
+    """
+    global _few_calls
+    if "dynograd.kernels.compiling_numba" not in sys.modules:
+        _few_calls = -(1 << 60)
 
 
 class _Entries(dict[str, Callable[..., bool]]):
