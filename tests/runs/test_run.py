@@ -259,7 +259,6 @@ def test_the_size_of_what_is_saved_is_known_before():
     assert 3 * 80_080 <= size_of(run._content()) <= 3 * 80_080 + 6000
 
 
-
 def test_rotation_and_scores(tmp_path):
     with dg.Run(tmp_path / "run", extra={}, keep_last=1, keep_best=1) as run:
         for epoch in run.epochs(4):
