@@ -325,8 +325,12 @@ class Tensor:
                 f"data: a tensor on {self.device} cannot take the memory of one on {value.device}. Use x.to(...), or "
                 f"module.to_empty(device=...)."
             )
-        before_rebinding(self, value)
-        self.array = value.array
+        self.take_memory(value)
+
+    def take_memory(self, source: Tensor) -> None:
+        """Stands from now on for the memory of `source`, whatever its device and dtype."""
+        before_rebinding(self, source)
+        self.array = source.array
         if self._meta is not None:
             full_meta(self)  # no longer the view that the record alone says
 

@@ -182,7 +182,8 @@ def _with_zeros(coefficients: Iterable[float], *zeros: float) -> str:
 
 _J0 = _with_zeros(_J0_NEAR, 2.404825557695773, 5.520078110286311)
 _J1 = f"{_with_zeros(_J1_NEAR, 3.8317059702075125, 7.015586669815619)} * input"
-j0 = f"abs(input) <= 8 ? {_J0} : {_ROOT} * ({_P0} * {_PLUS} - {_Q0} * {_MINUS})"
+_AT_ZERO = "abs(input) < 1e-4 ? 1 - input * input / 4"  # exact at 0, where the polynomial is off by half a unit
+j0 = f"{_AT_ZERO} : abs(input) <= 8 ? {_J0} : {_ROOT} * ({_P0} * {_PLUS} - {_Q0} * {_MINUS})"
 j1 = f"abs(input) <= 8 ? {_J1} : {_ROOT} * ({_P1} * {_MINUS} + {_Q1} * {_PLUS}) * sign(input)"
 _Y0 = f"{polynomial(_V, _Y0_NEAR)} + 0.6366197723675814 * log(input) * ({_J0})"
 _Y1 = f"{polynomial(_V, _Y1_NEAR)} * input + 0.6366197723675814 * (log(input) * ({_J1}) - 1 / input)"

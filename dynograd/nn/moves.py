@@ -28,7 +28,7 @@ class MoveMethods:
         for parameter in self._parameters.values():
             if parameter is None:
                 continue
-            parameter.data = fn(parameter.detach())
+            parameter.take_memory(fn(parameter.detach()))
             if parameter._grad is not None:
                 parameter._grad = fn(parameter._grad.detach())
         for name, buffer in self._buffers.items():

@@ -46,7 +46,10 @@ class UninitializedTensorMixin:
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.array = value.data.array
+        self.take_memory(value)
+
+    def take_memory(self, source: Tensor) -> None:
+        self.array = source.data.array
 
     @property
     def dtype(self) -> Any:

@@ -154,7 +154,7 @@ class SparseTensor(Tensor):
         return self.with_entries(self.entries.detach())
 
     def detach_(self) -> Any:
-        self.entries.detach_()
+        self.entries = self.entries.detach()
         return self
 
     def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:

@@ -1,5 +1,7 @@
 """Kernels called by address, in parts on all threads; registers of processors."""
 
+import os
+
 import numba
 import numpy as np
 import pytest
@@ -109,3 +111,21 @@ def test_every_number_of_channels_has_tiles(tiles):
         blocks = blocks_of(channels, tuple(tiles))
         assert [begin for begin, _ in blocks] == [sum(height for _, height in blocks[:i]) for i in range(len(blocks))]
         assert sum(height for _, height in blocks) == channels and all(height in tiles for _, height in blocks)
+
+
+@pytest.mark.parametrize(
+    ("variables", "seen"),
+    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_threads_of_the_pool_sleep_soon_unless_the_user_says_otherwise(variables, seen, monkeypatch):
+    from numba.np.ufunc import parallel
+
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    before, at_launch = dict(os.environ), []
+    monkeypatch.setattr(drivers_numba, "_most", 0)
+    monkeypatch.setattr(parallel, "_launch_threads", lambda: at_launch.append(os.environ.get("GOMP_SPINCOUNT")))
+    drivers_numba.pool_threads()
+    assert at_launch == [seen] and dict(os.environ) == before

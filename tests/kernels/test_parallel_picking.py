@@ -436,7 +436,7 @@ def test_sorted_numbers_and_what_is_distinct_of_them(kind, size):
         x[:2] = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
     np.testing.assert_array_equal(sorting_cpu.sorted_numbers(x), np.sort(x))
     values, _, counts = lookups_cpu.unique(x, None, False)
-    wanted = np.unique(x, return_counts=True)
+    wanted = np.unique(x, return_counts=True, equal_nan=False)
     np.testing.assert_array_equal(values, wanted[0])
     np.testing.assert_array_equal(counts, wanted[1])
 
