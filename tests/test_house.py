@@ -1,5 +1,8 @@
 """How the code is built may only get better: `python -m tools.house` prints the figures, this file holds their ceilings."""
 
+import re
+import tomllib
+
 import pytest
 
 from tools import house
@@ -43,6 +46,33 @@ def test_figures_only_fall(figure):
     assert value <= ceiling, (
         f"{figure.__name__} ({figure.__doc__}) is {value}, and was {ceiling}: `python -m tools.house`"
     )
+
+
+def _blocks_of_text() -> list[str]:
+    return re.findall(
+        r"```text\n(.*?)```", (house.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+
+
+def test_the_walk_in_the_docs_is_the_walk():
+    assert _blocks_of_text()[1].splitlines() == house.story(), "`python -m tools.house walk` prints it anew"
+
+
+def test_the_picture_shows_every_room_at_its_height():
+    contract = tomllib.loads((house.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ][0]
+    floors = [re.findall(r"\((\w+)\)", layer) for layer in contract["layers"]]
+    floor_of = {name: number for number, names in enumerate(floors) for name in names}
+    rooms = {path.name for path in house.PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    heights = [
+        floor_of[word]
+        for line in _blocks_of_text()[0].splitlines()
+        for word in re.split(r"\s{3,}", line[13:])[:-1]
+        if word in rooms
+    ]
+    assert heights == sorted(heights)
+    assert len(heights) == len(rooms)
 
 
 def test_every_ceiling_is_a_figure():

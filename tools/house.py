@@ -1,4 +1,5 @@
-"""How the code is built, in figures: rooms, circles of imports, the walk of one call, lists, words. `python -m tools.house` prints them.
+"""How the code is built, in figures: rooms, circles of imports, the walk of one call, lists, words. `python -m tools.house` prints them,
+`python -m tools.house walk` the walk of one call as it stands in docs/architecture.md.
 
 Each figure is counted from the source text (syntax trees) or from one traced program in a fresh process. `tests/test_house.py` holds
 the highest value of each: a change may lower it, never raise it.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from tools.source_imports import cycles, import_graph, source_files
 
-__all__ = ["FIGURES", "figures", "main", "walk"]
+__all__ = ["FIGURES", "figures", "main", "story", "walk"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "dynograd"
@@ -366,6 +368,12 @@ def walk() -> dict:
     return json.loads(done.stdout)
 
 
+def story() -> list[str]:
+    """The warm walk through dynograd, a line for each frame: how deep it stands, file, function (comprehensions left out)."""
+    frames = [frame for frame in walk()["warm"] if "/numpy/" not in frame[0] and not frame[2].endswith("comp>")]
+    return [f"{'  ' * (depth - 2)}{re.sub(' [0-9a-f]{8}>', '>', file)}: {name}" for file, _, name, depth in frames]
+
+
 def warm_frames() -> int:
     """Python frames of `relu(x @ w).sum().backward()`, warm."""
     return len(walk()["warm"])
@@ -440,10 +448,13 @@ def figures() -> dict[str, int]:
     return {figure.__name__: int(figure()) for figure in FIGURES}
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    if arguments == ["walk"]:
+        print("\n".join(story()))
+        return
     for figure in FIGURES:
         print(f"{figure():>8,}  {figure.__name__}: {figure.__doc__}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
