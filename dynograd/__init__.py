@@ -50,11 +50,11 @@ from dynograd import tensor_questions as _tensor_questions  # noqa: E402
 from dynograd import top_level as _top_level  # noqa: E402
 from dynograd import typed_storages as _typed_storages  # noqa: E402
 from dynograd import window_functions as _window_functions  # noqa: E402
-from dynograd.kernels import batch_invariance as _batch_invariance  # noqa: E402
-from dynograd.kernels import determinism as _determinism  # noqa: E402
-from dynograd.kernels import kernel_cache as _kernel_cache  # noqa: E402
-from dynograd.kernels import precision as _precision  # noqa: E402
-from dynograd.kernels import threads as _threads  # noqa: E402
+from dynograd.kernels.build import batch_invariance as _batch_invariance  # noqa: E402
+from dynograd.kernels.build import determinism as _determinism  # noqa: E402
+from dynograd.kernels.build import kernel_cache as _kernel_cache  # noqa: E402
+from dynograd.kernels.build import precision as _precision  # noqa: E402
+from dynograd.kernels.build import threads as _threads  # noqa: E402
 from dynograd.ops import embeddings as _embeddings  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
 from dynograd.tensor import Tensor, is_tensor  # noqa: E402

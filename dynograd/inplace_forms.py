@@ -200,7 +200,7 @@ def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
 
 
 def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
-    from dynograd.kernels import elementwise_cuda
+    from dynograd.kernels.elementwise import elementwise_cuda
 
     for one in operands:
         if type(one) is not float and type(one) is not int:

@@ -1,7 +1,7 @@
 """Where random numbers come from: a `Generator` hands out places in a counter-based stream, it holds no numbers.
 
 The whole state is two integers, (seed, offset). A draw asks `key(blocks)` for the next free place, and a kernel computes the numbers of
-that place (`kernels/random_cpu.py` defines them), so a value depends on (seed, offset, position in the draw) and on nothing else.
+that place (`kernels/random/random_cpu.py` defines them), so a value depends on (seed, offset, position in the draw) and on nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random tensors, and the Tensor-facing side of generators. The numbers come from `kernels/random_cpu.py`."""
+"""Random tensors, and the Tensor-facing side of generators. The numbers come from `kernels/random/random_cpu.py`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from dynograd import shapes
 from dynograd.autograd import modes
 from dynograd.inplace import write_result
-from dynograd.kernels import determinism
+from dynograd.kernels.build import determinism
 from dynograd.methods import public_functions
 from dynograd.out_forms import write_out
 from dynograd.tensor import Tensor

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import nn, optim
-from dynograd.kernels import kernel_cache, threads
+from dynograd.kernels.build import kernel_cache, threads
 
 __all__ = ["PROGRAMS", "warmup"]
 

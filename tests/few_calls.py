@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynograd.kernels import compiled_kernels
+from dynograd.kernels.build import compiled_kernels
 
 
 @pytest.fixture(autouse=True, params=["few calls", "many calls"])

@@ -1,6 +1,5 @@
 """The offline check of GPU kernels: which modules have some, and what is wrong with the machine code of a variant."""
 
-import importlib
 import inspect
 import re
 from pathlib import Path
@@ -19,12 +18,12 @@ OPTIONS = ("aligned", "spills", "capability")
 def modules():
     """Names of the modules with kernels: those that say so, and those that make some for `kernels_to_check`."""
     named = re.compile(r"^@(?:launching_cuda\.)?(?:triton|simt)_kernel\(|^def kernels_to_check\(", re.MULTILINE)
-    return sorted(path.stem for path in FOLDER.glob("*.py") if named.search(path.read_text()))
+    return sorted(path.stem for path in FOLDER.rglob("*.py") if named.search(path.read_text()))
 
 
 def kernels_of(name):
     """(kernel, variant) pairs of a module, those it makes in `kernels_to_check()` included; (kernel, None) where it has none."""
-    module = importlib.import_module(f"dynograd.kernels.{name}")
+    module = dynograd.kernels.module_of(name)
     own = [one.kernel for one in vars(module).values() if inspect.isfunction(one) and hasattr(one, "kernel")]
     pairs = [
         (kernel, variant)

@@ -116,7 +116,7 @@ def test_errors(call, error, words):
 
 
 def test_sums_of_large_gradients_keep_the_layout():
-    from dynograd.kernels import gradients_cpu
+    from dynograd.kernels.optim import gradients_cpu
 
     for one_last in (False, True):
         for other_last in (False, True):

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import dynograd as dg
-from dynograd.kernels import compiled_kernels
+from dynograd.kernels.build import compiled_kernels
 from dynograd.random_streams import default_generator
 
 

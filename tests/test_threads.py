@@ -6,7 +6,7 @@ import pytest
 
 import dynograd
 from dynograd import nn, optim
-from dynograd.kernels import threads as kernel_threads
+from dynograd.kernels.build import threads as kernel_threads
 from dynograd.nn import functional as F
 
 STEPS = 3

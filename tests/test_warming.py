@@ -4,7 +4,7 @@ import pytest
 
 import dynograd
 from dynograd import warming
-from dynograd.kernels import kernel_cache
+from dynograd.kernels.build import kernel_cache
 
 
 @pytest.fixture

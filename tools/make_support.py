@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from dynograd import ops  # noqa: E402
-from dynograd.kernels.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
-from dynograd.kernels.through_host_cuda import FUNCTIONS  # noqa: E402
+from dynograd.kernels.build.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
+from dynograd.kernels.build.through_host_cuda import FUNCTIONS  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.ragged import rules as ragged_rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402

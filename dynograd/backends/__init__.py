@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dynograd.kernels import precision
+from dynograd.kernels.build import precision
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd.data.failures import describe
 from dynograd.data.seeding import Seeder, make_seedable, seed_all
-from dynograd.kernels import blas, compiled_kernels, threads
+from dynograd.kernels.build import blas, compiled_kernels, threads
 from dynograd.random_streams import default_generator
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy
@@ -17,10 +16,12 @@ import numpy
 from dynograd import kernels
 from dynograd.arrays import CudaArray, buffers, ndarray, quietly
 from dynograd.interpreter.shared import F32, F64
-from dynograd.kernels import formulas, kernel, loops_cpu, ufuncs
-from dynograd.kernels.batch_invariance import batch_invariant
-from dynograd.kernels.formulas import Definition, Tree
-from dynograd.kernels.loops_cpu import Loop
+from dynograd.kernels import kernel, module_of
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.elementwise import loops_cpu, ufuncs
+from dynograd.kernels.elementwise.loops_cpu import Loop
+from dynograd.kernels.formula import formulas
+from dynograd.kernels.formula.formulas import Definition, Tree
 from dynograd.ops.op import Op, registry
 
 __all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_size"]
@@ -36,7 +37,7 @@ def definition_of(name: str) -> Definition | None:
     op = registry.get(name)
     if op is None and name.startswith(_FAR_FORMULAS):
         family, _, rest = name.partition("_")
-        texts = import_module(f"dynograd.kernels.{family}_formulas")
+        texts = module_of(f"{family}_formulas")
         return Definition(("input",), formulas.parse(getattr(texts, rest)))
     if op is None or op.kind != "elementwise" or op.formula is None:
         return None
@@ -229,7 +230,7 @@ def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:
     try:
         names, loop, places, calls = loops[needs]
     except KeyError:
-        from dynograd.kernels.loops_cuda import CudaLoop
+        from dynograd.kernels.elementwise.loops_cuda import CudaLoop
 
         names, trees, places, truths = _backward_trees(op, op.derivative or (), needs)
         loop = CudaLoop(f"{op.name}_backward", ("g", *names), op.static_names, trees, truths) if trees else None
@@ -245,7 +246,7 @@ def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:
     if call is None:
         if g.dtype.kind == "c" or any([type(one) not in (CudaArray, int, float) for one in operands[: len(names) + 1]]):
             return None
-        from dynograd.kernels.loops_cuda import compute_type
+        from dynograd.kernels.elementwise.loops_cuda import compute_type
 
         count = len(names) + 1
         kinds = [g.dtype] * len(loop.trees)

@@ -9,7 +9,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.interpreter.shared import tensor_class
-from dynograd.kernels.object_fields import FIELDS
+from dynograd.kernels.small.object_fields import FIELDS
 
 __all__ = ["tensor_fields"]
 

@@ -24,9 +24,9 @@ from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whol
 from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
-from dynograd.kernels.compiled_kernels import entries
-from dynograd.kernels.loops_cpu import ONE_PASS
-from dynograd.kernels.ufuncs import COMPOSED, FLAT
+from dynograd.kernels.build.compiled_kernels import entries
+from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
+from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT
 from dynograd.ops.op import Op
 from dynograd.random_streams import default_generator, takers
 

@@ -1,7 +1,7 @@
-"""Kernels by family, name and backend: `kernel("softmaxes", "softmax_forward", x)` is `softmax_forward` in `softmaxes_cpu.py`.
+"""Kernels by family, name and backend: `kernel("softmaxes", "softmax_forward", x)` is `softmax_forward` in `norm/softmaxes_cpu.py`.
 
 A kernel computes on the arrays it is given. It checks nothing (the op has), allocates only its result and knows no gradients.
-A backend's file is imported on the first use of one of its kernels.
+A backend's file is imported on the first use of one of its kernels. Each folder's `__init__.py` says what lives there.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from os import listdir, scandir
+from types import ModuleType
 from typing import Any
 
 from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays
 from dynograd.cuda import driver
 from dynograd.devices import cpu, device
 
-__all__ = ["kernel"]
+__all__ = ["kernel", "module_of"]
 
+_rooms: dict[str, str] = {}  # the folder of each module
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
 # The slot of the table of ops, for backends that make their elementwise kernels of formulas: `forward(name)`, `backward(name)`
 # give (operands, statics, trees, truths, promotion) or None; `names()`.
@@ -43,6 +46,23 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
         return _load(family, name, type(like), backend_of(like))
 
 
+def module_of(stem: str) -> ModuleType:
+    """The module of that name, in whichever folder it lies.
+
+    Raises:
+        ModuleNotFoundError: there is none.
+    """
+    if not _rooms:
+        for room in scandir(__path__[0]):
+            if room.is_dir():
+                _rooms.update(
+                    {file.removesuffix(".py"): room.name for file in listdir(room.path) if file.endswith(".py")}
+                )
+    if stem not in _rooms:
+        raise ModuleNotFoundError(f"kernels: there is no {stem}.py", name=f"dynograd.kernels.{stem}")
+    return import_module(f"dynograd.kernels.{_rooms[stem]}.{stem}")
+
+
 def _without_values(family: str, name: str) -> Callable[..., Any]:
     """A kernel that makes arrays, for the device "meta": random ones are not drawn."""
     found = kernel(family, name, 0)
@@ -66,14 +86,13 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         made = _found[family, name, array_type] = meta_arrays.elementwise(kernel(family, name, 0))
         return made
     if backend == "cuda":
-        from dynograd.kernels.through_host_cuda import FAMILIES, through_host
+        from dynograd.kernels.build.through_host_cuda import FAMILIES, through_host
 
         if family in FAMILIES:
             found = _found[family, name, array_type] = through_host(name, kernel(family, name, 0))
             return found
     try:
-        module = import_module(f"dynograd.kernels.{family}_{backend}")
-        found = getattr(module, name)
+        found = getattr(module_of(f"{family}_{backend}"), name)
     except (ModuleNotFoundError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
             raise  # a package that the backend needs
@@ -90,7 +109,7 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
 
 def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of a GPU: arrays of the CPU beside others are an error, complex numbers go to the CPU's kernel."""
-    from dynograd.kernels.through_host_cuda import NoComplexKernelError, through_host
+    from dynograd.kernels.build.through_host_cuda import NoComplexKernelError, through_host
 
     of_complex: list[Callable[..., Any]] = []
 
@@ -112,11 +131,11 @@ def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Call
 
 
 _any_cuda_array = object.__new__(cuda_arrays.CudaArray)
-cuda_arrays._loader[0] = lambda: import_module("dynograd.kernels.operations_cuda")
+cuda_arrays._loader[0] = lambda: import_module("dynograd.kernels.build.operations_cuda")
 
 
 def _take_users_kernels() -> None:
-    from dynograd.kernels import user_kernels_cuda
+    from dynograd.kernels.build import user_kernels_cuda
 
     user_kernels_cuda.install()
 

@@ -1,6 +1,7 @@
 """Bessel functions and Airy's: functions of `dynograd.special`, here under their names with `special_` in front.
 
-Their formulas are those of `kernels/bessel_formulas.py` and `airy_formulas.py`: relative errors of a few units in the last place, near zeros of the functions
+Their formulas are those of `kernels/formula/bessel_formulas.py` and `airy_formulas.py`: relative errors of a few units in the last place,
+near zeros of the functions
 absolute ones. Far from 0 the waves of J, Y and Ai are as exact as `sin` of a number that is rounded.
 """
 

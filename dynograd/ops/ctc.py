@@ -1,6 +1,6 @@
 """The CTC loss: how improbable a target is, over all its alignments with a sequence.
 
-`ctc_losses` is a fused op on padded targets (`kernels/ctc_cpu.py`); its `decomposition` is the same recursion step by step, from
+`ctc_losses` is a fused op on padded targets (`kernels/loss/ctc_cpu.py`); its `decomposition` is the same recursion step by step, from
 which gradients of second order and forward mode come. Shapes: T time, N sequences, C classes, S labels of the longest target.
 """
 

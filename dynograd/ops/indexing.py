@@ -3,7 +3,7 @@
 An index of ints, slices, None and Ellipsis is *basic*: it gives a view. As soon as it holds index tensors, lists, masks or bool
 scalars it is *advanced*: the basic part is applied first (ints select, as in PyTorch; NumPy would treat them as index arrays), then
 the index arrays pick from that view, with NumPy's placement of the picked dims. `indices` and `template` are explained in
-`kernels/indexing_cpu.py`.
+`kernels/index/indexing_cpu.py`.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def elementwise(
     """Registers an op given by a scalar formula and, for each array argument, the text of its derivative times `g`.
 
     The texts name the parameters, `output`, `g` and other ops. Saves, backward, second order and jvp follow from them;
-    the kernel is the function of the same name in `kernels/elementwise_cpu.py`. `promote` is `arithmetic`, `float`
+    the kernel is the function of the same name in `kernels/elementwise/elementwise_cpu.py`. `promote` is `arithmetic`, `float`
     (integers become the default dtype), `compare` (result bool), `logical` (operands as truth values), `integer`, or `select`
     (the first operand is a condition, the others are promoted).
     """

@@ -1,6 +1,6 @@
 """Recurrent layers: one layer, one direction, over whole sequences, padded or packed. Single steps are in `cells.py`.
 
-A layer runs as one fused kernel (`kernels/recurrent_cpu.py`); its `decomposition` is the same thing step by step, from which
+A layer runs as one fused kernel (`kernels/recurrent/recurrent_cpu.py`); its `decomposition` is the same thing step by step, from which
 gradients of any order and forward mode come. Shapes: T time, B batch, N tokens, I inputs, H hidden.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
-from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.losses import reduction_of
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.interpreter import named_outputs
-from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged import segmented

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.interpreter import named_outputs
-from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.deviations import arguments_of_deviations
 from dynograd.ops.op import registry
 from dynograd.ragged import segmented

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynograd import dtypes
 from dynograd.errors import ShapeError
-from dynograd.kernels.product_plans import ProductPlan
+from dynograd.kernels.matmul.product_plans import ProductPlan
 from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make

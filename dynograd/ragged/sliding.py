@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import ShapeError
-from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results

@@ -14,8 +14,8 @@ from dynograd import arrays
 from dynograd.arrays import buffers
 from dynograd.autograd import engine
 from dynograd.errors import GradientError
-from dynograd.kernels import gradients_cpu
-from dynograd.kernels import threads as kernel_threads
+from dynograd.kernels.build import threads as kernel_threads
+from dynograd.kernels.optim import gradients_cpu
 
 
 def leaf(*values: float) -> dg.Tensor:

@@ -122,7 +122,7 @@ def test_gradients_of_dirichlet_samples():
 def test_derivative_of_a_gamma_quantile(a, share):
     from scipy.special import gammaincinv
 
-    from dynograd.kernels.family_draws_cpu import gamma_derivative
+    from dynograd.kernels.random.family_draws_cpu import gamma_derivative
 
     if a == 0.01 and share == 0.01:
         pytest.skip("the quantile is 1e-201 and differences of it lose their digits")

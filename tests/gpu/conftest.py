@@ -30,7 +30,7 @@ def gpu_kernels_seen():
 
 
 def _all_seen():
-    from dynograd.kernels import launching_cuda
+    from dynograd.kernels.build import launching_cuda
 
     seen = {name: {repr(one) for one in found} for name, found in _seen.items()}
     for title in launching_cuda.exercised:
@@ -77,7 +77,7 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture(autouse=True)
 def precision_of_products():
     """As before the test: rows of the GPU benchmarks change it."""
-    from dynograd.kernels import precision
+    from dynograd.kernels.build import precision
 
     before = precision.get_float32_matmul_precision()
     yield

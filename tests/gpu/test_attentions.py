@@ -7,7 +7,8 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import from_numpy
-from dynograd.kernels import attentions_cpu, attentions_cuda, random_cpu
+from dynograd.kernels.attention import attentions_cpu, attentions_cuda
+from dynograd.kernels.random import random_cpu
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)

@@ -7,14 +7,8 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import from_numpy
-from dynograd.kernels import (
-    cells_cpu,
-    cells_cuda,
-    matrix_products_cpu,
-    matrix_products_cuda,
-    recurrent_packing_cpu,
-    recurrent_packing_cuda,
-)
+from dynograd.kernels.matmul import matrix_products_cpu, matrix_products_cuda
+from dynograd.kernels.recurrent import cells_cpu, cells_cuda, recurrent_packing_cpu, recurrent_packing_cuda
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)

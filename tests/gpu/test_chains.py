@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd import nn
-from dynograd.kernels import chains_cpu, chains_cuda, chains_simt
+from dynograd.kernels.loss import chains_cpu, chains_cuda, chains_simt
 from tests.gpu.twins import on_device
 
 LENGTHS = numpy.array([4, 0, 1, 3])

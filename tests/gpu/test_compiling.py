@@ -8,7 +8,7 @@ from kernel_variants import TARGETS, complaint, kernels_of
 
 from dynograd.cuda import driver
 from dynograd.errors import KernelCompileError
-from dynograd.kernels import kernel_cache
+from dynograd.kernels.build import kernel_cache
 
 triton = pytest.importorskip("triton", reason="triton is not installed")
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
@@ -71,7 +71,7 @@ _KERNELS = """
     import triton
     import triton.language as tl
     from numba import cuda, float32
-    from dynograd.kernels.launching_cuda import simt_kernel, triton_kernel
+    from dynograd.kernels.build.launching_cuda import simt_kernel, triton_kernel
 
     @triton_kernel(variants=[])
     def scaled(x, y, count, factor, BLOCK: tl.constexpr):
@@ -181,7 +181,7 @@ def test_what_does_not_compile_is_named_with_signature_and_target(kernels):
 
 
 def test_a_change_of_the_compilers_calling_convention_is_noticed(kernels, monkeypatch):
-    from dynograd.kernels import compiling_cuda
+    from dynograd.kernels.build import compiling_cuda
 
     monkeypatch.setattr(compiling_cuda, "SCRATCH_WORDS", 3)
     types = dict(x="*fp32", y="*fp32", count="i32", factor="fp32")

@@ -7,13 +7,8 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import from_numpy
-from dynograd.kernels import (
-    batch_invariance,
-    convolution_layouts_cuda,
-    convolutions_columns,
-    convolutions_cuda,
-    precision,
-)
+from dynograd.kernels.build import batch_invariance, precision
+from dynograd.kernels.conv import convolution_layouts_cuda, convolutions_columns, convolutions_cuda
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)

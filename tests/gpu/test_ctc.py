@@ -20,7 +20,7 @@ def drawn(steps, count, classes, labels, dtype="float32", seed=0):
 
 def compared(x, targets, inputs, lengths, blank=0, zero_infinity=False, turned=False):
     """Losses and gradients of the kernels of both backends."""
-    from dynograd.kernels import ctc_cpu, ctc_cuda
+    from dynograd.kernels.loss import ctc_cpu, ctc_cuda
 
     inputs, lengths = numpy.array(inputs), numpy.array(lengths)
     given = x, targets, inputs, lengths
@@ -67,7 +67,7 @@ def test_labels_that_are_the_blank_and_classes_without_a_chance():
 
 @pytest.mark.parametrize("labels, steps", [(31, 70), (40, 90), (0, 3)])
 def test_more_states_than_a_warp_and_more_than_threads(labels, steps, monkeypatch):
-    from dynograd.kernels import ctc_simt
+    from dynograd.kernels.loss import ctc_simt
 
     monkeypatch.setattr(ctc_simt, "MOST", {4: 32, 8: 32})
     x, targets = drawn(steps, 2, 4, labels)

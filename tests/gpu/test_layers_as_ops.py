@@ -7,7 +7,7 @@ import pytest
 
 import dynograd
 from dynograd import nn
-from dynograd.kernels import precision
+from dynograd.kernels.build import precision
 from dynograd.nn import functional as F
 from dynograd.nn.utils import rnn
 

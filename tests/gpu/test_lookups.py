@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import bags_cpu, bags_cuda, determinism, lookups_cuda, scatters_cuda
+from dynograd.kernels.build import determinism
+from dynograd.kernels.index import bags_cpu, bags_cuda, lookups_cuda, scatters_cuda
 from tests.gpu.twins import compared, on_device
 from tests.gpu.values import numbers
 

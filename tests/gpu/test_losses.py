@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import losses_cpu, losses_cuda, row_programs_cuda
+from dynograd.kernels.loss import losses_cpu, losses_cuda
+from dynograd.kernels.rows import row_programs_cuda
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers
 
@@ -154,7 +155,7 @@ def test_paired(name, parameter):
 
 def test_pays():
     x = on_device(numbers(0, (3, 4)))
-    from dynograd.kernels.paired_losses_cuda import pays
+    from dynograd.kernels.loss.paired_losses_cuda import pays
 
     assert pays(x, x)
     assert not pays(x, on_device(numbers(0, (4,))))

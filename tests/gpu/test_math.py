@@ -11,8 +11,8 @@ import scipy.special
 
 from dynograd.arrays import cuda_arrays
 from dynograd.cuda import driver
-from dynograd.kernels import special_functions_cpu
-from dynograd.kernels.launching_cuda import triton_source
+from dynograd.kernels.build.launching_cuda import triton_source
+from dynograd.kernels.elementwise import special_functions_cpu
 
 inf, nan = numpy.inf, numpy.nan
 EDGES = [
@@ -335,7 +335,7 @@ for name in names or math_triton.__all__:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [80, 90, 100])
 def test_functions_compile_for(target, tmp_path):
-    from dynograd.kernels import math_triton
+    from dynograd.kernels.formula import math_triton
 
     script = tmp_path / "offline.py"
     script.write_text(OFFLINE)

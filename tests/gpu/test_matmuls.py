@@ -9,8 +9,9 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import CudaArray, empty, from_numpy
-from dynograd.kernels import batch_invariance, matmul_tiles, matmuls_cuda, precision
-from dynograd.kernels import matmuls_triton as device
+from dynograd.kernels.build import batch_invariance, precision
+from dynograd.kernels.matmul import matmul_tiles, matmuls_cuda
+from dynograd.kernels.matmul import matmuls_triton as device
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)

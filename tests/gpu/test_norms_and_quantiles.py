@@ -9,7 +9,8 @@ import numpy
 import pytest
 
 from dynograd.errors import IndexRangeError
-from dynograd.kernels import faults_cuda, masks_cuda
+from dynograd.kernels.build import faults_cuda
+from dynograd.kernels.index import masks_cuda
 from tests.gpu.twins import compared, on_device
 from tests.gpu.values import numbers
 

@@ -58,7 +58,7 @@ def test_steps_are_those_of_the_cpu(kind, dtype):
 
 
 def test_all_parameters_take_one_launch(monkeypatch):
-    from dynograd.kernels import optimizers_cuda
+    from dynograd.kernels.optim import optimizers_cuda
 
     calls = []
     run = optimizers_cuda.adam_table_step

@@ -4,7 +4,8 @@ import numpy
 import pytest
 
 from dynograd.arrays import cuda_arrays
-from dynograd.kernels import gradients_cuda, optimizers_cpu, optimizers_cuda, tables_cuda
+from dynograd.kernels.optim import gradients_cuda, optimizers_cpu, optimizers_cuda
+from dynograd.kernels.small import tables_cuda
 
 BFLOAT16 = cuda_arrays.dtypes.bfloat16.numpy
 KINDS = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1.6e-2}

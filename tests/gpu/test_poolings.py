@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import determinism, poolings_cpu, poolings_cuda
+from dynograd.kernels.build import determinism
+from dynograd.kernels.image import poolings_cpu, poolings_cuda
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers
 
@@ -117,7 +118,7 @@ def test_pad_constant(shape, sides, kind):
     x = (numbers(0, shape) * 3).astype(kind)
     value = 1 if kind in ("bool", "int64") else 2.5
     if kind == "complex128":
-        from dynograd.kernels import paddings_cpu, paddings_cuda
+        from dynograd.kernels.layout import paddings_cpu, paddings_cuda
 
         wanted = paddings_cpu.pad_constant(x, sides, value)
         numpy.testing.assert_array_equal(paddings_cuda.pad_constant(on_device(x), sides, value).numpy(), wanted)

@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from dynograd.devices import device
-from dynograd.kernels import random_cpu, random_cuda
+from dynograd.kernels.random import random_cpu, random_cuda
 from tests.gpu.twins import on_device
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
@@ -104,7 +104,7 @@ def test_a_million_words_come_from_their_places():
 
 @pytest.mark.parametrize("p", [0.0, 0.4, 1.0])
 def test_dropout_is_the_one_of_the_cpu(p):
-    from dynograd.kernels import dropouts_cpu, dropouts_cuda
+    from dynograd.kernels.random import dropouts_cpu, dropouts_cuda
 
     x, residual = numpy.random.default_rng(0).standard_normal((2, 8, 70)).astype("float32")
     assert dropouts_cuda.in_one_pass(on_device(x))
@@ -124,7 +124,7 @@ def test_dropout_is_the_one_of_the_cpu(p):
 
 
 def test_dropout_of_half_types_is_scaled_in_float32():
-    from dynograd.kernels import dropouts_cuda
+    from dynograd.kernels.random import dropouts_cuda
 
     x = numpy.random.default_rng(0).standard_normal((5, 9)).astype(bfloat16)
     y, mask = dropouts_cuda.dropout_forward(1, 0, on_device(x), 0.3)

@@ -7,17 +7,9 @@ import numpy
 import pytest
 
 from dynograd.devices import device
-from dynograd.kernels import (
-    creation_cpu,
-    creation_cuda,
-    joins_cpu,
-    joins_cuda,
-    packing_cuda,
-    triangles_cpu,
-    triangles_cuda,
-    views_cpu,
-    views_cuda,
-)
+from dynograd.kernels.layout import creation_cpu, creation_cuda, joins_cpu, joins_cuda, views_cpu, views_cuda
+from dynograd.kernels.linalg import triangles_cpu, triangles_cuda
+from dynograd.kernels.optim import packing_cuda
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers
 

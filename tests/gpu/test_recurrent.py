@@ -7,7 +7,8 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
-from dynograd.kernels import precision, recurrent_cpu, recurrent_cuda
+from dynograd.kernels.build import precision
+from dynograd.kernels.recurrent import recurrent_cpu, recurrent_cuda
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import reductions_cuda
-from dynograd.kernels.batch_invariance import use_batch_invariant
+from dynograd.kernels.build.batch_invariance import use_batch_invariant
+from dynograd.kernels.reduce import reductions_cuda
 from tests.gpu.twins import compared, on_device
 from tests.gpu.values import numbers
 

@@ -7,7 +7,10 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.kernels import deviations_cuda, fused_activations_cuda, normalizations_cuda, row_programs_cuda
+from dynograd.kernels.elementwise import fused_activations_cuda
+from dynograd.kernels.norm import normalizations_cuda
+from dynograd.kernels.reduce import deviations_cuda
+from dynograd.kernels.rows import row_programs_cuda
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import reductions_cuda, scans_cuda
+from dynograd.kernels.reduce import reductions_cuda, scans_cuda
 from tests.gpu.twins import compared
 from tests.gpu.values import numbers
 

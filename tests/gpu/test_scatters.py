@@ -7,7 +7,8 @@ import numpy
 import pytest
 
 from dynograd.errors import IndexRangeError
-from dynograd.kernels import determinism, embeddings_cuda, faults_cuda, indexing_cpu, indexing_cuda, scatters_cuda
+from dynograd.kernels.build import determinism, faults_cuda
+from dynograd.kernels.index import embeddings_cuda, indexing_cpu, indexing_cuda, scatters_cuda
 from dynograd.ops.indexing import Advanced
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers

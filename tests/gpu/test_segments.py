@@ -24,7 +24,7 @@ def bounds(lengths):
 @pytest.mark.parametrize("columns, dtype", [(1, "float32"), (3, "float64"), (20, "float32")])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_reduce_spread_and_gradients(lengths, columns, dtype, kind, monkeypatch):
-    from dynograd.kernels import segments_cuda
+    from dynograd.kernels.segment import segments_cuda
 
     monkeypatch.setattr(segments_cuda, "_BLOCK", 64)
     rng = numpy.random.default_rng(columns)
@@ -43,7 +43,7 @@ def test_reduce_spread_and_gradients(lengths, columns, dtype, kind, monkeypatch)
 
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_few_long_segments_are_cut_into_pieces(kind, monkeypatch):
-    from dynograd.kernels import segments_cuda
+    from dynograd.kernels.segment import segments_cuda
 
     monkeypatch.setattr(segments_cuda, "_PIECE", 16)
     monkeypatch.setattr(segments_cuda, "_BLOCK", 32)

@@ -8,7 +8,7 @@ from numba import cuda, float32, int32
 
 from dynograd.arrays.cuda_arrays import from_numpy
 from dynograd.cuda import driver
-from dynograd.kernels.launching_cuda import simt_kernel
+from dynograd.kernels.build.launching_cuda import simt_kernel
 
 EVERYONE = 0xFFFFFFFF
 emulated_only = pytest.mark.skipif(not driver.is_emulated(), reason="a GPU does not notice")

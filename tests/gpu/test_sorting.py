@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels import scatters_cuda, sorting_cuda
+from dynograd.kernels.index import scatters_cuda
+from dynograd.kernels.sort import sorting_cuda
 from tests.gpu.twins import compared, on_device
 
 BFLOAT16 = numpy.dtype(ml_dtypes.bfloat16)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
+from dynograd.kernels import module_of
 
 __all__ = ["compared", "on_device"]
 
@@ -33,9 +33,9 @@ def compared(
         loose: a factor for the tolerance.
         given: other arguments for the GPU's kernel.
     """
-    wanted = getattr(import_module(f"dynograd.kernels.{family}_cpu"), name)(*arguments)
+    wanted = getattr(module_of(f"{family}_cpu"), name)(*arguments)
     mine = [on_device(one) for one in arguments] if given is None else given
-    found = getattr(import_module(f"dynograd.kernels.{family}_cuda"), name)(*mine)
+    found = getattr(module_of(f"{family}_cuda"), name)(*mine)
     pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     for number, (one, other) in enumerate(pairs):
         if other is None or isinstance(other, (bool, str)):

@@ -5,9 +5,9 @@ import itertools
 import numpy
 import pytest
 
-from dynograd.kernels import threads
-from dynograd.kernels.attentions_cpu import attends_in_tiles, attention_backward, attention_forward
-from dynograd.kernels.random_cpu import dropout_mask
+from dynograd.kernels.attention.attentions_cpu import attends_in_tiles, attention_backward, attention_forward
+from dynograd.kernels.build import threads
+from dynograd.kernels.random.random_cpu import dropout_mask
 
 PLACE = (5, 1000)
 

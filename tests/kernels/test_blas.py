@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import blas, blas_numba
-from dynograd.kernels.compiling_numba import chunked, compiled
+from dynograd.kernels.build import blas, blas_numba
+from dynograd.kernels.build.compiling_numba import chunked, compiled
 
 
 @chunked(blas=True)

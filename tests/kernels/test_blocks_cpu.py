@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import blocks_cpu, extremes_cpu, norms_cpu, reductions_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.reduce import blocks_cpu, extremes_cpu, norms_cpu, reductions_cpu
 
 CASES = [
     ((70001,), 0),

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import dynograd as dg
-from dynograd.kernels import casts_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.layout import casts_cpu
 
 random = np.random.default_rng(0)
 EDGES = [

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numba.core import dispatcher
 
-from dynograd.kernels import compiling_numba, kernel_cache, threads
-from dynograd.kernels.compiling_numba import Chunked, chunked, compile_source, compiled
+from dynograd.kernels.build import compiling_numba, kernel_cache, threads
+from dynograd.kernels.build.compiling_numba import Chunked, chunked, compile_source, compiled
 
 
 @chunked(noalias=True)

@@ -9,7 +9,8 @@ import llvmlite.binding
 import numpy as np
 import pytest
 
-from dynograd.kernels import convolutions_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.conv import convolutions_cpu
 
 CASES = {
     "1d": ((2, 3, 9), (4, 3, 3), (1,), (1,), (1,), 1),

@@ -6,8 +6,9 @@ import numba
 import numpy as np
 import pytest
 
-from dynograd.kernels import drivers_numba, threads, tiles_numba
-from dynograd.kernels.compiling_numba import Chunked, chunked
+from dynograd.kernels.build import drivers_numba, threads
+from dynograd.kernels.build.compiling_numba import Chunked, chunked
+from dynograd.kernels.tiles import tiles_numba
 
 
 @chunked(key="test")
@@ -105,7 +106,7 @@ def test_registers_of_processors(name, features, wanted):
 
 @pytest.mark.parametrize("tiles", [tiles_numba.PRODUCT_TILES, tiles_numba.DOT_TILES])
 def test_every_number_of_channels_has_tiles(tiles):
-    from dynograd.kernels.convolutions_plans import blocks_of
+    from dynograd.kernels.conv.convolutions_plans import blocks_of
 
     for channels in range(1, 70):
         blocks = blocks_of(channels, tuple(tiles))

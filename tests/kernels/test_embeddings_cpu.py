@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import embeddings_cpu, indexing_cpu, scatters_cpu
+from dynograd.kernels.index import embeddings_cpu, indexing_cpu, scatters_cpu
 
 DTYPES = [np.float64, np.float32, np.float16, np.int64]
 

@@ -8,7 +8,10 @@ import numpy
 import pytest
 
 import dynograd as dg
-from dynograd.kernels import compiled_kernels, few_cpu, few_numba, quantiles_cpu, sorting_cpu
+from dynograd.kernels.build import compiled_kernels
+from dynograd.kernels.reduce import quantiles_cpu
+from dynograd.kernels.small import few_cpu, few_numba
+from dynograd.kernels.sort import sorting_cpu
 
 KINDS = [numpy.float32, numpy.float64, numpy.int64]
 SHAPES = [(1, 1), (1, 7), (9, 1), (5, 8), (3, 129), (2, 1000), (40, 31), (8, 64), (1, 8191), (0, 3), (3, 0)]

@@ -3,7 +3,8 @@
 import numpy
 import pytest
 
-from dynograd.kernels import fft_plans, ffts_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.fft import fft_plans, ffts_cpu
 
 SHAPES = {
     "rows of fours": ((64, 1024), (1,)),

@@ -5,9 +5,9 @@ import math
 import numpy
 import pytest
 
-from dynograd.kernels import formulas
-from dynograd.kernels.formulas import Definition, call, name, number, parse, to_text
-from dynograd.kernels.formulas_numba import to_numba
+from dynograd.kernels.formula import formulas
+from dynograd.kernels.formula.formulas import Definition, call, name, number, parse, to_text
+from dynograd.kernels.formula.formulas_numba import to_numba
 
 X, Y = name("x"), name("y")
 

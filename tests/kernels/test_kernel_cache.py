@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dynograd
-from dynograd.kernels import kernel_cache
+from dynograd.kernels.build import kernel_cache
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,7 +119,7 @@ PROGRAM = """
     import sys
     import numpy as np
     from dynograd.kernels import kernel_cache
-    from dynograd.kernels.compiled_kernels import compiled_for
+    from dynograd.kernels.build.compiled_kernels import compiled_for
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     y = compiled_for(1000)["softmax"](x)
     e = np.exp(x - x.max(1, keepdims=True))

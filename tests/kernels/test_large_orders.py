@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import copies_cpu, lookups_cpu, rearrangements_cpu, scatters_cpu, sorting_cpu
+from dynograd.kernels.index import lookups_cpu, scatters_cpu
+from dynograd.kernels.layout import copies_cpu, rearrangements_cpu
+from dynograd.kernels.sort import sorting_cpu
 
 SIZES = [513, 5003, (1 << 18) + 7]  # by merging runs no more, by short digits, by long ones
 SPANS = {

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import indexing_cpu, lookups_cpu, scatters_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.index import indexing_cpu, lookups_cpu, scatters_cpu
 
 CASES = [
     ((300, 7, 41), 0),

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from dynograd.kernels import linear_algebra_cpu as kernels
+from dynograd.kernels.linalg import linear_algebra_cpu as kernels
 
 KINDS = [numpy.float32, numpy.float64, numpy.complex64, numpy.complex128]
 

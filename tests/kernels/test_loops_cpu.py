@@ -6,9 +6,10 @@ import numpy
 import pytest
 
 from dynograd.arrays import buffers
-from dynograd.kernels import kernel_cache, loops_cpu, threads
-from dynograd.kernels.formulas import parse
-from dynograd.kernels.loops_cpu import Loop
+from dynograd.kernels.build import kernel_cache, threads
+from dynograd.kernels.elementwise import loops_cpu
+from dynograd.kernels.elementwise.loops_cpu import Loop
+from dynograd.kernels.formula.formulas import parse
 
 BLEND = Loop("blend", ("x", "y", "z"), ("value",), (parse("x + value * y * z"),))
 EXPONENTIAL = Loop("curve", ("x",), (), (parse("x * exp(-x * x)"),))
@@ -230,7 +231,7 @@ class TestUfunc:
             numpy.testing.assert_allclose(made(a, b), numpy.where(a > 0, a * b, numpy.exp(a)), rtol=1e-6)
 
     def test_without_the_parts_of_numba_that_it_takes(self, monkeypatch):
-        from dynograd.kernels import generator_numba
+        from dynograd.kernels.formula import generator_numba
 
         monkeypatch.setattr(generator_numba, "_compiled_loop", lambda source, name: None)
         made = loops_cpu.ufunc("choice", "c ? x : y", "c x y", "?ff", "f")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import losses_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.loss import losses_cpu
 
 
 def reference(logits, target, weight, ignore_index, smoothing, reduction):

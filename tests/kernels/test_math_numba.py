@@ -4,8 +4,8 @@ import numpy
 import pytest
 from scipy import special
 
-from dynograd.kernels.formulas import parse
-from dynograd.kernels.loops_cpu import Loop
+from dynograd.kernels.elementwise.loops_cpu import Loop
+from dynograd.kernels.formula.formulas import parse
 
 POINTS = numpy.concatenate(
     [

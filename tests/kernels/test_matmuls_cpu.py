@@ -3,10 +3,11 @@
 import numpy
 import pytest
 
-from dynograd.kernels import blas, matmuls_cpu, threads
-from dynograd.kernels.addresses_numba import address, handle
-from dynograd.kernels.batch_invariance import use_batch_invariant
-from dynograd.kernels.compiling_numba import compiled
+from dynograd.kernels.build import blas, threads
+from dynograd.kernels.build.addresses_numba import address, handle
+from dynograd.kernels.build.batch_invariance import use_batch_invariant
+from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.matmul import matmuls_cpu
 
 FLOATS = ("float32", "float64")
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import normalizations_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.norm import normalizations_cpu
 
 TOLERANCES = {np.float64: 1e-6, np.float32: 3e-4, np.float16: 3e-2}
 EPS = 1e-3

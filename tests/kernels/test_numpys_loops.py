@@ -3,7 +3,8 @@
 import numpy
 import pytest
 
-from dynograd.kernels import ffts_cpu, linear_algebra_cpu
+from dynograd.kernels.fft import ffts_cpu
+from dynograd.kernels.linalg import linear_algebra_cpu
 
 KINDS = ["f", "d", "F", "D"]
 

@@ -5,8 +5,11 @@ import pytest
 
 import dynograd
 from dynograd.interpreter.tensor_fields import tensor_fields
-from dynograd.kernels import compiled_kernels, joins_cpu, lookups_cpu, object_fields, rearrangements_cpu
-from dynograd.kernels.compiled_kernels import entries
+from dynograd.kernels.build import compiled_kernels
+from dynograd.kernels.build.compiled_kernels import entries
+from dynograd.kernels.index import lookups_cpu
+from dynograd.kernels.layout import joins_cpu, rearrangements_cpu
+from dynograd.kernels.small import object_fields
 
 if object_fields.FIELDS is None:
     pytest.skip("objects are not what compiled code expects", allow_module_level=True)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dynograd.kernels import optimizers_cpu
+from dynograd.kernels.optim import optimizers_cpu
 
 TOLERANCES = {np.float64: 1e-12, np.float32: 2e-5, np.float16: 1e-2}
 SHAPES = [(3,), (0,), (), (40, 30)]

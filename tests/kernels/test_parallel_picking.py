@@ -3,22 +3,13 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import (
-    copies_cpu,
-    indexing_cpu,
-    interpolations_cpu,
-    joins_cpu,
-    lookups_cpu,
-    paddings_cpu,
-    poolings_cpu,
-    quantiles_cpu,
-    rearrangements_cpu,
-    scans_cpu,
-    scatters_cpu,
-    sorting_cpu,
-    threads,
-    triangles_cpu,
-)
+from dynograd.kernels.build import threads
+from dynograd.kernels.image import interpolations_cpu, poolings_cpu
+from dynograd.kernels.index import indexing_cpu, lookups_cpu, scatters_cpu
+from dynograd.kernels.layout import copies_cpu, joins_cpu, paddings_cpu, rearrangements_cpu
+from dynograd.kernels.linalg import triangles_cpu
+from dynograd.kernels.reduce import quantiles_cpu, scans_cpu
+from dynograd.kernels.sort import sorting_cpu
 
 random = np.random.default_rng(0)
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dynograd.kernels import poolings_cpu
+from dynograd.kernels.image import poolings_cpu
 
 SHAPES = [(2, 3, 11), (2, 7, 8), (2, 1, 5, 6, 7)]
 

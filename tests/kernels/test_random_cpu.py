@@ -11,8 +11,9 @@ from scipy import stats
 
 import dynograd
 from dynograd import arrays, dtypes
-from dynograd.kernels import random_cpu, random_numba, threads
-from dynograd.kernels.random_formulas import high_product
+from dynograd.kernels.build import threads
+from dynograd.kernels.random import random_cpu, random_numba
+from dynograd.kernels.random.random_formulas import high_product
 from dynograd.random_streams import default_generator
 
 F32, F64, F16, BF16 = numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype("f2"), numpy.dtype(ml_dtypes.bfloat16)

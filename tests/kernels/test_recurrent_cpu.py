@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import recurrent_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.recurrent import recurrent_cpu
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 

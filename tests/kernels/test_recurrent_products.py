@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import threads
-from dynograd.kernels.recurrent_products_numba import as_panels, panels_of, rows_product
+from dynograd.kernels.build import threads
+from dynograd.kernels.recurrent.recurrent_products_numba import as_panels, panels_of, rows_product
 
 SIZES = [
     (1, 1, 1),

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import row_programs_numba, threads
-from dynograd.kernels.compiled_kernels import compiled_for
-from dynograd.kernels.row_formulas import PROGRAMS
-from dynograd.kernels.row_programs import RowProgram
+from dynograd.kernels.build import threads
+from dynograd.kernels.build.compiled_kernels import compiled_for
+from dynograd.kernels.rows import row_programs_numba
+from dynograd.kernels.rows.row_formulas import PROGRAMS
+from dynograd.kernels.rows.row_programs import RowProgram
 
 KERNELS = compiled_for(1 << 30)
 

@@ -4,7 +4,7 @@ import numpy
 import pytest
 from scipy import special
 
-from dynograd.kernels import activations_cpu, special_functions_cpu, ufuncs
+from dynograd.kernels.elementwise import activations_cpu, special_functions_cpu, ufuncs
 
 GRID = numpy.concatenate(
     [numpy.linspace(-30, 30, 20011), numpy.geomspace(1e-300, 1e300, 999), -numpy.geomspace(1e-300, 1e3, 999)]

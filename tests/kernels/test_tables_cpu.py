@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dynograd.kernels import object_fields, optimizers_cpu, tables_cpu, tables_numba, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.optim import optimizers_cpu
+from dynograd.kernels.small import object_fields, tables_cpu, tables_numba
 
 SHAPES = [(3,), (0,), (), (1024,), (1025,), (70, 300), (0, 4), (2, 5, 3), (200_000,)]
 

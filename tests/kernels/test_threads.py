@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import dynograd
-from dynograd.kernels import threads
+from dynograd.kernels.build import threads
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 
 import dynograd
 from dynograd.arrays import buffers
-from dynograd.kernels import elementwise_cpu, ufuncs
-from dynograd.kernels.loops_cpu import ONE_PASS
+from dynograd.kernels.elementwise import elementwise_cpu, ufuncs
+from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
 
 SPECIAL = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e30, -1e30]
 

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from dynograd.kernels.product_plans import ProductPlan
+from dynograd.kernels.matmul.product_plans import ProductPlan
 from dynograd.ops.grouped_products import grouped_products
 from tests.ops.harness import Row, generate
 

@@ -7,7 +7,8 @@ import dynograd
 from dynograd.autograd import grad
 from dynograd.func import grad as grad_of
 from dynograd.func import vmap
-from dynograd.kernels import segments_cpu, threads
+from dynograd.kernels.build import threads
+from dynograd.kernels.segment import segments_cpu
 from dynograd.ops.op import registry
 from dynograd.ops.segments import segment_spread
 from tests.ops.harness import Row, error, generate

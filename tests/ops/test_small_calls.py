@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.kernels import compiled_kernels
+from dynograd.kernels.build import compiled_kernels
 from dynograd.ops.op import set_shortcuts_aside
 
 linalg, fft = dynograd.linalg, dynograd.fft
@@ -300,7 +300,7 @@ def test_patterns_by_their_numbers_and_dtypes():
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64], ids=str)
 @pytest.mark.parametrize("name", ["randn", "rand"])
 def test_draws_are_the_stream_whatever_their_size(name, dtype):
-    from dynograd.kernels import random_cpu
+    from dynograd.kernels.random import random_cpu
 
     random_cpu._compiled(1 << 20)
     dynograd.manual_seed(3)

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.kernels import threads
+from dynograd.kernels.build import threads
 from tests.ops.harness import COMPLEX, FLOATS, Row, error, generate
 
 CROW = numpy.array([0, 2, 2, 5, 6])

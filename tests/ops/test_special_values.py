@@ -9,7 +9,7 @@ import pytest
 from special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
 import dynograd
-from dynograd.kernels import loops_cpu, ufuncs
+from dynograd.kernels.elementwise import loops_cpu, ufuncs
 from dynograd.ops.op import registry
 
 # One size beyond each threshold from which another body computes.

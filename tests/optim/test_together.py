@@ -275,7 +275,7 @@ def test_a_wrong_gradient_is_an_error_also_later():
 
 
 def test_without_readable_objects_training_goes_one_by_one(make, monkeypatch):
-    from dynograd.kernels import optimizers_cpu
+    from dynograd.kernels.optim import optimizers_cpu
 
     monkeypatch.setattr(optimizers_cpu, "FIELDS", None)
     check_twice(make, drop_gradients, monkeypatch, together_first=False)

@@ -11,8 +11,8 @@ import numpy
 
 import dynograd
 from dynograd import RaggedTensor, from_numpy, nn
-from dynograd.kernels.compiled_kernels import compiled_for
-from dynograd.kernels.product_plans import ProductPlan
+from dynograd.kernels.build.compiled_kernels import compiled_for
+from dynograd.kernels.matmul.product_plans import ProductPlan
 from dynograd.nn import functional as F
 from dynograd.nn.attention.varlen import varlen_attn
 from dynograd.ops.op import registry

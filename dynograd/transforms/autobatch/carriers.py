@@ -44,7 +44,7 @@ _STATES = (
     ("dynograd.devices", "_local"),
     ("dynograd.graphs", "_state"),
     ("dynograd.amp.autocasting", "STATE"),
-    ("dynograd.kernels.batch_invariance", "_of_thread"),
+    ("dynograd.kernels.build.batch_invariance", "_of_thread"),
     ("dynograd.overriding", "STATE"),
     ("dynograd.transforms.batching.batched", "_active"),
     ("dynograd.transforms.duals", "_active"),

@@ -117,7 +117,7 @@ class Flush(dict):
         if known:
             grown[:, :known] = self.first_rows, self.arena_numbers, self._marks
         else:
-            from dynograd.kernels.row_codes_numba import rows_of_codes
+            from dynograd.kernels.rows.row_codes_numba import rows_of_codes
 
             self._rows_of_codes = rows_of_codes
             self._slabs: dict[int, tuple[int, Any]] = {}  # by id: the slab and its number

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.transforms.autobatch import lowering  # noqa: F401 - its rules
 from dynograd.transforms.autobatch.chains import Running
 from dynograd.transforms.autobatch.levels import levels_of, users_of

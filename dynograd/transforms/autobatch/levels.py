@@ -55,7 +55,7 @@ class Levels:
     """
 
     def __init__(self, span: Span, starts: list[int], arenas: list[Any], bases: list[int]) -> None:
-        from dynograd.kernels.row_levels_numba import Shares
+        from dynograd.kernels.rows.row_levels_numba import Shares
 
         self.span, self.starts, self.arenas, self.bases = span, starts, arenas, bases
         plan = span.chain.plan
@@ -141,7 +141,7 @@ class Levels:
 
 
 def _program(plan: Plan, key: Any, write: Any) -> Any:
-    from dynograd.kernels.row_levels_numba import LevelProgram
+    from dynograd.kernels.rows.row_levels_numba import LevelProgram
 
     found = plan.programs.get(key)
     if found is None:

@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from dynograd.interpreter.fusion import expression
-from dynograd.kernels import formulas
-from dynograd.kernels import row_spreads as rows
-from dynograd.kernels.row_spreads import Spread
+from dynograd.kernels.formula import formulas
+from dynograd.kernels.rows import row_spreads as rows
+from dynograd.kernels.rows.row_spreads import Spread
 from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.tracing import LOWERED, PRODUCT, NotFused, Product, Quantity, Recipe, Traced
 

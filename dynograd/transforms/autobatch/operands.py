@@ -35,7 +35,7 @@ class Rows:
         size = self.array.shape[1]
         if self.arena is not None:
             if parts:
-                from dynograd.kernels.row_expressions_numba import add_rows
+                from dynograd.kernels.rows.row_expressions_numba import add_rows
 
                 buffer = self.arena.buffer_of_pass().reshape(len(self.array), size)
                 for array, begin in parts:

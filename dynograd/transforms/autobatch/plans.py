@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.kernels import row_spreads as rows
-from dynograd.kernels.row_spreads import Spread
+from dynograd.kernels.rows import row_spreads as rows
+from dynograd.kernels.rows.row_spreads import Spread
 from dynograd.transforms.autobatch.tracing import OPERAND, PRODUCT, SEED, SHARED, NotFused, Quantity, Recipe
 
 __all__ = ["Copy", "Half", "Plan", "Stage"]

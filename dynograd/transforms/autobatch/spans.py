@@ -41,7 +41,7 @@ class Chain:
 
     def panels_of(self, number: int, turned: bool) -> Any:
         """A weight laid out for the products of levels."""
-        from dynograd.kernels.recurrent_products_numba import panels_of
+        from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
 
         found = self.panels.get((number, turned))
         if found is None:
@@ -138,7 +138,7 @@ class Span:
 
 
 def _kernels() -> Any:
-    from dynograd.kernels import row_expressions_numba
+    from dynograd.kernels.rows import row_expressions_numba
 
     return row_expressions_numba
 

@@ -14,8 +14,8 @@ import numpy
 
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import F32, F64
-from dynograd.kernels.row_expressions import Expressions
-from dynograd.kernels.row_spreads import Spread, filled, of_leaf
+from dynograd.kernels.rows.row_expressions import Expressions
+from dynograd.kernels.rows.row_spreads import Spread, filled, of_leaf
 from dynograd.ops.op import Op
 from dynograd.tensor import wrap
 from dynograd.transforms.autobatch.watching import origin_of

@@ -14,8 +14,8 @@ import triton.language as tl
 from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
 from dynograd.errors import DeviceError, DtypeError, KernelCompileError
-from dynograd.kernels import launching_cuda
-from dynograd.kernels.launching_cuda import Double
+from dynograd.kernels.build import launching_cuda
+from dynograd.kernels.build.launching_cuda import Double
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 

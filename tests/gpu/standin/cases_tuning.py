@@ -12,8 +12,8 @@ from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
 from dynograd.cuda import driver
 from dynograd.errors import DeviceError, KernelCompileError
-from dynograd.kernels import kernel_cache
-from dynograd.kernels.tuning_cuda import shape_class, tuned
+from dynograd.kernels.build import kernel_cache
+from dynograd.kernels.build.tuning_cuda import shape_class, tuned
 
 CONFIGS = [dict(BLOCK=32, num_warps=1), dict(BLOCK=64, num_warps=1), dict(BLOCK=128, num_warps=2)]
 

@@ -3,7 +3,7 @@
 import triton.language as tl
 from numba import cuda
 
-from dynograd.kernels.launching_cuda import simt_kernel, triton_kernel
+from dynograd.kernels.build.launching_cuda import simt_kernel, triton_kernel
 
 
 @triton_kernel(variants=[])

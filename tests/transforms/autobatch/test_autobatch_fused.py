@@ -13,9 +13,9 @@ from special_values import differences, operands_of, told
 
 import dynograd
 from dynograd import nn
-from dynograd.kernels import row_programs_numba
-from dynograd.kernels.formulas import Tree
-from dynograd.kernels.formulas_numba import to_numba
+from dynograd.kernels.formula.formulas import Tree
+from dynograd.kernels.formula.formulas_numba import to_numba
+from dynograd.kernels.rows import row_programs_numba
 from dynograd.nn import functional as F
 from dynograd.ops.op import registry
 from dynograd.transforms.autobatch import chains, fusing, lowering, spans

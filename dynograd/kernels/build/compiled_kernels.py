@@ -1,0 +1,116 @@
+"""Compiled kernels by name, for kernels that leave arrays too small for Numba to NumPy.
+
+Loading Numba costs 0.2 to 0.5 s, a small array in NumPy some 10 us. So small arrays are NumPy's at first; once compiled kernels
+are loaded, because a larger array came or after `SMALL_CALLS` small ones, or in batch-invariant mode, they take all sizes. That
+depends on what the program did before, never on time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import buffers
+from dynograd.kernels import module_of
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.small.object_fields import FIELDS
+
+__all__ = ["compiled_for", "entries", "in_shape", "leave_few_to_numpy", "often_called"]
+
+COMPILED_SIZE = 256
+SMALL_CALLS = 2048
+
+_small_calls = _few_calls = 0
+
+
+class _Kernels(dict[str, Callable[..., Any]]):
+    """`["softmax"]` is the runner of a row program, `["losses.cross_entropy"]` the function of `losses_numba.py`."""
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        family, _, function = name.rpartition(".")
+        if family:
+            self[name] = getattr(module_of(f"{family}_numba"), function)
+        else:
+            programs = import_module("dynograd.kernels.rows.row_formulas").PROGRAMS
+            rows, layout = (name[: -len("_inner")], "_inner") if name.endswith("_inner") else (name, "")
+            program = import_module("dynograd.kernels.rows.row_programs").RowProgram(rows, programs[rows])
+            self[name] = getattr(import_module("dynograd.kernels.rows.row_programs_numba"), f"runner{layout}_of")(program)
+        return self[name]
+
+
+_kernels = _Kernels()
+_loaded: _Kernels | None = None
+
+
+def compiled_for(size: int) -> _Kernels | None:
+    """The compiled kernels, or None where NumPy should compute: `size` elements are few, and Numba is not there yet."""
+    global _few_calls, _loaded, _small_calls
+    if _loaded is not None:
+        return _loaded
+    if size < COMPILED_SIZE and "dynograd.kernels.build.compiling_numba" not in sys.modules and not batch_invariant():
+        _small_calls += 1
+        if _small_calls <= SMALL_CALLS:
+            return None
+    _loaded = _kernels
+    _few_calls = max(_few_calls, 0)
+    return _loaded
+
+
+def often_called() -> _Kernels | None:
+    """The compiled kernels of few elements, for whom asks many times; None until then. They give the bits that NumPy gives."""
+    global _few_calls
+    if _few_calls < SMALL_CALLS:
+        _few_calls += 1
+        return None
+    return _kernels
+
+
+def leave_few_to_numpy() -> None:
+    """From here on calls with few elements do not load Numba for being many; a kernel that computes much may.
+
+    For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
+    """
+    global _few_calls
+    if "dynograd.kernels.build.compiling_numba" not in sys.modules:
+        _few_calls = -(1 << 60)
+
+
+class _Entries(dict[str, Callable[..., bool]]):
+    """`["writes.zero"]` is that `entry` of `writes_numba.py`. It is given arrays by `id`, and says whether it has done the work.
+
+    It never has before a program has made many such calls, nor where objects are not what `object_fields` expects.
+    """
+
+    def __missing__(self, name: str) -> Callable[..., bool]:
+        if FIELDS is None:
+            self[name] = _never
+        elif often_called() is None:
+            return _never
+        else:
+            made = _kernels[name]
+            self[name] = import_module("dynograd.kernels.small.objects_numba").called_directly(made)
+        return self[name]
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+entries = _Entries()
+
+
+def in_shape(made: Any, shape: tuple[int, ...]) -> Any:
+    """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
+
+    The backward pass takes an owner for `.grad` as it is, and copies a view.
+    """
+    if made.shape == shape:
+        return made
+    if made.base is not None:
+        return made.reshape(shape) if not buffers.is_leased(made) else numpy.ndarray(shape, made.dtype, made.base)
+    made.resize(shape, refcheck=False)
+    return made

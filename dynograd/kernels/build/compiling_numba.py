@@ -1,0 +1,307 @@
+"""How kernels are compiled: `compiled` for functions on arrays, `chunked` for those that may run in parts on several threads.
+
+Both cache machine code on disk by source text (`kernel_cache`). Numba is used as a compiler through a few of its internals
+(the flag that promises LLVM that arrays do not overlap, and the interface of its cache); `tests/kernels/test_compiling.py` pins
+them. Where a Numba lacks them, kernels are compiled by plain `njit`: slower code, the same results. Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy
+from numba import njit
+from numba.core import dispatcher
+
+from dynograd.generated_sources import run_source
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
+
+__all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
+
+# What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
+# functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
+# a whole row. Never "nnan" or "ninf" (masks of -inf, NaN inputs), "nsz" (signs of zeros) or "afn" (estimates that are NaN at 0,
+# infinity and denormal numbers, as those of "arcp" are). error_model="numpy" lets divisions vectorise.
+IN_ORDER = frozenset({"contract"})
+REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
+_ESTIMATES = IN_ORDER | {"arcp", "afn"}
+
+_TWO_GRAINS = 2 * threads.GRAIN
+_VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
+
+
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    noalias: bool = False,
+    in_order: bool = False,
+    exact: bool = False,
+    estimates: bool = False,
+    inline: bool = False,
+    parallel: bool = False,
+    nogil: bool = True,
+    key: str = "",
+) -> Any:
+    """Compiles a function on arrays when it is first called with their types; cached on disk.
+
+    Args:
+        noalias: no array that is written overlaps another argument. Loops over many arrays vectorise only with this promise;
+            an array that is changed in place is then passed once.
+        in_order: sums and differences are computed as written (`reassoc` off).
+        exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
+        estimates: reciprocals and roots may be refined estimates, which are NaN at the edges: for helpers whose callers see to these.
+        inline: helpers that must become part of their callers' loops.
+        parallel: `prange` loops run in the pool. Prefer `chunked`.
+        nogil: other Python threads may go on meanwhile.
+        key: what else the machine code depends on, where `function` has values in its closure.
+    """
+    if function is None:
+        return lambda one: compiled(
+            one,
+            noalias=noalias,
+            in_order=in_order,
+            exact=exact,
+            estimates=estimates,
+            inline=inline,
+            parallel=parallel,
+            nogil=nogil,
+            key=key,
+        )
+    flags = _ESTIMATES if estimates else IN_ORDER if in_order else REASSOCIATED
+    options: dict[str, Any] = {
+        "error_model": "numpy",
+        "fastmath": False if exact else set(flags),
+        "nogil": nogil,
+    }
+    if inline:
+        options["forceinline"] = True
+    if parallel:
+        options["parallel"] = True
+    made = njit(**options)(function)
+    _attach(
+        made,
+        noalias,
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil),
+    )
+    return made
+
+
+def chunked(
+    function: Callable[..., None] | None = None,
+    *,
+    noalias: bool = False,
+    exact: bool = False,
+    blas: bool = False,
+    key: str = "",
+) -> Any:
+    """Makes a kernel `f(..., start, stop)` that handles the items start to stop of its arrays into a `Chunked`.
+
+    Items must be independent: no item writes what another one reads or writes. See `compiled` for the options; `blas=True` for
+    kernels that call `blas_numba.gemm`, so that BLAS adds no threads of its own.
+    """
+    if function is None:
+        return lambda one: Chunked(one, noalias=noalias, exact=exact, blas=blas, key=key)
+    return Chunked(function, noalias=noalias, exact=exact, blas=blas, key=key)
+
+
+class Chunked:
+    """A kernel over `count` items, run in one piece or in one part per thread: `kernel(x, y, count=rows, work=x.size)`.
+
+    `work` is what decides (see `threads.parts`): about the number of simple elementwise operations. `kernel.serial` is the
+    compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
+    """
+
+    __slots__ = ("_addresses", "_needs_blas", "_table", "name", "serial")
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        *,
+        noalias: bool = False,
+        exact: bool = False,
+        blas: bool = False,
+        key: str = "",
+    ) -> None:
+        self.name = function.__name__
+        self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
+        self._needs_blas = blas
+        self._addresses: dict[int, int] = {}
+        self._table = drivers_numba.table_of({})
+
+    def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
+        """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
+        if not parts:
+            parts = 1 if work < _TWO_GRAINS else threads.parts(work)
+        if parts > count:
+            parts = count
+        if self._needs_blas:
+            with blas.one_thread:
+                self._run(arguments, count, parts)
+        elif parts <= 1:
+            self.serial(*arguments, 0, count)
+        else:
+            self._run(arguments, count, parts)
+
+    def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
+        num_threads = drivers_numba.pool_threads() if parts > 1 else 0
+        if num_threads <= 1:
+            self.serial(*arguments, 0, count)
+            return
+        launch = drivers_numba.launcher(len(arguments), compile_source)
+        if num_threads > parts:
+            num_threads = parts
+        turn = drivers_numba.turns
+        if turn is None:
+            found = launch(self._table, *arguments, count, parts, num_threads)
+        else:
+            with turn:
+                found = launch(self._table, *arguments, count, parts, num_threads)
+        if not found:
+            if self._learn(arguments):
+                self._run(arguments, count, parts)
+            else:
+                self.serial(*arguments, 0, count)
+
+    def _learn(self, arguments: tuple[Any, ...]) -> bool:
+        """Adds the kernel's machine code for these arguments' types to the table."""
+        kinds = tuple(numba.typeof(argument) for argument in arguments)
+        address = drivers_numba.address_of(self.serial, (*kinds, numba.int64, numba.int64))
+        if address:
+            self._addresses[drivers_numba.slot_of(kinds)] = address
+            self._table = drivers_numba.table_of(dict(self._addresses))
+        return bool(address)
+
+    def __repr__(self) -> str:
+        return f"<chunked kernel {self.name}>"
+
+
+def compile_source(source: str, name: str, names: dict[str, Any] | None = None, **options: Any) -> Any:
+    """The function `name` of a generated source text, compiled; `names` are its globals, described by `key` where they vary.
+
+    Tracebacks and debuggers find the text under `<dynograd kernel NAME>`.
+    """
+    title = f"kernel {name} {hashlib.sha256(source.encode()).hexdigest()[:8]}"
+    function = run_source(source, title, dict(names or {}, __name__=__name__))[name]
+    function.dynograd_source = source
+    chunk = options.pop("chunk", False)
+    return (chunked if chunk else compiled)(function, **options)
+
+
+# --- the cache ---------------------------------------------------------------------------------------------------------------
+
+
+class _KernelCache:
+    """What a Numba dispatcher asks of its cache, answered from `kernel_cache`."""
+
+    def __init__(self, function: Callable[..., Any], options: str) -> None:
+        self._function, self._options, self._stamp = function, options, ""
+
+    @property
+    def cache_path(self) -> str:
+        return str(kernel_cache.folder() or "")
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        name = self._name(signature, target_context.codegen())
+        payload = kernel_cache.read(name)
+        if payload is not None:
+            try:
+                return numba.core.compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+            except Exception:  # an entry of another build of the same versions, say
+                kernel_cache.discard(name)
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        kernel_cache.note_compiled()
+        if result.library.has_dynamic_globals or any(not lifted.can_cache for lifted in result.lifted):
+            return
+        kernel_cache.write(self._name(signature, result.codegen), numba.core.serialize.dumps(result._reduce()))
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def _name(self, signature: Any, codegen: Any) -> str:
+        self._stamp = self._stamp or _stamp_of(self._function)
+        parts = (self._function.__qualname__, str(signature), self._options, self._stamp, _VERSIONS)
+        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name())
+
+
+def _attach(made: Any, noalias: bool, options: str) -> None:
+    """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
+    made.dynograd_key = options
+    try:
+        made._cache = _KernelCache(made.py_func, options)
+        if noalias:
+            inner = made._compiler
+            made._compiler = _NoAliasCompiler(
+                inner.py_func, inner.targetdescr, inner.targetoptions, inner.locals, inner.pipeline_class
+            )
+    except (AttributeError, TypeError):
+        pass
+
+
+class _NoAliasCompiler(getattr(dispatcher, "_FunctionCompiler", object)):  # type: ignore[misc]
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.noalias = True
+        return flags
+
+
+def _stamp_of(function: Callable[..., Any]) -> str:
+    """A digest of the texts that the function's machine code is made from: its module's and those of the kernel modules it uses."""
+    source = getattr(function, "dynograd_source", None)
+    if source is not None:
+        used = [value for value in function.__globals__.values() if hasattr(value, "py_func")]
+        return kernel_cache.digest_of(
+            source, *sorted(_stamp_of(value.py_func) for value in used if value is not function)
+        )
+    texts: dict[str, str] = {}
+    module = sys.modules.get(function.__module__)
+    if module is not None:
+        texts[module.__name__] = _text_of(module)
+        _collect_used(module, texts)
+    return kernel_cache.digest_of(_code_of(function), *(text for _, text in sorted(texts.items())))
+
+
+def _collect(module: ModuleType | None, texts: dict[str, str]) -> None:
+    """Adds the text of a kernel module and of those it uses."""
+    if module is None or module.__name__ in texts or not module.__name__.startswith("dynograd.kernels"):
+        return
+    if module.__name__ == __name__:
+        texts[module.__name__] = ""  # its own text decides no machine code but through the options
+        return
+    texts[module.__name__] = _text_of(module)
+    _collect_used(module, texts)
+
+
+def _collect_used(module: ModuleType, texts: dict[str, str]) -> None:
+    """Adds the texts of the kernel modules whose functions the module has in its globals."""
+    for value in list(vars(module).values()):
+        inner = getattr(value, "py_func", value) if not isinstance(value, ModuleType) else value
+        name = inner.__name__ if isinstance(inner, ModuleType) else getattr(inner, "__module__", None)
+        if isinstance(name, str) and name.startswith("dynograd.kernels"):
+            _collect(sys.modules.get(name), texts)
+
+
+def _text_of(module: ModuleType) -> str:
+    try:
+        return inspect.getsource(module)
+    except (OSError, TypeError):  # typed in, say
+        return module.__name__
+
+
+def _code_of(function: Callable[..., Any]) -> str:
+    """What tells a function that was typed in from an earlier one of its name."""
+    code = function.__code__
+    constants = [constant for constant in code.co_consts if not inspect.iscode(constant)]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"

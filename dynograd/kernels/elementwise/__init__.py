@@ -1,0 +1,1 @@
+"""Elementwise kernels: of formulas, of NumPy, and those with more than one result or step."""

@@ -1,0 +1,355 @@
+"""Elementwise kernels by op name, on NumPy arrays of one dtype: `name(input, ..., *statics)`.
+
+Where NumPy has the ufunc, that is the kernel; rare ones are made from formulas. Half types come here as float32, integers as floats where the
+result is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.elementwise.activations_cpu import *  # noqa: F403
+from dynograd.kernels.elementwise.special_functions_cpu import *  # noqa: F403
+from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT, SMALL, number, of_table, select
+from dynograd.kernels.elementwise.ufuncs import gate as gate
+
+
+def __getattr__(name: str) -> Any:
+    """What has no kernel by name is made from its formula in the table of ops, when it is first called."""
+    found = None if name.startswith("__") else of_table(name)
+    if found is None:
+        raise AttributeError(name)
+    globals()[name] = found
+    return found
+
+
+add = numpy.add
+sub = numpy.subtract
+mul = numpy.multiply
+div = numpy.true_divide
+neg = numpy.negative
+abs = numpy.absolute
+
+
+def conj(input: Any) -> Any:
+    return input.copy() if input.dtype.kind == "b" else numpy.conjugate(input)
+
+
+maximum = numpy.maximum
+minimum = numpy.minimum
+fmax = numpy.fmax
+fmin = numpy.fmin
+copysign = numpy.copysign
+hypot = numpy.hypot
+exp = numpy.exp
+exp2 = numpy.exp2
+expm1 = numpy.expm1
+log = numpy.log
+log2 = numpy.log2
+log10 = numpy.log10
+log1p = numpy.log1p
+logaddexp = numpy.logaddexp
+logaddexp2 = numpy.logaddexp2
+
+
+def complex_logaddexp(input: Any, other: Any) -> Any:
+    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only."""
+    swap = other.real > input.real
+    large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
+    nothing = large.real == -numpy.inf
+    made = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
+    return numpy.where(nothing, large, made)
+
+
+sqrt = numpy.sqrt
+sin = numpy.sin
+cos = numpy.cos
+tan = numpy.tan
+asin = numpy.arcsin
+acos = numpy.arccos
+atan = numpy.arctan
+atan2 = numpy.arctan2
+sinh = numpy.sinh
+cosh = numpy.cosh
+tanh = numpy.tanh
+asinh = numpy.arcsinh
+acosh = numpy.arccosh
+atanh = numpy.arctanh
+eq = numpy.equal
+ne = numpy.not_equal
+lt = numpy.less
+le = numpy.less_equal
+gt = numpy.greater
+ge = numpy.greater_equal
+isnan = numpy.isnan
+isinf = numpy.isinf
+isfinite = numpy.isfinite
+logical_and = numpy.logical_and
+logical_or = numpy.logical_or
+logical_xor = numpy.logical_xor
+logical_not = numpy.logical_not
+bitwise_and = numpy.bitwise_and
+bitwise_or = numpy.bitwise_or
+bitwise_xor = numpy.bitwise_xor
+bitwise_not = numpy.invert
+bitwise_left_shift = numpy.left_shift
+bitwise_right_shift = numpy.right_shift
+gcd = numpy.gcd
+lcm = numpy.lcm
+where = select
+zeroed = numpy.zeros_like
+
+
+# --- rounding ----------------------------------------------------------------------------------------------------------------
+
+
+def _leaving_integers(function: Any) -> Any:
+    """Rounding functions leave integers as they are."""
+
+    def rounded(input: Any) -> Any:
+        return input.copy() if input.dtype.kind in "iub" else function(input)
+
+    return rounded
+
+
+floor = _leaving_integers(numpy.floor)
+ceil = _leaving_integers(numpy.ceil)
+trunc = _leaving_integers(numpy.trunc)
+round = _leaving_integers(numpy.rint)
+
+
+def round_decimals(input: Any, decimals: int) -> Any:
+    scale = input.dtype.type(10.0 ** numpy.abs(decimals))
+    return numpy.rint(input * scale) / scale if decimals > 0 else numpy.rint(input / scale) * scale
+
+
+def frac(input: Any) -> Any:
+    return input - numpy.trunc(input)
+
+
+# --- division ----------------------------------------------------------------------------------------------------------------
+
+
+def reciprocal(input: Any) -> Any:
+    return numpy.true_divide(input.dtype.type(1), input)
+
+
+def floor_divide(input: Any, other: Any) -> Any:
+    return numpy.floor_divide(input, _divisor("floor_divide", input, other))
+
+
+def trunc_divide(input: Any, other: Any) -> Any:
+    if input.dtype.kind == "f":
+        return numpy.trunc(input / other)
+    quotient = numpy.floor_divide(input, _divisor("div", input, other))
+    return quotient + ((quotient < 0) & (quotient * other != input)).astype(input.dtype)
+
+
+def remainder(input: Any, other: Any) -> Any:
+    return numpy.remainder(input, _divisor("remainder", input, other))
+
+
+def fmod(input: Any, other: Any) -> Any:
+    return numpy.fmod(input, _divisor("fmod", input, other))
+
+
+def _divisor(who: str, input: Any, other: Any) -> Any:
+    """`other`, when no integer is divided by 0. NumPy would give 0 there; only the values can tell."""
+    if input.dtype.kind in "iu" and not (other.all() if getattr(other, "ndim", 0) else other):
+        raise RuntimeError(
+            f"{who}: ZeroDivisionError: integer division by 0. Use floating-point tensors, which give inf or nan."
+        )
+    return other
+
+
+# --- powers and products -------------------------------------------------------------------------------------------------------
+
+
+def pow(input: Any, other: Any) -> Any:
+    if other.dtype.kind == "i" and (other < 0).any():
+        # 1 / input**-other, rounded towards zero.
+        found = numpy.power(input, numpy.abs(other))
+        return numpy.where(other < 0, numpy.where(numpy.abs(found) == 1, found, found.dtype.type(0)), found)
+    return numpy.power(input, other) if other.dtype.kind != "b" else input | ~other
+
+
+def square(input: Any) -> Any:
+    return numpy.square(input) if input.dtype.kind != "b" else input.astype(numpy.int64)
+
+
+def scalar_power(input: Any, exponent: float) -> Any:
+    if exponent == 3:
+        return input * input * input
+    if exponent == -1:
+        return reciprocal(input)
+    if exponent == -2:
+        return reciprocal(input * input)
+    if exponent == -0.5:
+        return rsqrt(input)
+    return numpy.power(input, numpy.asarray(exponent, input.dtype))
+
+
+def rsqrt(input: Any) -> Any:
+    return numpy.true_divide(input.dtype.type(1), numpy.sqrt(input))
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
+        function = FLAT["addcmul"][char := input.dtype.char]
+        if function is not None:
+            return function(input, tensor1, tensor2, number(value, char))
+    scaled = tensor1 * tensor2 if value == 1 else _number(value, input) * tensor1 * tensor2
+    return input + scaled
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
+        function = FLAT["addcdiv"][char := input.dtype.char]
+        if function is not None:
+            return function(input, tensor1, tensor2, number(value, char))
+    scaled = tensor1 / tensor2 if value == 1 else _number(value, input) * tensor1 / tensor2
+    return input + scaled
+
+
+def _number(value: Any, like: Any) -> Any:
+    return numpy.asarray(value).astype(like.dtype)
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
+    if weight.ndim == 0:
+        if input.size >= COMPOSED and input.shape == end.shape:
+            function = FLAT["lerp"][input.dtype.char]
+            if function is not None:
+                return function(input, end, weight)
+    way = end - input
+    if weight.ndim == 0:
+        if numpy.abs(weight) < 0.5:
+            way *= weight
+            way += input
+            return way
+        way *= 1 - weight
+        return end - way
+    return select(numpy.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+
+
+def xlogy(input: Any, other: Any) -> Any:
+    found = input * numpy.log(other)
+    return select((input == 0) & ~numpy.isnan(other), found.dtype.type(0), found)
+
+
+def log_odds(input: Any, eps: float) -> Any:
+    if eps >= 0:
+        input = clamp(input, eps, 1 - eps)
+    return numpy.log(input / (1 - input))
+
+
+# --- signs and special values ------------------------------------------------------------------------------------------------
+
+
+_FEW_SIGNS = 2048  # elements; more are compared with 0 twice
+
+
+def sign(input: Any) -> Any:
+    """0 for NaN, as in PyTorch."""
+    if input.dtype.kind != "f":
+        return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
+    if input.size >= COMPOSED and (function := FLAT["sign"][input.dtype.char]) is not None:
+        return function(input)
+    if input.size <= _FEW_SIGNS and input.ndim:
+        made = numpy.sign(input)
+        flat = made.reshape(-1)
+        sizes = flat.dot(flat)
+        if sizes != sizes:
+            made[made != made] = 0
+        return made
+    return numpy.subtract(input > 0, input < 0, dtype=input.dtype)
+
+
+def ge_half(input: Any, other: Any) -> Any:
+    """1 for NaN too."""
+    less = (input < other).astype(input.dtype)
+    same = (input == other).astype(input.dtype)
+    return input.dtype.type(1) - less - same * input.dtype.type(0.5)
+
+
+def heaviside(input: Any, values: Any) -> Any:
+    """0 for NaN, as in PyTorch."""
+    return select(input == 0, values, (input > 0).astype(input.dtype))
+
+
+def nan_to_num(input: Any, nan: float, posinf: float, neginf: float) -> Any:
+    if input.dtype.kind != "f":
+        return input.copy()
+    return numpy.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def isposinf(input: Any) -> Any:
+    return numpy.equal(input, numpy.inf)
+
+
+def isneginf(input: Any) -> Any:
+    return numpy.equal(input, -numpy.inf)
+
+
+def signbit(input: Any) -> Any:
+    return numpy.signbit(input) if input.dtype.kind == "f" else input < 0
+
+
+def sinc(input: Any) -> Any:
+    return numpy.sinc(input).astype(input.dtype, copy=False)
+
+
+# --- bounds ------------------------------------------------------------------------------------------------------------------
+
+
+def clamp(input: Any, min: Any, max: Any) -> Any:
+    """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
+    if input.size >= COMPOSED and min == min and max == max:
+        function = FLAT["clamp"][char := input.dtype.char]
+        if function is not None:
+            low = -numpy.inf if min is None else min
+            return function(input, number(low, char), number(numpy.inf if max is None else max, char))
+    if input.size < SMALL:
+        found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
+        return found if max is None else numpy.minimum(found, _bound(max, input.dtype))
+    limits = (
+        (-numpy.inf, numpy.inf)
+        if input.dtype.kind == "f"
+        else (numpy.iinfo(input.dtype).min, numpy.iinfo(input.dtype).max)
+    )
+    low, high = limits[0] if min is None else min, limits[1] if max is None else max
+    return numpy.clip(input, _bound(low, input.dtype), _bound(high, input.dtype))
+
+
+def _bound(value: Any, kind: Any) -> Any:
+    """A bound in the dtype; one outside the range of an integer dtype is as good as the range's own."""
+    key = (value, kind.char)
+    found = _bounds.get(key)
+    if found is None:
+        if kind.kind in "iu":
+            limits = numpy.iinfo(kind)
+            value = limits.min if value < limits.min else limits.max if value > limits.max else value
+        found = numpy.asarray(value).astype(kind)
+        if len(_bounds) < 100 and value:  # 0.0 and -0.0 are one key
+            _bounds[key] = found
+    return found
+
+
+_bounds: dict[tuple, Any] = {}
+
+
+def within(input: Any, min: Any, max: Any) -> Any:
+    if min is None:
+        return input <= max
+    return input >= min if max is None else (input >= min) & (input <= max)
+
+
+clamp_min = numpy.maximum
+clamp_max = numpy.minimum
+
+
+def clamp_between(input: Any, min: Any, max: Any) -> Any:
+    return numpy.minimum(numpy.maximum(input, min), max)

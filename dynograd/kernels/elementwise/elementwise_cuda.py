@@ -1,0 +1,208 @@
+"""Elementwise kernels of the GPU by op name: `kernel("elementwise", "add", x)(x, y)`, made from the ops' formulas.
+
+They take what the op was given: CudaArrays of any dtypes and strides, Python numbers, 0-d CPU arrays; promotion is theirs. The
+formulas lie in the table of ops, a layer above, and come through the slot `kernels.op_formulas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynograd import dtypes, kernels
+from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
+from dynograd.errors import DtypeError
+from dynograd.generated_sources import run_source
+from dynograd.kernels.build.through_host_cuda import FUNCTIONS, through_host
+from dynograd.kernels.elementwise import complexes_cuda
+from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
+from dynograd.kernels.formula import formulas
+from dynograd.shapes import broadcast_shapes
+
+__all__ = ["Entry", "compute", "into"]
+
+
+class Entry(NamedTuple):
+    """What the table says of an elementwise op: its loop, how operands are promoted, and how many operands there are."""
+
+    loop: CudaLoop
+    promote: str
+    operands: int
+
+
+_entries: dict[str, Entry] = {}
+_FLOAT32 = numpy.dtype(numpy.float32)
+_BOOL = numpy.dtype(numpy.bool_)
+_BYTE = numpy.dtype(numpy.uint8)
+_INT64 = numpy.dtype(numpy.int64)
+_HALVES = ("float16", "bfloat16")
+_PLAIN = frozenset({CudaArray, int, float, bool, type(None)})
+
+
+def entry_of(name: str) -> Entry:
+    found = _entries.get(name)
+    if found is None:
+        told = kernels.op_formulas[0].forward(name)
+        if told is None:
+            raise AttributeError(name)
+        operands, statics, trees, truths, promote = told
+        found = _entries[name] = Entry(CudaLoop(name, operands, statics, trees, truths), promote, len(operands))
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    globals()[name] = made = _function(name)
+    return made
+
+
+def compute(name: str, arguments: tuple[Any, ...]) -> CudaArray:
+    """The op on its operands followed by its static arguments."""
+    found = globals().get(name) or __getattr__(name)
+    return found(*arguments)
+
+
+def _function(name: str) -> Callable[..., CudaArray]:
+    """The kernel of an elementwise op; for layouts and types seen before, all but the launch is settled."""
+    loop, _, _ = entry_of(name)
+    calls: dict[Any, Any] = {}
+    given = [f"a{number}" for number in range(len(loop.operands) + len(loop.statics))]
+    arguments = ", ".join(given)
+    space: dict[str, Any] = dict(
+        calls=calls, CudaArray=CudaArray, first=lambda *arguments: _first(name, calls, arguments)
+    )
+    source = (
+        f"def {name}({arguments}):\n"
+        "    try:\n"
+        f"        call = calls[{key_text(given)}]\n"
+        "    except KeyError:\n"
+        f"        return first({arguments})\n"
+        f"    return call({arguments})\n"
+    )
+    return run_source(source, f"launches of {name}", space)[name]
+
+
+def key_text(names: list[str]) -> str:
+    """What tells calls apart, as text: the layouts of arrays and the types of numbers."""
+    parts = [f"({name}.layout if type({name}) is CudaArray else type({name}))" for name in names]
+    return f"({', '.join(parts)},)"
+
+
+def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> CudaArray:
+    """The op on operands of layouts that were not seen before."""
+    loop, promote, count = entry_of(name)
+    operands, statics = arguments[:count], arguments[count:]
+    kind, inner = _kinds(name, promote, operands)
+    if kind.kind == "c":
+        return _complex(name, kind, operands, statics)
+    if loop.functions & FUNCTIONS:
+        return _by_host(name, [_in(one, inner) for one in operands], statics).astype(kind, copy=False)
+    if kind is _BOOL and name == "bitwise_not":
+        return compute("logical_not", arguments)
+    ready = _ready(name, operands)
+    call = loop.prepared(ready, statics, [_BOOL if promote in ("logical", "compare") else kind], inner)
+    if all([type(one) in _PLAIN for one in arguments]):
+        if len(calls) > 1000:
+            calls.clear()
+        calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call.run
+    return call.run(*ready, *statics)
+
+
+def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> Any:
+    """The op on complex numbers: arithmetic on their parts, functions by the CPU's kernel."""
+    arithmetic = complexes_cuda.ARITHMETIC.get(name)
+    arrays = [one for one in operands if type(one) is CudaArray]
+    if arithmetic is not None:
+        shape = broadcast_shapes(name, *[one.shape for one in arrays])
+        parts = [part for one in operands for part in _parts(one, kind)]
+        return complexes_cuda.from_parts(*[part.broadcast_to(shape) for part in arithmetic(*parts)])
+    return _by_host(name, [_in(one, kind) for one in operands], statics)
+
+
+def _in(operand: Any, kind: Any) -> Any:
+    return operand.astype(kind, copy=False) if type(operand) is CudaArray else numpy.asarray(operand, kind)
+
+
+def _by_host(name: str, operands: list[Any], statics: tuple[Any, ...]) -> Any:
+    call = _on_host.get(name)
+    if call is None:
+        call = _on_host[name] = through_host(name, kernels.kernel("elementwise", name, 0))
+    place = next(one.device for one in operands if type(one) is CudaArray)
+    return call(*operands, *statics, device=place)
+
+
+_on_host: dict[str, Any] = {}
+
+
+def _parts(operand: Any, kind: Any) -> tuple[Any, Any]:
+    """(real, imaginary) in the precision of `kind`; numbers stay numbers."""
+    if type(operand) is not CudaArray:
+        number = complex(operand)
+        return number.real, number.imag
+    if operand.dtype.kind == "c":
+        operand = operand.astype(kind, copy=False)
+        return operand.real, operand.imag
+    part = _FLOAT32 if kind.itemsize == 8 else numpy.dtype(numpy.float64)
+    return operand.astype(part, copy=False), 0.0
+
+
+def into(name: str, operands: list[Any], statics: tuple[Any, ...], target: Any = None) -> bool:
+    """The op computed into `target` (its first operand), in its dtype; False where another operand lies across that memory."""
+    if target is None:
+        target = operands[0]
+    for one in operands:
+        if one is not target and may_overlap(one, target):
+            return False
+    loop = entry_of(name).loop
+    if loop.functions & FUNCTIONS:
+        return False
+    loop(_ready(name, operands), statics, [target.dtype], compute_type(target.dtype), [target])
+    return True
+
+
+def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    """(the dtype of the operands taken together, the dtype that is computed in)."""
+    if promote == "logical":
+        return _BOOL, _FLOAT32
+    found = dtypes.result_dtype(*(operands[1:] if promote == "select" else operands))
+    if promote == "float" and found.category < dtypes.FLOATING:
+        found = dtypes.get_default_dtype()
+    if promote == "integer" and found.category > dtypes.INTEGER:
+        raise DtypeError(
+            f"{name}: expected integer or bool tensors, got {found}. Convert with .long() or .bool() first."
+        )
+    kind = found.numpy
+    return kind, _FLOAT32 if kind.name in _HALVES else _BYTE if kind.kind == "b" else kind
+
+
+def _ready(name: str, operands: Any) -> list[Any]:
+    """The operands as the loop takes them: CudaArrays and Python numbers."""
+    ready = []
+    for one in operands:
+        if type(one) is not CudaArray and isinstance(one, (numpy.ndarray, numpy.generic)):
+            if one.ndim:
+                raise mixed_devices(name, *operands)
+            one = one.item()
+        ready.append(one)
+    return ready
+
+
+def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
+    """(kernel, variant) of every op of the table, forward and backward: contiguous float32 arrays, int64 for ops on bits."""
+    found = []
+    table = kernels.op_formulas[0]
+    for name in table.names():
+        for told, title in ((table.forward(name), name), (table.backward(name), f"{name}_backward")):
+            if told is None or formulas.functions_in(*told[2]) & {"conj", *FUNCTIONS}:
+                continue
+            operands, statics, trees, truths, promote = told
+            loop = CudaLoop(title, operands, statics, trees, truths)
+            whole = promote == "integer"
+            stored = _BOOL if promote in ("compare", "logical") and title == name else _INT64 if whole else _FLOAT32
+            found.append(loop.to_check(stored, _INT64 if whole else _FLOAT32))
+            if name in ("add", "where", "exp"):
+                found.append(loop.to_check(stored, _FLOAT32, rank=3))
+    return found

@@ -1,0 +1,207 @@
+"""Logarithms that vectorise inside Numba kernels; what `math_numba` says of its functions holds for these. Import it on first use."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
+from dynograd.kernels.formula.math_numba import _exp_series, _power_and_rest, _two_to
+
+__all__ = ["log", "log1p", "log1pexp", "log2", "log10"]
+
+_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
+
+
+def log(x: float) -> float:
+    """Natural logarithm: -inf at 0, NaN below."""
+    return math.log(x)
+
+
+def log2(x: float) -> float:
+    """Logarithm to base 2, exact for powers of 2."""
+    return math.log2(x)
+
+
+def log10(x: float) -> float:
+    """Logarithm to base 10."""
+    return math.log10(x)
+
+
+def log1p(x: float) -> float:
+    """log(1 + x) without loss of digits near 0."""
+    return math.log1p(x)
+
+
+def log1pexp(x: float) -> float:
+    """log(1 + exp(x)) without overflow, and without loss of digits far below 0; float32 results below 1.2e-38 are 0."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+_HALF = np.float32(0.5)
+_INFINITY = np.float32(np.inf)
+_NAN = np.float32(np.nan)
+_LOG2_E = np.float32(1.4426950408889634)
+_LN2_HIGH = np.float32(0.693359375)
+_LN2_LOW = np.float32(-2.12194440e-4)
+_LOG10_E = np.float32(math.log10(math.e))
+_LOG10_2 = np.float32(math.log10(2.0))
+_EXP_NORMAL = np.float32(-87.33654)
+_SMALLEST_NORMAL = np.float32(1.17549435e-38)
+_TWO_TO_23 = np.float32(2.0**23)
+_MANTISSA_BITS = np.int32(23)
+_FRACTION_MASK = np.int32(0x007FFFFF)
+_ROOT_HALF_BITS = np.int32(0x3F3504F3)
+_ONE_BITS = np.int32(0x3F800000)
+
+# log(1 + f) = f - f^2/2 + f^3 (L0 f^8 + ... + L8) on [sqrt(1/2) - 1, sqrt(2) - 1] (Cephes).
+_L0 = np.float32(7.0376836292e-2)
+_L1 = np.float32(-1.1514610310e-1)
+_L2 = np.float32(1.1676998740e-1)
+_L3 = np.float32(-1.2420140846e-1)
+_L4 = np.float32(1.4249322787e-1)
+_L5 = np.float32(-1.6668057665e-1)
+_L6 = np.float32(2.0000714765e-1)
+_L7 = np.float32(-2.4999993993e-1)
+_L8 = np.float32(3.3333331174e-1)
+
+# log(1 + u) = u + u^2 (B0 + ... + B7 u^7) on [0, 1], relative error 3.3e-8 (minimax by a linear program, rounded one by one).
+_B0 = np.float32(-0.49999648332595825)
+_B1 = np.float32(0.33321329951286316)
+_B2 = np.float32(-0.24857217073440552)
+_B3 = np.float32(0.1915384829044342)
+_B4 = np.float32(-0.13754187524318695)
+_B5 = np.float32(0.07920882850885391)
+_B6 = np.float32(-0.030068300664424896)
+_B7 = np.float32(0.005365422461181879)
+
+
+@compiled(in_order=True, inline=True)
+def _bent(f):
+    """log(1 + f) - f for f in [sqrt(1/2) - 1, sqrt(2) - 1]."""
+    series = _L0 * f + _L1
+    series = series * f + _L2
+    series = series * f + _L3
+    series = series * f + _L4
+    series = series * f + _L5
+    series = series * f + _L6
+    series = series * f + _L7
+    series = series * f + _L8
+    square = f * f
+    return series * f * square - _HALF * square
+
+
+@compiled(in_order=True, inline=True)
+def _parts(x):
+    """(exponent, m - 1) with x = m 2^exponent and m in [sqrt(1/2), sqrt(2)), for x above 0."""
+    tiny = x < _SMALLEST_NORMAL
+    scaled = x * _TWO_TO_23 if tiny else x
+    bits = np.int32(
+        np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS
+    )  # int32 + int32 is int64 to Numba: half the lanes
+    exponent = np.float32(np.int32(bits >> _MANTISSA_BITS))
+    fraction = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
+    return (exponent - np.float32(23.0) if tiny else exponent), fraction
+
+
+@compiled(in_order=True, inline=True)
+def _ends(x, value):
+    """The value of a logarithm at x: `value` inside its domain."""
+    above = _INFINITY if x == _INFINITY else value
+    low = -_INFINITY if x == _ZERO else above
+    return _NAN if (x < _ZERO) | (x != x) else low
+
+
+@overload(log, jit_options=_JIT)
+def _log_overload(x):
+    return _log_float32 if x == types.float32 else _log_float64
+
+
+def _log_float32(x):
+    exponent, f = _parts(x)
+    return _ends(x, (_bent(f) + exponent * _LN2_LOW) + f + exponent * _LN2_HIGH)
+
+
+def _log_float64(x):
+    return math.log(x)
+
+
+@overload(log2, jit_options=_JIT)
+def _log2_overload(x):
+    return _log2_float32 if x == types.float32 else _log2_float64
+
+
+def _log2_float32(x):
+    exponent, f = _parts(x)
+    # f times log2(e) in two products, so that the first is nearly exact
+    return _ends(x, (_bent(f) * _LOG2_E + f * np.float32(0.4426950408889634)) + f + exponent)
+
+
+def _log2_float64(x):
+    return math.log2(x)
+
+
+@overload(log10, jit_options=_JIT)
+def _log10_overload(x):
+    return _log10_float32 if x == types.float32 else _log10_float64
+
+
+def _log10_float32(x):
+    exponent, f = _parts(x)
+    return _ends(x, (_bent(f) + f) * _LOG10_E + exponent * _LOG10_2)
+
+
+def _log10_float64(x):
+    return math.log10(x)
+
+
+@overload(log1p, jit_options=_JIT)
+def _log1p_overload(x):
+    return _log1p_float32 if x == types.float32 else _log1p_float64
+
+
+def _log1p_float32(x):
+    above = _ONE + x
+    bits = np.int32(np.float32(above).view(np.int32) - _ROOT_HALF_BITS)
+    power = np.int32(bits >> _MANTISSA_BITS)
+    exponent = np.float32(power)
+    # 2^-exponent (1 + x) - 1, both terms of which are exact
+    scale = np.int32(_ONE_BITS - np.int32(power << _MANTISSA_BITS)).view(np.float32)
+    large = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
+    f = large if x > _TWO_TO_23 else x * scale + (scale - _ONE)
+    value = (_bent(f) + exponent * _LN2_LOW) + f + exponent * _LN2_HIGH
+    return x if abs(x) < np.float32(1e-8) else _ends(above, value)
+
+
+def _log1p_float64(x):
+    return math.log1p(x)
+
+
+@overload(log1pexp, jit_options=_JIT)
+def _log1pexp_overload(x):
+    return _log1pexp_float32 if x == types.float32 else _log1pexp_float64
+
+
+def _log1pexp_float32(x):
+    low = -abs(x)
+    exponent, rest = _power_and_rest(low, _EXP_NORMAL)
+    normal = (_exp_series(rest) + _ONE) * _two_to(exponent)
+    power = _ZERO if low < _EXP_NORMAL else normal
+    series = _B7 * power + _B6
+    series = series * power + _B5
+    series = series * power + _B4
+    series = series * power + _B3
+    series = series * power + _B2
+    series = series * power + _B1
+    series = series * power + _B0
+    above = x if x > _ZERO else _ZERO
+    return above + (series * power * power + power)
+
+
+def _log1pexp_float64(x):
+    above = x if x > 0.0 else 0.0
+    return above + math.log1p(math.exp(-abs(x)))

@@ -1,0 +1,326 @@
+"""Scalar functions that vectorise inside Numba kernels.
+
+float32 arguments take polynomials that LLVM turns into vector code (libm calls stay scalar and cost 15 to 70 times
+as much); float64 takes libm. NaN stays NaN, and infinities, zeros and ends of domains give what IEEE 754 says. Largest errors in
+float32, in units of the last place (`tests/kernels/test_math_numba.py` measures them):
+
+    exp exp2 expm1 rsqrt 2   tanh 5   sigmoid 3   hypot 1   (logarithms_numba:) log log1p log2 1.5   log10 log1pexp 2.5
+    (normal_numba:) erf 6   normal_cdf 10 for x > -3, below relative error 5e-6; normal_gate and its slope: see there
+
+Import this file, and every `*_numba.py`, only on first use of such a kernel: it loads Numba.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
+
+__all__ = [
+    "exp",
+    "exp2",
+    "expm1",
+    "fmax",
+    "fmin",
+    "hypot",
+    "maximum",
+    "minimum",
+    "minus",
+    "rint",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "tanh",
+]
+
+_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
+
+
+@compiled(in_order=True, inline=True)
+def minus(x, y):
+    """x - y, done before the result is used: `compiled` code may otherwise turn (x - y) - z into x - (y + z)."""
+    return x - y
+
+
+def exp(x: float) -> float:
+    """e to the x."""
+    return math.exp(x)
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)); float32 results below 1.2e-38 are 0."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def tanh(x: float) -> float:
+    """Hyperbolic tangent; float32 within a few units in the last place, near 0 too."""
+    return math.tanh(x)
+
+
+def expm1(x: float) -> float:
+    """exp(x) - 1 without loss of digits near 0."""
+    return math.expm1(x)
+
+
+def exp2(x: float) -> float:
+    """2 to the x."""
+    return 2.0**x
+
+
+def hypot(x: float, y: float) -> float:
+    """sqrt(x * x + y * y) without overflow in between."""
+    return math.hypot(x, y)
+
+
+def rsqrt(x: float) -> float:
+    """1 / sqrt(x); float32 results are within 2 units in the last place."""
+    return 1.0 / math.sqrt(x)
+
+
+@compiled(in_order=True, inline=True)
+def maximum(x, y):
+    """The larger one; NaN when either is."""
+    return x if (x > y) | (x != x) else y
+
+
+@compiled(in_order=True, inline=True)
+def minimum(x, y):
+    """The smaller one; NaN when either is."""
+    return x if (x < y) | (x != x) else y
+
+
+@compiled(in_order=True, inline=True)
+def fmax(x, y):
+    """The larger one; the other one when one is NaN."""
+    return x if (x > y) | (y != y) else y
+
+
+@compiled(in_order=True, inline=True)
+def fmin(x, y):
+    """The smaller one; the other one when one is NaN."""
+    return x if (x < y) | (y != y) else y
+
+
+@compiled(in_order=True, inline=True)
+def sign(x):
+    """-1, 0 or 1; 0 for NaN."""
+    return type(x)(x > 0) - type(x)(x < 0)
+
+
+@compiled(in_order=True, inline=True)
+def rint(x):
+    """The nearest whole number, halves to even."""
+    return np.rint(x)
+
+
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+_LOG2_E = np.float32(1.4426950408889634)
+_LN2_HIGH = np.float32(0.693359375)
+_LN2_LOW = np.float32(-2.12194440e-4)
+_HALF = np.float32(0.5)
+_EXP_MAX = np.float32(88.722839)
+_TWO = np.float32(2.0)
+_TINY = np.float32(1e-4)
+_EXP_MIN = np.float32(-103.97208)
+_EXP_NORMAL = np.float32(-87.33654)
+_INFINITY = np.float32(np.inf)
+_SMALLEST_NORMAL = np.float32(1.17549435e-38)
+_TWO_TO_12 = np.float32(2.0**12)
+_TWO_TO_24 = np.float32(2.0**24)
+_MANTISSA_BITS = np.int32(23)
+_EXPONENT_BIAS = np.int32(127)
+_E0 = np.float32(1.9875691500e-4)
+_E1 = np.float32(1.3981999507e-3)
+_E2 = np.float32(8.3334519073e-3)
+_E3 = np.float32(4.1665795894e-2)
+_E4 = np.float32(1.6666665459e-1)
+_E5 = np.float32(5.0000001201e-1)
+_LN2 = np.float32(math.log(2.0))
+
+# Rational approximation of tanh on [-7.9, 7.9]: odd numerator T, even denominator U.
+_TANH_MAX = np.float32(7.90531110763549805)
+_T1 = np.float32(4.89352455891786e-03)
+_T3 = np.float32(6.37261928875436e-04)
+_T5 = np.float32(1.48572235717979e-05)
+_T7 = np.float32(5.12229709037114e-08)
+_T9 = np.float32(-8.60467152213735e-11)
+_T11 = np.float32(2.00018790482477e-13)
+_T13 = np.float32(-2.76076847742355e-16)
+_U0 = np.float32(4.89352518554385e-03)
+_U2 = np.float32(2.26843463243900e-03)
+_U4 = np.float32(1.18534705686654e-04)
+_U6 = np.float32(1.19825839466702e-06)
+
+
+@overload(exp, jit_options=_JIT)
+def _exp_overload(x):
+    return _exp_float32 if x == types.float32 else _exp_float64
+
+
+@overload(sigmoid, jit_options=_JIT)
+def _sigmoid_overload(x):
+    return _sigmoid_float32 if x == types.float32 else _sigmoid_float64
+
+
+@overload(tanh, jit_options=_JIT)
+def _tanh_overload(x):
+    return _tanh_float32 if x == types.float32 else _tanh_float64
+
+
+@compiled(in_order=True, inline=True)
+def _power_and_rest(x, least):
+    """(n, r) with x = n log(2) + r, r within log(2) / 2, for x bounded to [least, 88.73]."""
+    floored = least if x < least else x
+    bounded = _EXP_MAX if floored > _EXP_MAX else floored
+    power = np.floor(bounded * _LOG2_E + _HALF)
+    rest = bounded - power * _LN2_HIGH
+    return np.int32(power), rest - power * _LN2_LOW
+
+
+@compiled(in_order=True, inline=True)
+def _exp_series(rest):
+    """exp(rest) - 1 for rest within log(2) / 2."""
+    series = _E0 * rest + _E1
+    series = series * rest + _E2
+    series = series * rest + _E3
+    series = series * rest + _E4
+    series = series * rest + _E5
+    return series * rest * rest + rest
+
+
+@compiled(in_order=True, inline=True)
+def _two_to(power):
+    return np.int32((power + _EXPONENT_BIAS) << _MANTISSA_BITS).view(np.float32)
+
+
+def _exp_float32(x):
+    power, rest = _power_and_rest(x, _EXP_MIN)
+    half = np.int32(power >> np.int32(1))  # 2^128, and what is below the normal numbers, in two steps
+    finite = (_exp_series(rest) + _ONE) * _two_to(half) * _two_to(np.int32(power - half))
+    value = _ZERO if x < _EXP_MIN else finite
+    return _INFINITY if x > _EXP_MAX else value
+
+
+def _exp_float64(x):
+    return math.exp(x)
+
+
+def _sigmoid_float32(x):
+    above = _EXP_NORMAL if x < _EXP_NORMAL else x
+    bounded = -_EXP_NORMAL if above > -_EXP_NORMAL else above
+    power = np.floor(_HALF - bounded * _LOG2_E)
+    rest = -bounded - power * _LN2_HIGH
+    rest = rest - power * _LN2_LOW
+    value = _ONE / (_ONE + (_exp_series(rest) + _ONE) * _two_to(np.int32(power)))
+    return _ZERO if x < _EXP_NORMAL else value
+
+
+def _sigmoid_float64(x):
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def _tanh_float32(x):
+    floored = -_TANH_MAX if x < -_TANH_MAX else x
+    bounded = _TANH_MAX if floored > _TANH_MAX else floored
+    square = bounded * bounded
+    above = _T13 * square + _T11
+    above = above * square + _T9
+    above = above * square + _T7
+    above = above * square + _T5
+    above = above * square + _T3
+    above = above * square + _T1
+    below = _U6 * square + _U4
+    below = below * square + _U2
+    below = below * square + _U0
+    middle = bounded * above / below
+    inner = x if abs(x) < _TINY else middle
+    value = _ONE if x >= _TANH_MAX else inner
+    return -_ONE if x <= -_TANH_MAX else value
+
+
+def _tanh_float64(x):
+    return math.tanh(x)
+
+
+# --- other exponentials, hypot -------------------------------------------------------------------------------------------------
+
+
+@overload(expm1, jit_options=_JIT)
+def _expm1_overload(x):
+    return _expm1_float32 if x == types.float32 else _expm1_float64
+
+
+def _expm1_float32(x):
+    power, rest = _power_and_rest(x, np.float32(-20.0))
+    half = _two_to(np.int32(power - np.int32(1)))
+    value = (_exp_series(rest) * half + (half - _HALF)) * _TWO
+    small = x if abs(x) < np.float32(1e-8) else value  # keeps the sign of 0, and denormal numbers
+    return _INFINITY if x > _EXP_MAX else small
+
+
+def _expm1_float64(x):
+    return math.expm1(x)
+
+
+@overload(exp2, jit_options=_JIT)
+def _exp2_overload(x):
+    return _exp2_float32 if x == types.float32 else _exp2_float64
+
+
+def _exp2_float32(x):
+    floored = np.float32(-150.0) if x < np.float32(-150.0) else x
+    bounded = np.float32(128.0) if floored > np.float32(128.0) else floored
+    nearest = np.floor(bounded + _HALF)
+    power = np.int32(nearest)
+    half = np.int32(power >> np.int32(1))
+    value = (_exp_series((bounded - nearest) * _LN2) + _ONE) * _two_to(half) * _two_to(np.int32(power - half))
+    return _INFINITY if x >= np.float32(128.0) else value
+
+
+def _exp2_float64(x):
+    return 2.0**x
+
+
+@overload(hypot, jit_options=_JIT)
+def _hypot_overload(x, y):
+    return _hypot_float32 if x == types.float32 else _hypot_float64
+
+
+def _hypot_float32(x, y):
+    wide, other = np.float64(x), np.float64(y)
+    value = np.float32(math.sqrt(wide * wide + other * other))
+    return _INFINITY if (abs(x) == _INFINITY) | (abs(y) == _INFINITY) else value
+
+
+def _hypot_float64(x, y):
+    return math.hypot(x, y)
+
+
+# --- reciprocal square root ----------------------------------------------------------------------------------------------------
+
+
+@overload(rsqrt, jit_options=_JIT)
+def _rsqrt_overload(x):
+    return _rsqrt_float32 if x == types.float32 else _rsqrt_float64
+
+
+@compiled(estimates=True, inline=True)
+def _rsqrt_estimate(x):
+    """By the processor's estimate and a step of Newton's method: NaN at 0, infinity and denormal numbers."""
+    return _ONE / np.sqrt(x)
+
+
+def _rsqrt_float32(x):
+    small = x < _SMALLEST_NORMAL
+    value = _rsqrt_estimate(x * _TWO_TO_24 if small else x)
+    value = value * _TWO_TO_12 if small else value  # a factor chosen by `small` would keep LLVM from the estimate
+    value = np.copysign(_INFINITY, x) if x == _ZERO else value
+    return _ZERO if x == _INFINITY else value
+
+
+def _rsqrt_float64(x):
+    return 1.0 / math.sqrt(x)

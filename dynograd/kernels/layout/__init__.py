@@ -1,0 +1,1 @@
+"""Memory into memory: copies, joins, casts, paddings, views, writes."""

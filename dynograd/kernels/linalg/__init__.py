@@ -1,0 +1,1 @@
+"""Factorizations, triangles and diagonals."""

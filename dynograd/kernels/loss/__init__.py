@@ -1,0 +1,1 @@
+"""Losses and their gradients; alignments (CTC) and linear chains (CRF)."""

@@ -1,0 +1,122 @@
+"""The Numba half of `matmuls_cpu`: batches of matrix products in blocks, and products with vectors. Arrays come by handle."""
+
+import numpy as np
+from numba import carray
+
+from dynograd.kernels.build.addresses_numba import address, call, handle, pointer32, pointer64
+from dynograd.kernels.build.compiling_numba import chunked
+from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
+
+__all__ = ["COLUMNS", "ROWS", "add_products", "handle", "products", "vector_columns", "vector_rows"]
+
+
+def _make_products(real, made):
+    scratch_size = made.scratch_size
+    size = real().itemsize
+
+    @chunked(key=real.__name__)
+    def products(
+        add_products, m, n, k, block_m, block_n, inner,
+        a, a_outer, a_inner, transpose_a, lda,
+        b, b_outer, b_inner, transpose_b, ldb,
+        begin, begin_outer, begin_inner, begin_row,
+        c, c_outer, c_inner, ldc, start, stop,
+    ):  # fmt: skip
+        """c = begin + op(a) @ op(b), items start to stop of outer x inner x blocks of rows x blocks of columns; strides in elements."""
+        scratch = np.empty(scratch_size(min(m, block_m), min(n, block_n), k), real)
+        at_a, at_b, at_c = address(a), address(b), address(c)
+        at_begin = address(begin) if begin != 0 else 0
+        blocks_m, blocks_n = (m + block_m - 1) // block_m, (n + block_n - 1) // block_n
+        for item in range(start, stop):
+            which, block = item // (blocks_m * blocks_n), item % (blocks_m * blocks_n)
+            one, two = which // inner, which % inner
+            top, left = block // blocks_n * block_m, block % blocks_n * block_n
+            from_a = at_a + (one * a_outer + two * a_inner + (top if transpose_a else top * lda)) * size
+            from_b = at_b + (one * b_outer + two * b_inner + (left * ldb if transpose_b else left)) * size
+            from_begin = 0
+            if begin != 0:
+                from_begin = at_begin + (one * begin_outer + two * begin_inner + top * begin_row + left) * size
+            to = at_c + (one * c_outer + two * c_inner + top * ldc + left) * size
+            call(add_products, (
+                transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
+                from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
+            ))  # fmt: skip
+        scratch[0] = 0  # alive until here
+
+    return products
+
+
+def _make_vector_rows(real, pointer):
+    zero, size = real(0), real().itemsize
+
+    @chunked(key=real.__name__)
+    def vector_rows(a, a_outer, a_row, x, x_outer, c, rows, k, start, stop):
+        """c[o, r] = a[o, r] . x[o]: rows that lie in one piece. Items are all rows of all o."""
+        for item in range(start, stop):
+            outer, row = item // rows, item % rows
+            one = carray(pointer(address(a) + (outer * a_outer + row * a_row) * size), (k,))
+            vector = carray(pointer(address(x) + outer * x_outer * size), (k,))
+            total = zero
+            for i in range(k):
+                total += one[i] * vector[i]
+            carray(pointer(address(c) + item * size), (1,))[0] = total
+
+    return vector_rows
+
+
+def _make_vector_columns(real, pointer):
+    zero, size = real(0), real().itemsize
+
+    @chunked(noalias=True, key=real.__name__)
+    def vector_columns(a, a_step, x, x_step, c, k, width, n, start, stop):
+        """c = x @ a where rows of a (k, n) lie in one piece. Items are blocks of `width` columns."""
+        vector = carray(pointer(address(x)), ((k - 1) * x_step + 1,))
+        for item in range(start, stop):
+            left = item * width
+            count = min(width, n - left)
+            total = carray(pointer(address(c) + left * size), (count,))
+            total[:] = zero
+            i = 0
+            while i + 4 <= k:  # four rows at a time: the sums are read and written once for them
+                at = address(a) + (i * a_step + left) * size
+                one, two = carray(pointer(at), (count,)), carray(pointer(at + a_step * size), (count,))
+                three, four = (
+                    carray(pointer(at + 2 * a_step * size), (count,)),
+                    carray(pointer(at + 3 * a_step * size), (count,)),
+                )
+                w1, w2, w3, w4 = (
+                    vector[i * x_step],
+                    vector[(i + 1) * x_step],
+                    vector[(i + 2) * x_step],
+                    vector[(i + 3) * x_step],
+                )
+                for j in range(count):
+                    total[j] += (one[j] * w1 + two[j] * w2) + (three[j] * w3 + four[j] * w4)
+                i += 4
+            while i < k:
+                one = carray(pointer(address(a) + (i * a_step + left) * size), (count,))
+                w1 = vector[i * x_step]
+                for j in range(count):
+                    total[j] += one[j] * w1
+                i += 1
+
+    return vector_columns
+
+
+products = {
+    np.dtype(np.float32): _make_products(np.float32, products32),
+    np.dtype(np.float64): _make_products(np.float64, products64),
+}
+vector_rows = {
+    np.dtype(np.float32): _make_vector_rows(np.float32, pointer32),
+    np.dtype(np.float64): _make_vector_rows(np.float64, pointer64),
+}
+vector_columns = {
+    np.dtype(np.float32): _make_vector_columns(np.float32, pointer32),
+    np.dtype(np.float64): _make_vector_columns(np.float64, pointer64),
+}
+
+
+def add_products(kind):
+    """The address that `products` of this dtype is given."""
+    return (products32 if kind.itemsize == 4 else products64).addresses()[0]

@@ -1,0 +1,1 @@
+"""Steps of optimizers and sums of gradients."""

@@ -1,0 +1,11 @@
+"""The compiled half of `gradients_cpu`."""
+
+from dynograd.kernels.build.compiling_numba import chunked
+
+__all__ = ["add_flat"]
+
+
+@chunked
+def add_flat(one, other, out, start, stop):
+    for i in range(start, stop):
+        out[i] = one[i] + other[i]

@@ -1,0 +1,119 @@
+"""One step of NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop and ASGD for all parameters of a table: see `step_table`.
+
+Formulas are PyTorch's. Like the steps of `optimizers_cpu`, each returns -1, or the number of a gradient that does not fit its parameter;
+then nothing has been done.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynograd.kernels.small.object_fields import FIELDS
+
+__all__ = [
+    "adadelta_table_step",
+    "adagrad_table_step",
+    "adamax_table_step",
+    "asgd_table_step",
+    "nadam_table_step",
+    "radam_table_step",
+    "rmsprop_table_step",
+    "rprop_table_step",
+]
+
+# An element costs as much as so many additions: roots and divisions count for two or three.
+_WORK = {"nadam": 6, "asgd": 3, "radam": 6, "adamax": 5, "adagrad": 5, "adadelta": 9, "rmsprop": 5, "rprop": 6}
+
+
+def nadam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled, maximize):
+    """The table counts the products of the momenta so far."""
+    shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+    options = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2
+
+    def rates(steps):
+        now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (count * momentum_decay)) for count in (steps, steps + 1))
+        (products,), stepped = table.counters, table.stepped()
+        products[stepped] *= now[stepped].astype(products.dtype)  # in its dtype, as PyTorch
+        product = products.astype(np.float64)
+        scale = np.sqrt(1 - beta2**steps)
+        table.rates[:, 0] = lr * scale * (1 - now) / (1 - product)
+        table.rates[:, 1] = lr * scale * ahead / (1 - product * ahead)
+        table.rates[:, 2] = eps * scale
+
+    return _step("nadam", table, gradients, options, rates)
+
+
+def asgd_table_step(table, gradients, lr, lambd, alpha, t0, weight_decay, maximize):
+    """The table counts eta and mu, which this step uses and sets for the next one."""
+
+    def rates(steps):
+        (eta, mu), stepped = table.counters, table.stepped()
+        table.rates[:, 0], table.rates[:, 1], table.rates[:, 2] = eta, 1 - lambd * eta.astype(np.float64), mu
+        eta[stepped] = (lr / (1 + lambd * lr * steps) ** alpha)[stepped]
+        mu[stepped] = (1 / np.maximum(1, steps - t0))[stepped]
+
+    return _step("asgd", table, gradients, (_sign(maximize), weight_decay), rates)
+
+
+def radam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+    options = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
+    longest = 2 / (1 - beta2) - 1
+
+    def rates(steps):
+        left = beta2**steps
+        length = longest - 2 * steps * left / (1 - left)
+        adapted = length > 5
+        long_enough = np.where(adapted, length, 6)
+        rectified = (long_enough - 4) * (long_enough - 2) * longest / ((longest - 4) * (longest - 2) * long_enough)
+        table.rates[:, 0] = lr / (1 - beta1**steps) * np.where(adapted, np.sqrt(rectified * (1 - left)), 1)
+        table.rates[:, 1] = adapted
+
+    return _step("radam", table, gradients, options, rates)
+
+
+def adamax_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, maximize):
+    def rates(steps):
+        table.rates[:, 0] = lr / (1 - beta1**steps)
+
+    return _step("adamax", table, gradients, (_sign(maximize), weight_decay, 1 - beta1, beta2, eps), rates)
+
+
+def adagrad_table_step(table, gradients, lr, lr_decay, eps, weight_decay, maximize):
+    def rates(steps):
+        table.rates[:, 0] = lr / (1 + (steps - 1) * lr_decay)
+
+    return _step("adagrad", table, gradients, (_sign(maximize), weight_decay, eps), rates)
+
+
+def adadelta_table_step(table, gradients, lr, rho, eps, weight_decay, maximize):
+    return _step("adadelta", table, gradients, (_sign(maximize), weight_decay, rho, 1 - rho, eps, lr))
+
+
+def rmsprop_table_step(table, gradients, lr, alpha, eps, momentum, centered, weight_decay, maximize):
+    options = _sign(maximize), weight_decay, alpha, 1 - alpha, eps, momentum, lr, centered
+    return _step("rmsprop", table, gradients, options)
+
+
+def rprop_table_step(table, gradients, shrink, grow, least, most, maximize):
+    return _step("rprop", table, gradients, (_sign(maximize), shrink, grow, least, most))
+
+
+def _step(name, table, gradients, options, rates=None):
+    from dynograd.kernels.optim import optimizer_passes_numba as compiled
+
+    if options != table.values:
+        table.options[: len(options)] = options
+        table.values = options
+    steps = np.ones(len(table.rates))
+    bad = compiled.begin_counted(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, steps, table.options)
+    if bad < 0:
+        if rates is not None:
+            rates(steps)
+        blocks = getattr(compiled, f"{name}_blocks")
+        blocks(table.rows, table.rates, table.options, count=table.blocks, work=_WORK[name] * table.work)
+    return bad
+
+
+def _sign(maximize):
+    return -1.0 if maximize else 1.0

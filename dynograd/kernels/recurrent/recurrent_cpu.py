@@ -1,0 +1,329 @@
+"""One layer, one direction of LSTM, GRU and RNN over whole sequences, on NumPy arrays.
+
+Steps of a call: the weights are laid out for products with few rows, one product projects all inputs, one compiled kernel runs
+all time steps (`recurrent_numba.py`); backward, one kernel runs them in reverse and one makes all weight gradients. Padding costs
+nothing: only real tokens are computed. Each row's results have the same bits whatever lies beside it in the batch.
+
+Shapes: T time, B batch, N tokens, I inputs, H hidden. `x` is (T, B, I); with `lengths` (B) a row of length l keeps its state after
+step l and its outputs beyond are zero, whatever `x` holds there; order does not matter and 0 is allowed. Or `x` is packed,
+(N, I): the real tokens of step 0, then of step 1, and so on, with `lengths` longest first; or with `ragged`, (N, I): those of row 0, then
+of row 1, and so on, whatever their lengths. `reverse=True` runs every row backwards over its own l steps. Half types are computed in
+float32. Every forward returns an opaque `reserve` last; its backward takes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynograd.arrays.buffers import empty, empty_like, zeros
+from dynograd.kernels.build import threads
+from dynograd.kernels.recurrent.recurrent_packing_cpu import longest_first, places, sizes_of
+
+__all__ = [
+    "gru_backward",
+    "gru_forward",
+    "lstm_backward",
+    "lstm_forward",
+    "rnn_backward",
+    "rnn_forward",
+]
+
+
+# Multiplications that cost as much as the simple operation `threads.parts` counts; a thread then gets 10 us of them or more.
+_PER_OPERATION = 16
+
+
+class Layout(NamedTuple):
+    """Where tokens lie: that of row r in step t is `starts[t] + firsts[r]`, and the first `sizes[t]` rows reach step t.
+
+    `order` says which the rows were, where they had to be sorted; `tokens`, where they had to be gathered (padded).
+    """
+
+    sizes: np.ndarray
+    starts: np.ndarray
+    firsts: np.ndarray
+    total: int
+    batch: int
+    kind: str  # "steps" (T, B, I), "rows" (B, T, I) seen as (T, B, I), "packed" and "ragged" (N, I), "padded" (T, B, I) with lengths
+    order: np.ndarray | None
+    tokens: np.ndarray | None
+
+    def pack(self, x):
+        """`x`, or an array of outputs or their gradients, as (N, D), without a copy where it lies so."""
+        if self.kind in ("packed", "ragged"):
+            return np.ascontiguousarray(x)
+        if self.kind == "padded":
+            return _gathered(np.ascontiguousarray(x).reshape(-1, x.shape[2]), self.tokens)
+        if self.kind == "rows":
+            x = x.transpose(1, 0, 2)
+        return _contiguous(x).reshape(self.total, x.shape[2])
+
+    def unpack(self, packed, steps):
+        """(N, D) in the shape of x."""
+        width = packed.shape[1]
+        if self.kind in ("packed", "ragged"):
+            return packed
+        if self.kind == "padded":
+            flat = zeros((steps * self.batch, width), packed.dtype)
+            flat[self.tokens] = packed
+            return flat.reshape(steps, self.batch, width)
+        if self.kind == "rows":
+            return packed.reshape(self.batch, steps, width).transpose(1, 0, 2)
+        return packed.reshape(steps, self.batch, width)
+
+    def sort(self, state):
+        """A (B, D) state with its rows in the layout's order, as a fresh array."""
+        return np.array(state, order="C") if self.order is None else state[self.order]
+
+    def unsort(self, state):
+        """Inverse of `sort`."""
+        if self.order is None:
+            return state
+        restored = np.empty_like(state)
+        restored[self.order] = state
+        return restored
+
+    def groups(self, blocks, width):
+        """In how many groups of rows to run the steps."""
+        # Two rows at a time take hardly longer than one: the weights pass through the cache once for both.
+        most = threads.parts(self.total * blocks * width * width // _PER_OPERATION)
+        return max(1, min(most, self.batch // 2))
+
+
+def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
+    """Outputs (T, B, H) or (N, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
+
+    c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
+    Biases may be None.
+    """
+    from dynograd.kernels.recurrent.recurrent_numba import lstm_steps
+
+    kind = x.dtype
+    x, h0, c0, w_ih, w_hh = _compute(x, h0, c0, w_ih, w_hh)
+    layout = _layout(x, lengths, ragged)
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    hidden, cell = layout.sort(h0), layout.sort(c0)
+    kept_hidden, kept_cell, y = _new(layout, hidden, 3)
+    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), hidden, cell, kept_hidden, kept_cell, y
+    _run(lstm_steps, layout, arrays, reverse, 4, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden), layout.unsort(cell))
+    return *found, (layout, reverse, gates, kept_hidden, kept_cell)
+
+
+def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient=True):
+    """Gradients (gx, gh0, gc0, gw_ih, gw_hh, gb_ih, gb_hh); `gy`, `gh_n`, `gc_n` may be None (zero).
+
+    gx is None unless `input_gradient`. The reserve is left as it was, so backward may run again.
+    """
+    from dynograd.kernels.recurrent.recurrent_numba import lstm_steps_backward
+    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
+
+    kind = x.dtype
+    x, w_ih, w_hh = _compute(x, w_ih, w_hh)
+    layout, reverse, gates, kept_hidden, kept_cell = reserve
+    gh0, gc0 = (_state_gradient(layout, g, kept_hidden) for g in (gh_n, gc_n))
+    gates_g = empty_like(gates)
+    arrays = gates, panels_of(w_hh, False), kept_cell, _output_gradient(layout, gy, gates), gates_g, gh0, gc0
+    _run(lstm_steps_backward, layout, arrays, reverse, 4, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
+    return _as(kind, gx, layout.unsort(gh0), layout.unsort(gc0), gw_ih, gw_hh, gb, gb.copy())
+
+
+def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
+    """Outputs (T, B, H) or (N, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
+
+    n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
+    """
+    from dynograd.kernels.recurrent.recurrent_numba import gru_steps
+
+    kind = x.dtype
+    x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
+    layout = _layout(x, lengths, ragged)
+    width = w_hh.shape[1]
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    bias = _joined_bias(b_ih, b_hh, gates, shared=2 * width)
+    new_bias = np.zeros(width, x.dtype) if b_hh is None else b_hh[2 * width :].astype(x.dtype)
+    hidden = layout.sort(h0)
+    kept_hidden, candidates, y = _new(layout, hidden, 3)
+    _run(gru_steps, layout, (gates, weight, bias, new_bias, hidden, kept_hidden, candidates, y), reverse, 3, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
+    return *found, (layout, reverse, gates, kept_hidden, candidates)
+
+
+def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
+    """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
+    from dynograd.kernels.recurrent.recurrent_numba import gru_steps_backward
+    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
+
+    kind = x.dtype
+    x, w_ih, w_hh = _compute(x, w_ih, w_hh)
+    layout, reverse, gates, kept_hidden, candidates = reserve
+    gh0 = _state_gradient(layout, gh_n, kept_hidden)
+    gates_g, candidates_g = empty_like(gates), empty_like(candidates)
+    gy = _output_gradient(layout, gy, gates)
+    arrays = gates, panels_of(w_hh, False), candidates, kept_hidden, gy, gates_g, candidates_g, gh0
+    _run(gru_steps_backward, layout, arrays, reverse, 3, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb_ih, gb_new = _weight_gradients(layout, gates_g, candidates_g, x, kept_hidden)
+    gb_hh = np.concatenate([gb_ih[: -gb_new.size], gb_new])
+    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb_ih, gb_hh)
+
+
+def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False, ragged=False):
+    """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
+    from dynograd.kernels.recurrent.recurrent_numba import rnn_steps
+
+    kind = x.dtype
+    x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
+    layout = _layout(x, lengths, ragged)
+    curved = nonlinearity == "tanh"
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    hidden = layout.sort(h0)
+    kept_hidden, y = _new(layout, hidden, 2)
+    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), curved, hidden, kept_hidden, y
+    _run(rnn_steps, layout, arrays, reverse, 1, hidden)
+    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
+    return *found, (layout, reverse, gates, kept_hidden, curved)
+
+
+def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
+    """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
+    from dynograd.kernels.recurrent.recurrent_numba import rnn_steps_backward
+    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
+
+    kind = x.dtype
+    x, w_ih, w_hh = _compute(x, w_ih, w_hh)
+    layout, reverse, gates, kept_hidden, curved = reserve
+    gh0 = _state_gradient(layout, gh_n, kept_hidden)
+    gates_g = empty_like(gates)
+    arrays = gates, panels_of(w_hh, False), curved, _output_gradient(layout, gy, gates), gates_g, gh0
+    _run(rnn_steps_backward, layout, arrays, reverse, 1, gh0)
+    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
+    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
+    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb, gb.copy())
+
+
+# --- where tokens lie --------------------------------------------------------------------------------------------------------
+
+
+def _layout(x, lengths, ragged):
+    if lengths is None:
+        steps, batch = x.shape[:2]
+        sizes, time, rows = np.full(steps, batch), np.arange(steps), np.arange(batch)
+        if not x.flags.c_contiguous and x.transpose(1, 0, 2).flags.c_contiguous:
+            return Layout(sizes, time, rows * steps, steps * batch, batch, "rows", None, None)
+        return Layout(sizes, time * batch, rows, steps * batch, batch, "steps", None, None)
+    lengths = np.asarray(lengths)
+    batch = lengths.size
+    rows = np.arange(batch)
+    if x.ndim == 2 and not ragged:
+        return Layout(*_packed_steps(lengths), rows, x.shape[0], batch, "packed", None, None)
+    order = longest_first(lengths)
+    sizes, starts = _packed_steps(lengths[order])
+    if ragged:
+        firsts = (np.cumsum(lengths) - lengths)[order]
+        return Layout(sizes, np.arange(sizes.size), firsts, x.shape[0], batch, "ragged", order, None)
+    tokens = places(sizes, order, x.shape[0], batch, False)
+    return Layout(sizes, starts, rows, tokens.size, batch, "padded", order, tokens)
+
+
+def _packed_steps(lengths):
+    """Of lengths, longest first: how many rows reach each step, and each step's first token."""
+    sizes = sizes_of(lengths)
+    return sizes, np.cumsum(sizes) - sizes
+
+
+def _new(layout, state, count):
+    return [empty((layout.total, state.shape[1]), state.dtype) for _ in range(count)]
+
+
+def _gathered(flat, tokens):
+    made = empty((tokens.size, flat.shape[1]), flat.dtype)
+    return flat.take(tokens, axis=0, out=made, mode="clip")
+
+
+def _contiguous(x):
+    if x.flags.c_contiguous:
+        return x
+    made = empty(x.shape, x.dtype)
+    made[...] = x
+    return made
+
+
+# --- what the kernels share --------------------------------------------------------------------------------------------------
+
+
+def _projected(layout, x, w_ih, w_hh):
+    """All inputs through W_ih, and W_hh laid out for the steps."""
+    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of, rows_product
+
+    return rows_product(layout.pack(x), panels_of(w_ih, True), w_ih.shape[0]), panels_of(w_hh, True)
+
+
+def _run(kernel, layout, arrays, reverse, blocks, state):
+    groups = layout.groups(blocks, state.shape[1])
+    kernel(*arrays, layout.sizes, layout.starts, layout.firsts, reverse, groups, count=groups, work=0, parts=groups)
+
+
+def _input_gradient(layout, gates_g, w_ih, x):
+    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of, rows_product
+
+    return layout.unpack(rows_product(gates_g, panels_of(w_ih, False), w_ih.shape[1]), x.shape[0])
+
+
+def _weight_gradients(layout, gates_g, rest_g, x, kept_hidden):
+    """(gw_ih, gw_hh, gb, gb_rest); see the kernel."""
+    from dynograd.kernels.recurrent.recurrent_numba import weight_gradients
+
+    tokens, rows = gates_g.shape
+    kind, inputs, width = gates_g.dtype, x.shape[-1], kept_hidden.shape[1]
+    made: Any = (
+        empty((rows, inputs), kind),
+        empty((rows, width), kind),
+        np.empty(rows, kind),
+        np.empty(rest_g.shape[1], kind),
+    )
+    if not tokens:
+        for one in made:
+            one.fill(0)
+        return made
+    rest_g = np.ascontiguousarray(rest_g)
+    work = tokens * rows * (inputs + width) // _PER_OPERATION
+    weight_gradients(gates_g, rest_g, layout.pack(x), kept_hidden, *made, count=rows, work=work)
+    return made
+
+
+def _state_gradient(layout, g, like):
+    if g is None:
+        return np.zeros((layout.batch, like.shape[1]), like.dtype)
+    return layout.sort(g.astype(like.dtype, copy=False))
+
+
+def _output_gradient(layout, gy, gates):
+    """(N, H), or no rows for None."""
+    if gy is None:
+        return np.empty((0, gates.shape[1]), gates.dtype)
+    return layout.pack(gy.astype(gates.dtype, copy=False))
+
+
+def _joined_bias(b_ih, b_hh, like, shared=None):
+    """b_ih + b_hh, over the first `shared` entries only where the recurrent rest is added elsewhere; zeros for None."""
+    bias = np.zeros(like.shape[1], like.dtype)
+    if b_ih is not None:
+        bias += b_ih.astype(like.dtype, copy=False)
+    if b_hh is not None:
+        bias[:shared] += b_hh[:shared].astype(like.dtype, copy=False)
+    return bias
+
+
+def _compute(x, *others):
+    """The arrays in the type that computes, float32 for half types; all but `x` C-contiguous."""
+    kind = np.float32 if x.dtype.itemsize == 2 else x.dtype
+    return [x.astype(kind, copy=False), *[np.ascontiguousarray(one, kind) for one in others]]
+
+
+def _as(kind, *arrays):
+    return tuple(None if array is None else array.astype(kind, copy=False) for array in arrays)

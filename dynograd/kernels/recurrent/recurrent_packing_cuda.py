@@ -1,0 +1,60 @@
+"""Where the tokens of packed sequences lie, twin of `recurrent_packing_cpu`.
+
+How many steps and tokens there are depends on the lengths, so these wait for the device once and count on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
+from dynograd.kernels.recurrent import recurrent_packing_cpu as host
+
+__all__ = ["lengths_of", "longest_first", "places", "ragged_places", "sizes_of"]
+
+
+def sizes_of(lengths: Any) -> Any:
+    """(T) sizes of the steps of sequences with such lengths, longest first; lengths of 0 are allowed."""
+    return _on_host(host.sizes_of, lengths)
+
+
+def lengths_of(sizes: Any) -> Any:
+    """(B) lengths, longest first: the inverse of `sizes_of`."""
+    return _on_host(host.lengths_of, sizes)
+
+
+def longest_first(lengths: Any) -> Any:
+    """(B) numbers of the sequences, longest first; ties in their own order."""
+    return _on_host(host.longest_first, lengths)
+
+
+def places(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
+    """(N) for each packed token its row in the flattened padded batch, (T * B) or with `batch_first` (B * T).
+
+    Args:
+        order (B): number of the sequence at each rank; None where they are in order.
+    """
+    known = None if order is None else _known(order)
+    return _on_host(lambda given: host.places(given, known, steps, batch, batch_first), sizes)
+
+
+def ragged_places(lengths: Any) -> tuple[Any, ...]:
+    """(order, back, tokens, tokens_back, lengths) of sequences behind one another: those of each rank by length, and for each packed token
+    its place here, and the lengths longest first.
+
+    `back` and `tokens_back` are the inverses of `order` (B) and `tokens` (N).
+    """
+    made = host.ragged_places(_known(lengths))
+    index = lengths.device_index if isinstance(lengths, CudaArray) else None
+    return tuple([one if index is None else from_numpy(one, index) for one in made])
+
+
+def _on_host(function: Callable[[Any], Any], array: CudaArray) -> CudaArray:
+    return from_numpy(numpy.ascontiguousarray(function(_known(array)), numpy.int64), array.device_index)
+
+
+def _known(array: Any) -> Any:
+    return array.numpy() if isinstance(array, CudaArray) else array

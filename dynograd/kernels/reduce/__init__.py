@@ -1,0 +1,1 @@
+"""Sums, extremes, norms, quantiles and running sums along dims."""

@@ -1,0 +1,35 @@
+"""Variance and standard deviation of CudaArrays, in two passes (mean, then squared distances), in float32 for half types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.kernels.reduce.reductions_cuda import dims_of, kept_shape
+from dynograd.kernels.rows.row_programs_cuda import rows_along, run
+
+__all__ = ["distance_times", "std_forward", "var_forward"]
+
+
+def var_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return _along("variance", input, dim, correction, keepdim)
+
+
+def std_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return _along("deviation", input, dim, correction, keepdim)
+
+
+def distance_times(g: Any, x: Any, dim: Any) -> Any:
+    """(x - mean of x over `dim`) * g, where g has one number for each mean; None where the dims do not lie side by side."""
+    dims = sorted(dims_of(x.ndim, dim))
+    if not dims or dims[-1] - dims[0] + 1 != len(dims):
+        return None
+    rows, inner = rows_along(x, tuple(dims))
+    each = g if g.is_contiguous else g.copy()
+    return run("variance_backward", [rows, each], inner, [x.dtype])[0].reshape(x.shape)
+
+
+def _along(name: str, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    rows, inner = rows_along(input, dims_of(input.ndim, dim))
+    freedom = max(rows.shape[1] - correction, 0)
+    (found,) = run(name, [rows, float(freedom)], inner, [input.dtype])
+    return found.reshape(kept_shape(input.shape, dim, keepdim))

@@ -1,0 +1,382 @@
+"""Row programs on CudaArrays: `run("softmax", [x], inner)`.
+
+Rows that fit one program's registers are read once. Longer ones are gone through once for each pass of the program, in parts: each
+part's sums and maxima are reduced over the parts before the next pass. Sizes alone decide, and how sums are cut depends on them
+alone: the bits are the same on every device.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.kernels.build import launching_cuda
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.elementwise.loops_cuda import triton_type
+from dynograd.kernels.reduce.reductions_cuda import power_of_two, reduced, rows_at_once
+from dynograd.kernels.rows import row_programs_triton
+from dynograd.kernels.rows.row_formulas import PROGRAMS
+from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram
+
+__all__ = ["part_sums", "program", "rows_along", "run"]
+
+_FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
+_TILE = 2048  # elements of a tile of short rows
+# Bytes of a row's arrays that the registers of a program hold: half of the 256 KiB that a multiprocessor has, for there is more to
+# hold than them. Longer rows are gone through in parts.
+_HELD = 128 * 1024
+_GROUPS = (
+    256  # programs of 16 warps that share the rows of a column sum, and so partial sums; 4 times as many of 4 warps
+)
+
+# What only the GPU asks for: gradients of losses with the incoming gradient in memory, reductions that NumPy does in steps.
+_OWN = {
+    "logsumexp": """
+        row x
+        top = max(x)
+        level = abs(top) < inf ? top : 0
+        total = sum(exp(x - level))
+        out = log(total) + level
+        write out
+    """,
+    "row_moments": """
+        row x
+        mean = sum(x) / columns
+        squares = sum((x - mean) ** 2)
+        write mean, squares
+    """,
+    "row_normal": """
+        row x
+        each mean, scale, shift
+        y = minus(x, mean) * scale + shift
+        write y
+    """,
+    "row_sums": """
+        row g, x
+        each mean
+        total = sum(g)
+        along = sum(g * (x - mean))
+        write total, along
+    """,
+    "row_gradient": """
+        row g, x
+        each mean, scale, shift, slope
+        gx = scale * g - shift - (x - mean) * slope
+        write gx
+    """,
+    "column_total": """
+        row x
+        total = column_sum(x)
+        write total
+    """,
+    "column_squares": """
+        row x
+        vector mean
+        squares = column_sum((x - mean) ** 2)
+        write squares
+    """,
+    "column_normal": """
+        row x
+        vector mean, scale, shift
+        y = minus(x, mean) * scale + shift
+        write y
+    """,
+    "column_sums": """
+        row g, x
+        vector mean
+        total = column_sum(g)
+        along = column_sum(g * (x - mean))
+        write total, along
+    """,
+    "column_gradient": """
+        row g, x
+        vector mean, scale, shift, slope
+        gx = scale * g - shift - (x - mean) * slope
+        write gx
+    """,
+    "deviation": """
+        row x
+        number freedom
+        mean = sum(x) / columns
+        total = sum((x - mean) ** 2)
+        out = sqrt(total / freedom)
+        write out
+    """,
+}
+
+_programs: dict[str, RowProgram] = {}
+_kernels: dict[Any, Any] = {}
+_stages: dict[Any, list[_Stage]] = {}
+
+
+def program(name: str) -> RowProgram:
+    found = _programs.get(name)
+    if found is None:
+        text = _OWN.get(name) or PROGRAMS[name]
+        if name.endswith("_loss_backward"):
+            text = text.replace("number p, g", "number p, share, g").replace(") * g", ") * (g * share)")
+        found = _programs[name] = RowProgram(name, text)
+    return found
+
+
+def rows_along(x: CudaArray, dims: tuple[int, ...]) -> tuple[CudaArray, int]:
+    """(row-major (outer, n, inner) memory with `dims` as n, inner); dims that do not lie side by side are moved to the end."""
+    shape = x.shape
+    places = sorted(dims)
+    if not x.is_contiguous:
+        x = x.copy()
+    if not places:
+        return x.reshape((x.size, 1, 1)), 1
+    first, last = places[0], places[-1]
+    if len(places) != last - first + 1:
+        rest = [place for place in range(x.ndim) if place not in dims]
+        x = x.transpose((*rest, *places)).copy()
+        n = prod([shape[place] for place in places])
+        return x.reshape((prod([shape[place] for place in rest]), n, 1)), 1
+    inner = prod(shape[last + 1 :])
+    return x.reshape((prod(shape[:first]), prod(shape[first : last + 1]), inner)), inner
+
+
+def run(
+    name: str,
+    arrays: list[Any],
+    inner: int = 1,
+    kinds: list[Any] | None = None,
+    period: int = 1,
+    places: dict[str, str] | None = None,
+) -> list[CudaArray]:
+    """The outputs of a program: rows in the shape of the first row array, numbers of rows (outer * inner,), column sums (n,).
+
+    Args:
+        arrays: the inputs in order: row-major (outer, n, inner) rows, numbers of rows, vectors, numbers (Python's or 0-dim arrays).
+        inner: as `rows_along` gave it.
+        kinds: the outputs' dtypes; None for an output is the dtype that computes, None for all: rows like the first input, else that.
+        places: of numbers of rows that repeat ("%") or hold for several rows ("//") every `period` rows.
+    """
+    stages, first, compute, values = _prepared(name, arrays, inner, period, places, False)
+    found = program(name)
+    if kinds is None:
+        kinds = [first.dtype if found.kind_of(one) == ROW else None for one in found.outputs]
+    wanted = {one: kind or compute for one, kind in zip(found.outputs, kinds, strict=True)}
+    for stage in stages:
+        stage.run(values, wanted, first)
+    if len(stages) == 1:
+        return [values[one] for one in wanted]
+    return [values[one].astype(kind, copy=False) for one, kind in wanted.items()]
+
+
+def part_sums(name: str, arrays: list[Any]) -> CudaArray:
+    """The sums of parts of x, in any number, of a program that is one sum over rows: all of x is one row."""
+    stages, first, _, values = _prepared(name, arrays, 1, 1, None, True)
+    stages[0].run(values, {}, first)
+    return values[program(name).outputs[0]]
+
+
+def _prepared(
+    name: str, arrays: list[Any], inner: int, period: int, places: dict[str, str] | None, as_parts: bool
+) -> tuple[list[_Stage], CudaArray, Any, dict[str, Any]]:
+    """(the launches, the first array of rows, the dtype that computes, the inputs by name)."""
+    found = program(name)
+    values = dict(zip(found.inputs, arrays, strict=True))
+    first = next(value for value, kind in zip(arrays, found.inputs.values(), strict=True) if kind == ROW)
+    compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
+    loaded = tuple([type(one) is CudaArray for one in arrays])
+    walk = None if places is None else tuple(places.items())
+    key = (name, first.shape, compute, inner, period, walk, loaded, as_parts, batch_invariant(), _HELD, _TILE, _GROUPS)
+    stages = _stages.get(key)
+    if stages is None:
+        if len(_stages) > 2000:
+            _stages.clear()
+        way = _Way(found, compute, first.shape, inner, period, places or {})
+        way.loaded = frozenset(
+            one for one, here in zip(found.inputs, loaded, strict=True) if here and found.inputs[one] == NUMBER
+        )
+        stages = _stages[key] = (
+            [way.stage(found.outputs, way.part(), True, combine=False)] if as_parts else way.stages()
+        )
+    return stages, first, compute, values
+
+
+class _Stage:
+    """One launch: which kernel, what it takes and makes, and what is reduced of that."""
+
+    __slots__ = ("combined", "compute", "constants", "grid", "inputs", "kernel", "made", "numbers", "wide")
+
+    def run(self, values: dict[str, Any], kinds: dict[str, Any], first: CudaArray) -> None:
+        """Adds what it makes to `values`; `kinds` are the dtypes of results."""
+        index = first.device_index
+        arguments = []
+        for name in self.inputs:
+            value = values[name]
+            arguments.append(value if type(value) is CudaArray else Double(value) if self.wide else float(value))
+        for name, shape, computed in self.made:
+            kind = self.compute if computed else kinds[name]
+            values[name] = made = cuda_arrays.empty(first.shape if shape is None else shape, kind, index)
+            arguments.append(made)
+        self.kernel(self.grid, *arguments, *self.numbers, **self.constants)
+        for name, op, shape, dim, computed in self.combined:
+            kind = self.compute if computed else kinds[name]
+            values[name] = reduced(op, values[name].reshape(shape), dim, False, kind, self.compute)
+
+
+class _Way:
+    """How a program goes through arrays of certain shapes."""
+
+    def __init__(
+        self, found: RowProgram, compute: Any, shape: tuple[int, ...], inner: int, period: int, places: dict[str, str]
+    ) -> None:
+        self.program, self.compute, self.inner, self.period = found, compute, inner, period
+        self.outer, self.n = shape[:2]
+        self.places = {one: f"i_row {operator} i_period" for one, operator in places.items()}
+        self.loaded: frozenset[str] = frozenset()
+        self.summed = any(found.kind_of(one) == COLUMN_SUM for one in found.outputs)
+        self.reduces = any(step.reduction in ("sum", "max") for step in found.steps.values())
+        rows = [one for one in (*found.inputs, *found.outputs) if found.kind_of(one) == ROW]
+        self.arrays = max(len(rows) + self.summed * 2, 2)
+
+    def stages(self) -> list[_Stage]:
+        found = self.program
+        if self.n and self.fits():
+            return [self.stage(found.outputs, self.held(), False)]
+        made: list[_Stage] = []
+        known: list[str] = []
+        for number in range(found.passes):
+            steps = [one for one in found.steps.values() if one.reduction in ("sum", "max")]
+            names = [one.name for one in steps if found.pass_of(one.name) == number]
+            if names:
+                made.append(self.stage(names, self.part(), True, frozenset(known)))
+                known += names
+        left = [one for one in found.outputs if one not in known]
+        return [*made, self.stage(left, self.part(), False, frozenset(known))] if left else made
+
+    def fits(self) -> bool:
+        """Whether rows are held in registers, or need not be held."""
+        if not self.reduces:
+            return True
+        most = _HELD // 2 if self.inner > 1 else _HELD  # places of elements take registers too
+        return power_of_two(self.n) * min(self.inner, 16) * self.compute.itemsize * self.arrays <= most
+
+    def held(self) -> tuple[int, int]:
+        """(ROWS, BLOCK) with whole rows, or parts of them where nothing is reduced along them."""
+        if not self.reduces:
+            return self.part()
+        block = power_of_two(self.n)
+        if self.inner > 1:
+            return min(power_of_two(self.inner), max(16, min(64, _TILE // block))), block
+        return rows_at_once(self.outer, _TILE // block), block
+
+    def part(self) -> tuple[int, int]:
+        if self.inner > 1:
+            rows = min(power_of_two(self.inner), 64)
+            return rows, min(power_of_two(self.n), max(_TILE // rows, 1))
+        block = min(power_of_two(self.n), 128 if self.summed else _TILE)
+        return rows_at_once(self.outer, _TILE // block), block
+
+    def stage(
+        self,
+        names: list[str],
+        tile: tuple[int, int],
+        in_parts: bool,
+        known: frozenset[str] = frozenset(),
+        combine: bool = True,
+    ) -> _Stage:
+        """The launch that makes `names`: results, or (`in_parts`) reductions of parts of rows, which are then joined (`combine`)."""
+        found, (rows, block) = self.program, tile
+        made = _Stage()
+        made.inputs = row_programs_triton.arguments_of(found, names, known)
+        made.kernel = _kernel(found, names, known, self.loaded & set(made.inputs), self.places)
+        made.compute, made.wide = self.compute, self.compute.itemsize == 8
+        parts = max(-(-self.n // block), 1)
+        blocks = -(-self.inner // rows)
+        groups = self.outer * blocks if self.inner > 1 else -(-self.outer // rows)
+        tiles, count = 1, self.outer * self.inner
+        if any(found.kind_of(one) == COLUMN_SUM for one in names):
+            wanted = max(_GROUPS * max(16 // self.warps(tile), 1) // parts, 32)
+            tiles = max(-(-groups // wanted), min(-(-groups // _GROUPS), 4))
+            groups = -(-groups // tiles)
+        made.made, made.combined = [], []
+        for one in names:
+            kind = found.kind_of(one)
+            if kind == ROW:
+                made.made.append((one, None, False))
+            elif kind == EACH and in_parts:
+                made.made.append((one, (count * parts,), True))
+                if parts > 1 and combine:
+                    made.combined.append((one, found.steps[one].reduction, (count, parts), 1, True))
+            elif kind == EACH:
+                made.made.append((one, (count,), False))
+            elif groups == 1:
+                made.made.append((one, (self.n,), False))
+            else:
+                made.made.append((one, (groups, self.n), True))
+                made.combined.append((one, "sum", (groups, self.n), 0, False))
+        made.grid = (groups * parts,)
+        made.numbers = (self.outer, self.n, self.inner, blocks, parts, tiles, self.period)
+        made.constants = {
+            "ACC": triton_type(self.compute), "INNER": self.inner > 1, "ROWS": rows, "BLOCK": block, "num_warps": self.warps(tile),
+        }  # fmt: skip
+        return made
+
+    def warps(self, tile: tuple[int, int]) -> int:
+        """So many that a thread holds up to 128 bytes of all arrays together, but 4 to 32 (for float64 16: it computes in pairs of registers)."""
+        nbytes = tile[0] * tile[1] * self.compute.itemsize * self.arrays
+        return max(4, min(16 if self.compute.itemsize == 8 else 32, power_of_two(nbytes // (32 * 128))))
+
+
+def _kernel(
+    found: RowProgram, names: list[str], known: frozenset[str], loaded: frozenset[str], places: dict[str, str]
+) -> Any:
+    key = (found.name, tuple(names), known, loaded, *places.items())
+    kernel = _kernels.get(key)
+    if kernel is None:
+        suffix = "" if names == found.outputs and not known else "_of_" + "_".join(names)
+        name = f"rows_{found.name}{suffix}"
+        text = row_programs_triton.source(name, found, names, known, loaded, places)
+        kernel = _kernels[key] = launching_cuda.triton_source(text, name, ("i_n", "i_inner"))
+    return kernel
+
+
+# --- what the offline tests compile --------------------------------------------------------------------------------------------
+
+
+def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
+    """(kernel, variant): each program with the longest rows that it holds, and some in the other forms."""
+    found = [_checked(name, "fp32", "first" if name.endswith("_loss") else "whole") for name in (*PROGRAMS, *_OWN)]
+    for name in ("softmax", "layer_norm_backward", "bias_gelu_backward"):
+        found += [_checked(name, "bf16"), _checked(name, "fp64")]
+    for name in ("softmax", "layer_norm_backward"):
+        found += [_checked(name, "fp32", "first"), _checked(name, "fp32", "last")]
+    return [*found, _checked("softmax", "fp32", inner=True), _checked("logsumexp", "bf16", inner=True)]
+
+
+def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> tuple[Any, dict[str, Any]]:
+    """A kernel for whole rows, or for the first or last pass over long ones."""
+    import triton.language as tl
+
+    found = program(name)
+    reductions = [one for one, step in found.steps.items() if step.reduction in ("sum", "max")]
+    known = frozenset(reductions if form == "last" else ())
+    wanted = [one for one in reductions if not found.pass_of(one)] if form == "first" else found.outputs
+    sums = "fp64" if kind == "fp64" else "fp32"
+    way = _Way(found, _FLOAT64 if kind == "fp64" else _FLOAT32, (4096, 1 << 20), 64 if inner else 1, 1, {})
+    while form == "whole" and not way.fits():
+        way.n //= 2
+    tile = way.held() if form == "whole" else way.part()
+    variant: dict[str, Any] = {}
+    loaded = frozenset({"g"} & {one for one, role in found.inputs.items() if role == NUMBER})
+    for one in row_programs_triton.arguments_of(found, wanted, known):
+        role = EACH if one in known else found.inputs[one]
+        plain = role == NUMBER and one not in loaded
+        variant[one if plain else f"p_{one}"] = sums if plain else f"*{kind if role == ROW else sums}"
+    for one in wanted:
+        variant[f"p_{one}"] = f"*{kind if found.kind_of(one) == ROW else sums}"
+    sizes = dict.fromkeys(("i_outer", "i_n", "i_inner", "i_blocks", "i_parts", "i_tiles", "i_period"), "i32")
+    if form == "whole" and name == "layer_norm":
+        variant["spills"] = 32  # the longest rows in the 64 registers of 1024 threads, for an sm_100 by Triton 3.9
+    options = {"ACC": getattr(tl, way.compute.name), "INNER": inner, "ROWS": tile[0], "BLOCK": tile[1]}
+    return _kernel(found, wanted, known, loaded, {}), variant | sizes | options | {"num_warps": way.warps(tile)}

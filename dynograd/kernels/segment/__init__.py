@@ -1,0 +1,1 @@
+"""Segments: rows of different lengths behind one another."""
