@@ -9,7 +9,9 @@ from hypothesis import settings
 settings.register_profile("dynograd", derandomize=True, database=None, deadline=None)
 settings.load_profile("dynograd")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in its background, and some tests press Ctrl-C
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # so a shell starts what runs in its background, and some tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

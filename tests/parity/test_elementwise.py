@@ -72,7 +72,12 @@ CASES = [
     Case("logit", dtypes=("uint8", "int64"), skip=(-0.0,), why="torch gives +inf as the slope at -0"),
     Case("sinc", dtypes=("uint8", "int64"), loose=200, special=False),
     *[Case(name, dtypes=("uint8", "int64", "float32")) for name in ("deg2rad", "rad2deg")],
-    Case("logit", args=(0.1,), skip=(numpy.nan,), why="torch gives a slope of NaN at NaN in small arrays, and 0 in large ones"),
+    Case(
+        "logit",
+        args=(0.1,),
+        skip=(numpy.nan,),
+        why="torch gives a slope of NaN at NaN in small arrays, and 0 in large ones",
+    ),
     Case("lgamma", dtypes=("uint8", "int64"), loose=20),
     Case("digamma", dtypes=("uint8", "int64"), loose=20, gradient=False),
     Case("digamma", domain=(0.1, 9), special=False, loose=20),
