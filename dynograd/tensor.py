@@ -280,18 +280,18 @@ class Tensor:
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}.")
-            if value.array.shape != self.array.shape:
+            new, own = value.array, self.array
+            if new.shape != own.shape:
                 raise GradientError(
-                    f"grad: assigned grad has data of a different size: expected {tuple(self.array.shape)}, "
-                    f"got {tuple(value.array.shape)}."
+                    f"grad: assigned grad has data of a different size: expected {tuple(own.shape)}, got {tuple(new.shape)}."
                 )
-            if value.array.dtype != self.array.dtype:
+            if new.dtype != own.dtype:
                 raise GradientError(
                     f"grad: assigned grad has dtype {value.dtype}, expected {self.dtype}. Convert it first."
                 )
             if value is self:
                 raise GradientError("grad: can't assign a tensor as its own grad. Assign a clone().")
-            if value.device != self.device:
+            if not (type(new) is type(own) is ndarray) and value.device != self.device:
                 raise GradientError(
                     f"grad: assigned grad is on {value.device}, expected {self.device}. Move it first, e.g. grad.to(x.device)."
                 )

@@ -1,12 +1,18 @@
 """What holds in every test: the same random numbers in every run, and no setting left behind for the next test."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("dynograd", derandomize=True, database=None, deadline=None)
 settings.load_profile("dynograd")
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # so a shell starts what runs in its background, and some tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

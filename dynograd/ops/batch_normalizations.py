@@ -105,6 +105,7 @@ def batch_norm(
     who = "batch_norm"
     shape = tuple(input.shape)
     if shape == (0,):  # there is nothing to normalize
+        check_channels(who, (0, 0), running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
         return input * 1
     if len(shape) < 2:
         raise ShapeError(

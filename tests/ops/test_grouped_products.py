@@ -53,3 +53,13 @@ test_rows = generate(ROWS)
 def test_a_plan_that_leads_outside_is_refused(table, words):
     with pytest.raises(IndexError, match=words):
         ProductPlan(numpy.array(table), (5, 5, 5))
+
+
+@pytest.mark.parametrize("large", [0, 3, 5, 16, 31], ids="large at {}".format)
+def test_halves_have_about_the_same_work_beside_one_large_product(large):
+    sizes = [(20, 20, 16)] * 32
+    sizes[large] = (160, 160, 16)  # two thirds of all
+    until = numpy.cumsum([0] + [m * n * k for m, n, k in sizes])
+    heavier = numpy.maximum(until, until[-1] - until)  # of the two halves, for each place to cut
+    starts = plan_of(sizes).groups(64)
+    assert heavier[starts[len(starts) // 2]] <= heavier.min() + 20 * 20 * 16

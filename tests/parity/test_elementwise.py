@@ -72,7 +72,12 @@ CASES = [
     Case("logit", dtypes=("uint8", "int64"), skip=(-0.0,), why="torch gives +inf as the slope at -0"),
     Case("sinc", dtypes=("uint8", "int64"), loose=200, special=False),
     *[Case(name, dtypes=("uint8", "int64", "float32")) for name in ("deg2rad", "rad2deg")],
-    Case("logit", args=(0.1,)),
+    Case(
+        "logit",
+        args=(0.1,),
+        skip=(numpy.nan,),
+        why="torch gives a slope of NaN at NaN in small arrays, and 0 in large ones",
+    ),
     Case("lgamma", dtypes=("uint8", "int64"), loose=20),
     Case("digamma", dtypes=("uint8", "int64"), loose=20, gradient=False),
     Case("digamma", domain=(0.1, 9), special=False, loose=20),
@@ -236,11 +241,12 @@ def test_random_values(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.special], ids=title)
 def test_special_values(case: Case) -> None:
+    """Whole vectors of them: PyTorch's code for the last few elements of an array gives other gradients at NaN."""
     left_out = [numpy.float64(one).tobytes() for one in case.skip]  # by bits: -0 is not 0, and NaN is NaN
     values = numpy.array([one for one in SPECIAL if one.tobytes() not in left_out])
     for name in ("float32", "float64"):
         grids = numpy.meshgrid(*[values] * case.count, indexing="ij")
-        check(case, [grid.astype(name) for grid in grids], name)
+        check(case, [numpy.tile(grid.astype(name).ravel(), 64) for grid in grids], name)
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"])

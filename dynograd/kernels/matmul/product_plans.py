@@ -80,9 +80,10 @@ class ProductPlan:
 
     def groups(self, most: int) -> np.ndarray:
         """Where groups of products begin that take about as much work each."""
-        work = np.cumsum(self.table[:, M] * self.table[:, N] * self.table[:, K] + 4096)
+        work = self.table[:, M] * self.table[:, N] * self.table[:, K] + 4096
         count = max(min(most, len(work)), 1)
-        inner = np.searchsorted(work, work[-1] * np.arange(1, count) / count) if len(work) else []
+        middles = np.cumsum(work) - work / 2  # a product belongs to the share that has most of it
+        inner = np.searchsorted(middles, work.sum() * np.arange(1, count) / count)
         return np.concatenate(([0], inner, [len(work)])).astype(np.int64)
 
     def __repr__(self) -> str:
